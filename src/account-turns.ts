@@ -5,33 +5,33 @@ interface Account {
   waiting: (() => void)[];
 }
 
-/** How much is done at once. */
+/** How much runs at once, and how much waits. */
 export interface TurnLimits {
-  /** Of all accounts. */
+  /** Of all accounts together. */
   most: number;
   mostOfAccount: number;
-  /** Of an account, beyond those that run. */
+  /** Of one account, beyond those that run. */
   mostWaiting: number;
-  /** For a turn, in ms. */
+  /** How long to wait for a turn, in ms. */
   patienceMs: number;
 }
 
 /**
- * Lets an account have the database do so much for it at once on this node, and accounts that wait in turn: a search through a
- * long list may take seconds, and whoever asks for it two hundred times would have all connections. A turn is one connection:
- * what is done in it asks the database one after the other.
+ * Limits how much an account has the database do at once on this node, and lets waiting accounts take turns: a search through
+ * a long list may take seconds, and two hundred requests for it would take all connections. A turn is one connection: the
+ * work in it runs its statements one after the other.
  */
 export class AccountTurns {
   readonly #limits: TurnLimits;
   #running = 0;
-  /** Only those of which something runs or waits; whoever was let in last comes last. */
+  /** Only accounts with something running or waiting; the one that was let in last comes last. */
   readonly #accounts = new Map<string, Account>();
 
   constructor(limits: TurnLimits) {
     this.#limits = limits;
   }
 
-  /** @throws ApiError 503 when too much of this account waits, or none of it had a turn in time */
+  /** @throws ApiError 503 if too much of this account waits, or its turn did not come in time */
   async take<T>(accountId: string, work: () => Promise<T>): Promise<T> {
     const account = this.#accounts.get(accountId) ?? { running: 0, waiting: [] };
     this.#accounts.set(accountId, account);
@@ -53,7 +53,7 @@ export class AccountTurns {
     this.#running += 1;
   }
 
-  /** Until it is this one's turn, which `#end` of another has begun for it. */
+  /** Waits for the turn of this call, which `#end` of another has begun for it. */
   async #wait(accountId: string, account: Account): Promise<void> {
     const { waiting } = account;
     if (waiting.length >= this.#limits.mostWaiting) throw unavailable();

@@ -12,15 +12,15 @@ interface Waiting<Item, Result> {
   done: (result: Result | undefined) => void;
 }
 
-/** How much is written in one go, besides that it is never very many items; one item that is heavier is written by itself. */
+/** How much one write takes, besides that it is never very many items; an item that is heavier is written by itself. */
 export interface Bound<Item> {
   most: number;
   weigh: (item: Item) => number;
-  /** Whose items take turns with others': however many of one wait, and however long they take, those of another go along next. */
+  /** Owners take turns: however many items of one wait, and however long they take, those of another go along next. */
   ownerOf: (item: Item) => string;
 }
 
-/** What waits, in a line for each owner. */
+/** The waiting items, in a line for each owner. */
 class Lines<Item, Result> {
   readonly #bound: Bound<Item>;
   /** The owner whose turn it is comes first. */
@@ -43,12 +43,12 @@ class Lines<Item, Result> {
     this.#length += 1;
   }
 
-  /** One of each owner in turn, until nothing is left or that is enough for one write. */
+  /** Takes one item of each owner in turn, until nothing is left or that is enough for one write. */
   take(): Waiting<Item, Result>[] {
     const { most, weigh } = this.#bound;
     const taken: Waiting<Item, Result>[] = [];
     let weight = 0;
-    // Who is put back while this goes on comes by again.
+    // An owner that is put back during the loop comes by again.
     for (const [owner, line] of this.#lines) {
       const [first] = line;
       if (!first || taken.length === batchSize) break;
@@ -65,8 +65,8 @@ class Lines<Item, Result> {
 }
 
 /**
- * Writes things down, those that come in together in one go. While that fails, as when the database is away, they wait in
- * memory and are tried again for as long as the process lives; one that fails by itself holds up no other.
+ * Writes items, those that come in together in one go. While that fails, as when the database is away, they wait in memory
+ * and are retried for as long as the process lives; an item that fails by itself holds up no other.
  */
 export class BatchWriter<Item, Result> {
   readonly #write: (items: Item[]) => Promise<(item: Item) => Result>;
@@ -74,16 +74,16 @@ export class BatchWriter<Item, Result> {
   readonly #what: string;
   readonly #waiting: Lines<Item, Result>;
   #writing = false;
-  /** Those that failed when they were alone. */
+  /** Items that failed when they were alone. */
   #aside: Waiting<Item, Result>[] = [];
   #tryingAside = false;
   readonly #isItsFault: (error: unknown) => boolean;
   #giveUpAt = Number.POSITIVE_INFINITY;
 
   /**
-   * @param what is written, for the log
-   * @param write commits all of the items or none, and gives back what each of them came to
-   * @param isItsFault whether this error may be about what an item holds, or about how much they are together
+   * @param what names what is written, for the log
+   * @param write commits all of the items or none, and returns a function that gives the result of each
+   * @param isItsFault whether an error may be due to what an item holds, or to how much they are together
    */
   constructor(
     log: Logger,
@@ -99,7 +99,7 @@ export class BatchWriter<Item, Result> {
     this.#waiting = new Lines(bound);
   }
 
-  /** Resolves when the item is committed; with undefined when it was let go after `giveUpAfter`. */
+  /** Resolves when the item is committed; with undefined if it was dropped after `giveUpAfter`. */
   add(item: Item): Promise<Result | undefined> {
     return new Promise((done) => {
       this.#waiting.push({ item, done });
@@ -107,18 +107,18 @@ export class BatchWriter<Item, Result> {
     });
   }
 
-  /** Ends the patience with what fails: after so many ms, what cannot be written is let go. */
+  /** Ends the patience with failures: after this many ms, items that cannot be written are dropped. */
   giveUpAfter(ms: number): void {
     this.#giveUpAt = performance.now() + ms;
   }
 
   async #writeAll(): Promise<void> {
     this.#writing = true;
-    // One turn of the event loop lets the items that were made in this one join the batch.
+    // One turn of the event loop lets items that are added in this one join the batch.
     await new Promise((resume) => setImmediate(resume));
     let wrote = false;
     while (this.#waiting.length > 0) {
-      // Where items keep coming one by one, a few milliseconds make a write of many from many writes of a few.
+      // If items keep coming one by one, a few milliseconds turn many writes of a few into one write of many.
       if (wrote && this.#waiting.length < fewItems) await sleep(gatherMs);
       wrote = true;
       await this.#persist(this.#waiting.take());
@@ -151,7 +151,7 @@ export class BatchWriter<Item, Result> {
     }
   }
 
-  /** Halves what fails until what it fails for is alone, and goes on without that. */
+  /** Halves a failing batch until the item that it fails for is alone, and goes on without that one. */
   async #apart(batch: Waiting<Item, Result>[]): Promise<void> {
     const middle = batch.length >> 1;
     if (middle === 0) {
@@ -163,7 +163,7 @@ export class BatchWriter<Item, Result> {
     await this.#persist(batch.slice(middle));
   }
 
-  /** Tries what failed alone one by one, beside all else: however many they are, they take one connection. */
+  /** Retries items that failed alone, one by one and apart from all else: however many they are, they take one connection. */
   async #tryAside(): Promise<void> {
     this.#tryingAside = true;
     for (let pause = firstPauseMs; this.#aside.length > 0; pause = longer(pause)) {

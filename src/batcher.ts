@@ -1,15 +1,15 @@
-/** How much one run takes on. */
+/** How much one run takes. */
 export interface BatcherLimits<Item> {
-  /** Items at the most. */
+  /** Items at most. */
   most: number;
-  /** What an item weighs, and what those of one run may weigh together; a heavier one goes alone. */
+  /** The weight of an item, and the most that those of one run may weigh together; a heavier one goes alone. */
   weigh?: (item: Item) => number;
   heaviest?: number;
 }
 
 /**
- * Does together what is asked for at the same time: the first item at once, and those that come while its run is under
- * way in the next one. So one that comes alone does not wait, and however many come, one run is under way.
+ * Runs together what is asked for at the same time: the first item at once, and those that come while its run is under
+ * way in the next one. So an item that comes alone does not wait, and however many come, only one run is under way.
  */
 export class Batcher<Item, Result> {
   readonly #run: (items: Item[]) => Promise<Result[]>;
@@ -17,7 +17,7 @@ export class Batcher<Item, Result> {
   readonly #waiting: { item: Item; done: (result: Result) => void; failed: (error: unknown) => void }[] = [];
   #running = false;
 
-  /** @param run gives back one result for each item, in order; where it throws, it does so for all of them */
+  /** @param run returns one result for each item, in order; if it throws, all of its items fail */
   constructor(run: (items: Item[]) => Promise<Result[]>, limits: BatcherLimits<Item>) {
     this.#run = run;
     this.#limits = { weigh: () => 0, heaviest: 0, ...limits };
@@ -37,7 +37,7 @@ export class Batcher<Item, Result> {
 
   async #runAll(): Promise<void> {
     this.#running = true;
-    // What arrived in this turn of the event loop goes along.
+    // Items that arrive in this turn of the event loop go along.
     await new Promise((resume) => setImmediate(resume));
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, this.#fitting());

@@ -1,5 +1,5 @@
 /**
- * Items in groups that have at most this weight together, in their order; one that is heavier is a group by itself.
+ * Splits items into groups of at most this weight, in their order; an item that is heavier is a group by itself.
  *
  * @param weigh in the unit of `most`
  */

@@ -10,8 +10,8 @@ const subjectAltName = Buffer.from('0603551d11', 'hex');
 const basicConstraints = Buffer.from('0603551d13', 'hex');
 
 /**
- * A key and a certificate that it signed itself (X.509 v3, P-256), for one host name and a year: what a mail exchanger
- * without an authority's certificate offers. Both are PEM.
+ * A key and a certificate that it signed itself (X.509 v3, P-256), for one host name and a year, for a mail exchanger that
+ * has no certificate from an authority. Both are PEM.
  */
 export function selfSignedCertificate(host: string, now: Date = new Date()): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -58,12 +58,12 @@ export function certify(of: {
   return `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`;
 }
 
-/** The extension that says for which host names a certificate is: subjectAltName. */
+/** subjectAltName: the extension with the host names that a certificate is for. */
 export function forHosts(names: string[]): Buffer {
   return sequence(subjectAltName, der(0x04, sequence(...names.map((name) => der(0x82, Buffer.from(name))))));
 }
 
-/** The extension of a certificate that others are issued with: basicConstraints, critical. */
+/** basicConstraints, critical: the extension of a certificate that issues others. */
 export function forAuthority(): Buffer {
   const yes = der(0x01, Buffer.of(0xff));
   return sequence(basicConstraints, yes, der(0x04, sequence(yes)));

@@ -1,4 +1,4 @@
-/** The time of day as an argument: whoever decides by time takes a clock, so that a test can move it. */
+/** The time of day as an argument: code that decides by time takes a clock, so that a test can move it. */
 export interface Clock {
   now(): Date;
 }
@@ -7,9 +7,9 @@ export interface Clock {
 const quickMs = 1_000;
 
 /**
- * The database's time of day, as this process last heard it, going on from there by a clock that nobody sets: when mail is
- * due is one time for all nodes, whatever the clocks of their machines show, or are set to. Until it is heard it is this
- * machine's. It is never ahead, and behind by no more than an answer takes.
+ * The database's time of day, as this process last heard it, continued by a clock that nobody sets: all nodes agree on when
+ * mail is due, whatever the clocks of their machines show, or are set to. Until it is first heard it is this machine's
+ * time. It is never ahead, and behind by no more than an answer takes.
  */
 export class DatabaseClock implements Clock {
   #heard = { time: Date.now(), at: performance.now() };
@@ -18,7 +18,7 @@ export class DatabaseClock implements Clock {
     return new Date(this.#heard.time + performance.now() - this.#heard.at);
   }
 
-  /** Asks the database, or whatever it is that answers with its time. */
+  /** Asks the database, or anything else that answers with its time. */
   async hear<T extends { time: Date } | null>(ask: () => Promise<T>): Promise<T> {
     const asked = performance.now();
     const answer = await ask();

@@ -1,10 +1,10 @@
 import { isGuessable } from './password.ts';
 
-/** How the secrets among the variables are written, in the way of `config-values.ts`: what anybody could guess is none. */
+/** Parsers for the secrets among the variables, in the way of `config-values.ts`: they refuse what anybody could guess. */
 
 const fewestCharacters = 32;
 
-/** Words of samples and phrases; at random, one of them would take a million secrets to come up. */
+/** Words of samples and phrases; at random, one of them would turn up once in a million secrets. */
 const sampleWords =
   /change[-_ ]?me|change[-_ ]?this|secret|passw|example|sample|default|placeholder|insecure|replace|your[-_ ]|sendwright|develop|testing/i;
 
@@ -39,13 +39,13 @@ export function encryptionKey(text: string): Buffer {
   return key;
 }
 
-/** The same again and again, as far as that goes. */
+/** The same sequence again and again, perhaps cut off at the end. */
 function isRepeated(text: string): boolean {
   const period = (text + text).indexOf(text, 1);
   return period <= text.length / 2;
 }
 
-/** Mostly one after the other, as in 0123456789abcdef. */
+/** Mostly consecutive values, as in 0123456789abcdef. */
 function isRow(bytes: Buffer): boolean {
   const steps = [...bytes].slice(1).map((byte, index) => Math.abs(byte - (bytes[index] ?? 0)));
   return steps.filter((step) => step <= 1).length > steps.length / 2;

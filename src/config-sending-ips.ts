@@ -4,7 +4,7 @@ import { dayOf, defaultPool, poolName, type SendingAddress, startOf } from './se
 
 const longestPlan = 365;
 
-/** Ranges of ipaddr.js whose addresses belong to no machine, although a port of most of them can be listened on. */
+/** Ranges of ipaddr.js whose addresses belong to no machine, although one can listen on a port of most of them. */
 const nobodys = new Set<string>(['unspecified', 'broadcast', 'multicast']);
 
 /** @throws Error that names the entry */
@@ -72,11 +72,11 @@ function isDay(text: string): boolean {
   return !Number.isNaN(at.getTime()) && dayOf(at) === text;
 }
 
-/** Null for what is not an IP address, or is one of a single link. */
+/** Null if it is not an IP address, or is one of a single link. */
 function canonical(text: string): string | null {
   if (isIP(text) === 0 || text.includes('%')) return null;
   if (!isIPv6(text)) return text;
-  // ipaddr.js takes ::10.1.2.3 for an IPv4-mapped address, and the system does not. Nobody has one of those any more.
+  // ipaddr.js reads ::10.1.2.3 as an IPv4-mapped address, the system does not. Nobody has one of those any more.
   if (text.startsWith('::') && text.includes('.') && !text.includes(':', 2)) return null;
   const address = ipaddr.IPv6.parse(text);
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String();

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { type PrivateNetworks, parseNetwork } from './ip.ts';
 import { AddressError, isAscii, normalizeDomain, parseMailbox } from './mail/address.ts';
 
-/** How the values of variables are written. Each throws an Error that says what it must be, to follow "must be". */
+/** Parsers for the values of variables. Each throws an Error that says what the value must be, to follow "must be". */
 
 export function oneOf<const T extends readonly string[]>(values: T): (text: string) => T[number] {
   return (text) => {
@@ -53,13 +53,13 @@ export function dnsServer(text: string): string {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+))(?::(\d{1,5}))?$/.exec(text);
   const address = match?.[1] ?? match?.[2] ?? text;
   const port = Number(match?.[3] ?? 53);
-  // Of an address with a zone the resolver would keep all but the zone, and reach nobody.
+  // The resolver would drop the zone of an address that has one, and reach nobody.
   const isAddress = isIP(address) !== 0 && !address.includes('%');
   if (!isAddress || port < 1 || port > 65_535) throw new Error('a resolver as ip, ip:port or [ipv6]:port');
   return text;
 }
 
-/** What a file is to hold is refused in place of its path: an error that names the file would show a key to whoever reads the log. */
+/** Refuses the content of a file in place of its path: an error that names the file would show a key in the log. */
 export function filePath(text: string): string {
   if (/\p{Cc}|-----BEGIN /u.test(text)) throw new Error('the path of a file or folder');
   return text;
@@ -97,7 +97,7 @@ export function postgresUrl(text: string): string {
 
 export function httpUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
-  // Links are made by putting a path behind it. An empty query or fragment is none to URL, but still there.
+  // Links are made by appending a path. An empty query or fragment is none to URL, but still in the text.
   if (!url || !/^https?:$/.test(url.protocol) || /[?#]/.test(text) || url.username || url.password) {
     throw new Error('an http or https address such as https://send.example.com');
   }
@@ -124,7 +124,7 @@ export function blocklistZones(text: string): string[] {
   return text === 'none' ? [] : listOf(hostname)(text);
 }
 
-/** One that mail can be written to, without a name. */
+/** An address that mail can be written to, without a display name. */
 export function mailAddress(text: string): string {
   try {
     const { name, address } = parseMailbox(text);

@@ -33,7 +33,7 @@ export interface Config {
   http: {
     host: string;
     port: number;
-    /** How many proxies stand in front; 0: the peer is the client. */
+    /** The number of proxies in front; 0: the peer is the client. */
     proxies: number;
   };
   /** Without a slash at its end. */
@@ -42,13 +42,13 @@ export interface Config {
   mailHostname: string;
   /** Source addresses; empty: whatever the default route gives. */
   sendingIps: string[];
-  /** The same by pool, and which of them are new. */
+  /** The same by pool, with those that are new. */
   sendingPools: SendingPools;
   /** Path of the operator's limits per provider. */
   providersFile: string | null;
   /** `ip:port` or `ip`; null: the system's. */
   dnsServers: string[] | null;
-  /** A resolver that validates DNSSEC, in the same form; null: DANE is not looked at. */
+  /** A resolver that validates DNSSEC, in the same form; null: DANE is not used. */
   daneResolver: string | null;
   mxPort: number;
   /** Which addresses outside the public internet webhooks and mail may go to. */
@@ -67,15 +67,15 @@ export interface Config {
   /** Null: generated into `dataDir`, which only the embedded database allows. */
   jwtSecret: string | null;
   encryptionKey: Buffer | null;
-  /** The one that is to take its place, or has; null: none. */
+  /** The key that will replace it, or has; null: none. */
   nextEncryptionKey: Buffer | null;
   roles: ReadonlySet<NodeRole>;
-  /** Processes that do this node's work; more than one have another that starts them. */
+  /** Processes that do this node's work; if there are several, another process starts them. */
   workers: number;
   /** Delays in ms between the attempts; the last one repeats until `retryForMs` after acceptance. */
   retryScheduleMs: number[];
   retryForMs: number;
-  /** Who is to be asked about TLS reports; null: none are sent. */
+  /** The contact for questions about TLS reports; null: none are sent. */
   tlsReports: { contact: string } | null;
   /** The plan of accounts that are created without one. */
   defaultPlan: 'free' | 'pro' | 'unlimited';
@@ -226,7 +226,7 @@ function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
   ].filter(({ port }) => port !== 0);
 }
 
-/** Of a port that this node has taken itself it would say that another program has it. */
+/** Otherwise the error for a port that this node itself has taken would blame another program. */
 function refusePortTwice(config: Config): void {
   const doors = doorsOf(config);
   for (const [index, { name, host, port }] of doors.entries()) {
@@ -235,14 +235,14 @@ function refusePortTwice(config: Config): void {
   }
 }
 
-/** Whether nobody can listen on a port of both at once. */
+/** Whether two listeners on the same port would collide. */
 function overlap(one: string | null, other: string | null): boolean {
   const isAll = (host: string | null) => host === null || host === '::';
   const isAllIpv4 = (host: string | null, beside: string | null) => host === '0.0.0.0' && !beside?.includes(':');
   return one === other || isAll(one) || isAll(other) || isAllIpv4(one, other) || isAllIpv4(other, one);
 }
 
-/** The database counts the attempts for a recipient in two bytes. */
+/** The database counts a recipient's attempts in two bytes. */
 const mostAttempts = 30_000;
 
 function refuseEndlessTrying({ retryScheduleMs, retryForMs }: Config): void {
@@ -261,7 +261,7 @@ function certificateFiles(cert: string | null, key: string | null): { cert: stri
   return null;
 }
 
-/** For errors that name an entry of the variable themselves. */
+/** For errors that already name the entry of the variable. */
 function naming<T>(name: string, work: () => T): T {
   try {
     return work();
@@ -278,7 +278,7 @@ const secretNames = new Set([
   'JWT_SECRET',
   'ENCRYPTION_KEY',
   'ENCRYPTION_KEY_NEXT',
-  // Its path is none, but what was meant for a file is.
+  // Its path is no secret, but the content of the file, given by mistake, is.
   'SMTP_TLS_KEY',
 ]);
 

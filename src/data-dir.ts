@@ -11,16 +11,16 @@ export interface Secrets {
   jwtSecret: string;
   /** 32 bytes, base64. */
   encryptionKey: string;
-  /** The key that is to take its place, in the same form. */
+  /** The key that will replace it, in the same form. */
   nextEncryptionKey?: string;
   /** The API key of the sandbox's first screen: it can send from every domain of the admin's account. */
   sandboxKey?: string;
 }
 
 /**
- * Makes the folder, and those above it, where there is none yet.
+ * Creates the folder, and those above it, if they do not exist.
  *
- * @throws StartError when that cannot be, or nothing could be written there
+ * @throws StartError if that is not possible, or nothing can be written there
  */
 export async function makeDataDir(dataDir: string): Promise<void> {
   try {
@@ -33,10 +33,10 @@ export async function makeDataDir(dataDir: string): Promise<void> {
 }
 
 /**
- * Reads the secrets of this folder, and makes the folder and the secrets where there are none yet. Of processes that do
- * so at once, all get the same.
+ * Reads the secrets of this folder, and creates the folder and the secrets if there are none yet. Processes that do so at
+ * once all get the same ones.
  *
- * @throws StartError when the folder cannot be used, or its secrets are damaged or gone
+ * @throws StartError if the folder cannot be used, or its secrets are damaged or gone
  */
 export async function readSecrets(dataDir: string): Promise<Secrets> {
   await makeDataDir(dataDir);
@@ -49,9 +49,9 @@ export async function readSecrets(dataDir: string): Promise<Secrets> {
 }
 
 /**
- * Replaces the file in one step: a crash, of the machine too, leaves the old one or the new one.
+ * Replaces the file in one step: a crash, even of the machine, leaves the old one or the new one.
  *
- * @throws StartError when it cannot be written
+ * @throws StartError if it cannot be written
  */
 export async function writeSecrets(dataDir: string, secrets: Secrets): Promise<void> {
   try {
@@ -72,33 +72,33 @@ export function keyringIn({ encryptionKey, nextEncryptionKey }: Secrets): Keyrin
   return keyringOf(Buffer.from(encryptionKey, 'base64'), next);
 }
 
-/** The error of a start for one of the file system. */
+/** The start error for an error of the file system. */
 export function unusableDataDir(dataDir: string, { message }: Error): StartError {
   return new StartError(`DATA_DIR ${dataDir} cannot be used (${message}): set it to a folder that this user can write`);
 }
 
-/** The same for one of starting the embedded server: those that are not the file system's are one line for the operator already. */
+/** The start error for one of the embedded server; its message already suits the operator, unless the file system made it. */
 export const unusableEmbedded = (dataDir: string, error: NodeJS.ErrnoException): StartError =>
   error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);
 
-/** Rights of group and others. Whoever may write in the folder could put secrets of his own there. */
+/** Rights of group and others. Anybody who may write in the folder could put secrets of their own there. */
 const [writable, any] = [0o022, 0o077];
 
-/** Only passable: the embedded server's user must get to its own folder in there. */
+/** Others may only pass through it: the embedded server's user must get to its own folder in there. */
 const passable = 0o711;
 
-/** Takes these rights from a file or folder of ours, however it came by them: a copy from a backup, an open umask. */
+/** Takes these rights from a file or folder of ours, however it got them: a copy from a backup, an open umask. */
 async function close(path: string, rights: number): Promise<void> {
   const { mode, uid } = await stat(path);
   if ((mode & rights) !== 0 && uid === process.getuid?.()) await chmod(path, mode & ~rights & 0o7777);
 }
 
-/** Longer than any process takes from writing one to renaming it. */
+/** Longer than any process takes from writing a copy to renaming it. */
 const copyLivesMs = 60_000;
 
 const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');
 
-/** Not with mkdir's own `recursive`: in /proc, where mkdir says ENOENT below a folder that is there, it never ends. */
+/** Without mkdir's own `recursive`: in /proc, where mkdir says ENOENT below a folder that exists, it never ends. */
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, passable);
@@ -150,7 +150,7 @@ function parse(dataDir: string, text: string): Secrets {
   return secrets as Secrets;
 }
 
-/** Removes what processes left that were killed while they wrote: each is a copy of all secrets. */
+/** Removes what processes left behind that were killed while they wrote: each file is a copy of all secrets. */
 async function removeCopies(dataDir: string): Promise<void> {
   const copies = (await readdir(dataDir)).filter((name) => /^secrets\.json\.[\da-f]{12}\.writing$/.test(name));
   for (const name of copies) {
@@ -174,7 +174,7 @@ async function makeSecrets(dataDir: string): Promise<Secrets> {
   };
   const written = await writeBeside(dataDir, secrets);
   try {
-    // A link, unlike a rename, leaves alone what another first start has put there meanwhile.
+    // A link, unlike a rename, does not replace what another first start has put there meanwhile.
     await link(written, fileIn(dataDir));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -189,7 +189,7 @@ async function makeSecrets(dataDir: string): Promise<Secrets> {
 }
 
 async function writeBeside(dataDir: string, secrets: Secrets): Promise<string> {
-  // Not by its process alone: those of two containers that share the folder may have the same number.
+  // Not named by the process id alone: processes of two containers that share the folder may have the same.
   const file = `${fileIn(dataDir)}.${randomBytes(6).toString('hex')}.writing`;
   const handle = await open(file, 'wx', 0o600);
   try {
@@ -202,8 +202,8 @@ async function writeBeside(dataDir: string, secrets: Secrets): Promise<string> {
 }
 
 /**
- * What was renamed or linked has its new name on the disk before anything goes by it, where that can be asked for: Windows has no
- * way, nor have some file systems that lie elsewhere.
+ * Puts a rename or link on the disk before anything relies on it, if the system can: Windows has no way, nor have some
+ * network file systems.
  */
 async function syncFolder(folder: string): Promise<void> {
   if (process.platform === 'win32') return;

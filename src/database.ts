@@ -9,13 +9,13 @@ import type { Keyring } from './seal.ts';
 import { StartError } from './start-error.ts';
 import type { Stops } from './stops.ts';
 
-/** The pool's, and two of pg-boss's own. Migrating takes one more, while the pool has none but one. */
+/** The pool's, and two of pg-boss's own. Migrating takes one more, while the pool has only one. */
 export const connectionsOfNode = poolSize + ownConnections;
 
-/** The process that starts the workers of a node needs a few when it does, and when one of them has died. */
+/** The pool of the process that starts the workers of a node, which needs a few then, and when a worker has died. */
 export const poolOfFirst = 2;
 
-/** The connections of a node of so many processes. */
+/** The connections of a node with this many processes. */
 export const connectionsOf = (workers: number) =>
   workers === 1 ? connectionsOfNode : workers * connectionsOfNode + poolOfFirst + ownConnections;
 
@@ -29,7 +29,7 @@ export const keyRefusals = {
 
 /**
  * Opens the database of a node: refuses one that cannot be worked with, brings its schema up to date, and starts the
- * queue. What has to be closed again is added to `stops`, also when it fails.
+ * queue. The steps that close it again are added to `stops`, even if this fails.
  *
  * @throws StartError
  */
@@ -40,7 +40,7 @@ export async function openDatabase(
     allowUnsafe: boolean;
     log: Logger;
     onProgress?: (sentence: string) => void;
-    /** Those of this process's pool, and how many the database must have for the whole node. */
+    /** The connections of this process's pool, and those that the database must allow the whole node. */
     connections?: { pool: number; needed: number };
   },
   stops: Stops,

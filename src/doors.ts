@@ -13,18 +13,18 @@ import type { Queue } from './queue.ts';
 import type { TokenBuckets } from './rate-limit.ts';
 import { portError } from './start-error.ts';
 
-/** What stands behind the ports of a node. */
+/** What is behind the ports of a node. */
 interface Behind {
   config: Config;
   db: Database;
   queue: Queue;
   fresh: FreshBodies;
-  /** When what an account asks of the database is done. */
+  /** The turns in which the emails of an account are committed. */
   commitTurns: AccountTurns;
   log: Logger;
 }
 
-/** The ports for programs that submit mail, as far as this node has them. */
+/** Opens the ports for programs that submit mail, as far as this node has them. */
 export async function openSubmission(
   { config, db, queue, fresh, commitTurns, log }: Behind,
   limiter: TokenBuckets,
@@ -49,7 +49,7 @@ export async function openSubmission(
   });
 }
 
-/** The port for bounces and complaints; null where this node has none. */
+/** Opens the port for bounces and complaints; null if this node has none. */
 export async function openInbound({ config, db, queue, log }: Behind, keys: TokenKeys): Promise<ReturnsServer | null> {
   const { roles, dataDir, mailHostname, smtp, ports } = config;
   if (!roles.has('smtp') || ports.inbound === 0) return null;
@@ -66,7 +66,7 @@ export async function openInbound({ config, db, queue, log }: Behind, keys: Toke
   });
 }
 
-/** The port of the REST API. */
+/** Opens the port of the REST API. */
 export async function openHttp(app: Koa, config: Config): Promise<HttpServer> {
   try {
     return await listen(app, config.http.host, config.http.port);

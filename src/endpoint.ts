@@ -3,15 +3,15 @@ import { isReachable, type PrivateNetworks } from './ip.ts';
 
 const ownPorts = new Set([80, 443]);
 
-/** Services that must not be talked to from here, and that read some of what an HTTP request says as commands. */
+/** Services that must not be called from here, and that read parts of an HTTP request as commands. */
 const deniedPorts = new Set([
   2049, 2375, 2376, 2379, 2380, 3306, 3389, 5432, 5672, 6379, 9200, 9300, 10250, 11211, 27017,
 ]);
 
 /**
- * Why no call is made to this URL, or null when one may be. It must be parsed already: parsing turns every way of
- * writing an IP address (decimal, octal, hexadecimal, full-width) into the one that is looked at here. A name is checked
- * again when it has been resolved.
+ * Why this URL must not be called, or null if it may be. It must be parsed already: parsing turns every way of writing an
+ * IP address (decimal, octal, hexadecimal, full-width) into the one that is checked here. A name is checked again when it
+ * has been resolved.
  */
 export function refuseUrl(url: URL, allowPrivate: PrivateNetworks): string | null {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an http or https address';
@@ -30,12 +30,12 @@ export function portOf(url: URL): number {
   return Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
 }
 
-/** The host without the brackets of IPv6 and without a dot at its end. */
+/** The host without the brackets of IPv6 and without a trailing dot. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
 }
 
-/** RFC 6761 section 6.3: a name that is loopback without asking anybody. */
+/** RFC 6761 section 6.3: a name that is loopback without a lookup. */
 export const isLocalhost = (host: string) => /^(.+\.)?localhost$/i.test(host);
 
 /** The addresses that such a name has. */

@@ -23,7 +23,7 @@ export class ApiError extends Error {
   }
 }
 
-/** 400; `detail` names the field and the reason, such as `to[0]: not an email address`, wherever they are known. */
+/** 400; `detail` names the field and the reason, such as `to[0]: not an email address`, as far as they are known. */
 export const invalidRequest = (detail?: string) => new ApiError(400, 'invalid request', { detail });
 
 export const fromDomainNotVerified = (domain: string) =>
@@ -34,7 +34,7 @@ export const domainAlreadyExists = () => new ApiError(400, 'domain already exist
 export const dnsVerificationFailed = (detail: string, extra: { missing: string[]; checks: unknown }) =>
   new ApiError(400, 'dns verification failed', { detail, extra });
 
-/** A key comes in a header of its own, for which there is no challenge (RFC 9110 section 11.6.1): it names the other way, a login. */
+/** A key in a header of its own has no challenge (RFC 9110 section 11.6.1), so this one names the other way, a login. */
 export const unauthorized = (detail?: string) =>
   new ApiError(401, 'unauthorized', { detail, headers: { 'WWW-Authenticate': 'Bearer' } });
 
@@ -63,7 +63,7 @@ export const rateLimited = (retryAfterSeconds: number, detail: string) =>
 export const quotaExceeded = (retryAfterSeconds: number, detail: string) =>
   new ApiError(429, 'quota exceeded', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
 
-/** What went wrong is for the log alone. */
+/** What went wrong is only logged. */
 export const internalError = () => new ApiError(500, 'internal error');
 
 export const unavailable = (retryAfterSeconds = 1) =>

@@ -11,9 +11,9 @@ import { newPassword } from './password.ts';
 const sandboxDomain = 'example.test';
 
 /**
- * Makes sure that the sandbox has a verified domain and a key for it, over the same way that a user would go.
+ * Makes sure that the sandbox has a verified domain and a key for it, in the way that a user would.
  *
- * @param known the key of an earlier start, or that such a start would have made: used again unless it was revoked
+ * @param known the key of an earlier start, or the one that it would have made: used again unless it was revoked
  */
 export async function prepareSandbox(node: SendwrightNode, known: string | undefined): Promise<string> {
   const { db, surroundings } = node;
@@ -50,10 +50,10 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
 }
 
 /**
- * Generates the password of an admin that has none, when everything else is up, so that no failed start has used it. It
- * is said once before it is in force, as the process may be killed before the screen is drawn.
+ * Generates a password for an admin who has none, once everything else is up, so that no failed start has used it. It is
+ * printed before it is in force, as the process may be killed before the screen is drawn.
  *
- * @returns null when there is a password already
+ * @returns null if there is a password already
  */
 export async function firstPassword(
   node: Pick<SendwrightNode, 'db' | 'admin'>,
@@ -71,9 +71,9 @@ export async function firstPassword(
 type Shown = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'admin'>;
 
 /**
- * What the terminal shows when everything is up: where it is, how to log in, and what to do next.
+ * What the terminal shows when everything is up: the addresses, how to log in, and what to do next.
  *
- * @param shown the sandbox's API key, and the admin's password where it was generated now
+ * @param shown the sandbox's API key, and the admin's password if it was generated now
  */
 export function firstScreen(
   config: Config,
@@ -95,7 +95,7 @@ export function firstScreen(
     ...rolesLine(config),
     ...(isServed ? served : []),
     ...submissionLine(config, node),
-    // Where nothing is served nobody logs in, but a password that was generated here is shown nowhere else.
+    // Nobody logs in to a node without the API, but a password that was generated here is shown nowhere else.
     ...(isServed || password ? [`    Admin login  ${login}`] : []),
     ...remarks(config),
     '',
@@ -118,7 +118,7 @@ const work: Record<NodeRole, string> = {
   smtp: 'accepts mail, bounces and complaints by SMTP',
 };
 
-/** What this node does, where others do the rest. */
+/** What this node does, if others do the rest. */
 function rolesLine({ roles }: Config): string[] {
   const names = Object.keys(work) as NodeRole[];
   const mine = names.filter((role) => roles.has(role));
@@ -126,7 +126,7 @@ function rolesLine({ roles }: Config): string[] {
   return [`    This node    ${mine.map((role) => work[role]).join('; ')}   (ROLES=${mine.join()})`];
 }
 
-/** What is set and comes to nothing, or to less than it seems. It may be meant, so it stops no start. */
+/** Settings that have no effect, or less than it seems. They may be intended, so they stop no start. */
 function remarks({ deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs, smtp, ports, startOnHold }: Config) {
   const [firstDelay = 0] = retryScheduleMs;
   const opensNone = roles.has('smtp') && Object.values(ports).every((port) => port === 0);
@@ -145,7 +145,7 @@ function remarks({ deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs,
   return said.map((one, index) => `    ${(index === 0 ? 'Note' : '').padEnd(13)}${one}`);
 }
 
-/** Any user name; the password is an API key. */
+/** The user name can be anything; the password is an API key. */
 function submissionLine({ mailHostname, deliveryMode }: Config, { submission }: Shown): string[] {
   const ports = [
     submission.submission && `port ${submission.submission} (STARTTLS)`,

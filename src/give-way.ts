@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** As long as one piece of work may hold everything else up, in milliseconds. */
+/** How long one piece of work may hold up everything else, in milliseconds. */
 const mostMs = 4;
 
 /** Tells when work has gone on for long enough. */
@@ -11,7 +11,7 @@ export class Pace {
     return performance.now() - this.#since > mostMs;
   }
 
-  /** Lets others have their turn. */
+  /** Lets other work have its turn. */
   async giveWay(): Promise<void> {
     await nextTurn();
     this.#since = performance.now();
@@ -19,9 +19,9 @@ export class Pace {
 }
 
 /**
- * Does the work for each of these, one after the other, and after every few milliseconds lets others have their turn.
+ * Does the work for each item in order, and lets other work have its turn every few milliseconds.
  *
- * @param pace where this is a part of more
+ * @param pace the caller's, if this is part of longer work
  */
 export async function givingWay<Item, Made>(
   items: readonly Item[],

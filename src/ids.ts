@@ -4,11 +4,11 @@ import { v7, validate } from 'uuid';
 const latest = { msecs: 0, seq: 0 };
 
 const idBytes = 16;
-/** Drawn in one go, as each call costs as much as an id. */
+/** Drawn for many ids in one go, as each call costs as much as an id. */
 const random = { bytes: Buffer.alloc(idBytes * 512), used: idBytes * 512 };
 
 /**
- * A new UUIDv7: time-ordered, so "newest first" is an index scan and partitions can be cut by the id itself. Those that
+ * A new UUIDv7: time-ordered, so "newest first" is an index scan and partitions can be cut by the id itself. Ids that
  * one process makes for the same moment, as for the emails of a batch, are in order too.
  */
 export function newId(at?: Date): string {
@@ -28,7 +28,7 @@ function drawRandom(): Buffer {
   return random.bytes.subarray(random.used - idBytes, random.used);
 }
 
-/** True when the text is a UUID in the form that PostgreSQL's uuid type takes without an error. */
+/** Whether the text is a UUID in the form that PostgreSQL's uuid type takes without an error. */
 export function isId(text: string): boolean {
   return validate(text);
 }

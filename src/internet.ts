@@ -25,11 +25,11 @@ export interface Internet {
   allowPrivate: PrivateNetworks;
   /** Public addresses that mail leaves from, as far as they are known. */
   knownIps: string[];
-  /** Says where bounces and complaints are taken, to whoever cannot look it up. */
+  /** Tells the sandbox where to send bounces and complaints, as it cannot look that up. */
   sendReturnsTo?: Sandbox['sendReturnsTo'];
 }
 
-/** @throws StartError when SENDING_IPS names an address of another machine */
+/** @throws StartError if SENDING_IPS names an address of another machine */
 export async function findInternet(
   config: Config,
   db: Database,
@@ -52,7 +52,7 @@ export async function findInternet(
   return { resolver, mxPort, sendReturnsTo, allowPrivate: true, knownIps: [] };
 }
 
-/** What the sandbox's own internet publishes is looked up like anything else; DNSSEC it has none. */
+/** What the sandbox's own internet publishes is looked up like anything else; it has no DNSSEC. */
 export function findTlsPolicies(
   config: Config,
   internet: Internet,
@@ -79,7 +79,7 @@ export function findTlsPolicies(
 export const poolsOf = (config: Config): SendingPools =>
   config.deliveryMode === 'direct' ? config.sendingPools : noPools;
 
-/** How MX hosts are found, as the transport does it. */
+/** How MX hosts are found, in the same way as by the transport. */
 export const lookUpOf = (config: Config, { resolver, knownIps, allowPrivate }: Internet): LookUpOptions => ({
   resolver,
   ownHosts: [config.mailHostname],
@@ -87,7 +87,7 @@ export const lookUpOf = (config: Config, { resolver, knownIps, allowPrivate }: I
   allowPrivate,
 });
 
-/** What the doctor looks at. */
+/** What the doctor examines. */
 export const installationOf = (config: Config, { mxPort }: Internet): Installation => ({
   deliveryMode: config.deliveryMode,
   baseUrl: config.baseUrl,

@@ -6,7 +6,7 @@ export type Network = readonly [ipaddr.IPv4 | ipaddr.IPv6, number];
 /** Which addresses outside the public internet may be talked to: none, all, or those in these networks. */
 export type PrivateNetworks = boolean | readonly Network[];
 
-// 2000::/3 is all of IPv6 that is given out. These parts of it carry an IPv4 address inside, are not routed, or are kept
+// 2000::/3 is all of IPv6 that is allocated. These parts of it contain an IPv4 address, are not routed, or are reserved
 // for protocols and documentation (RFC 6890, RFC 9637).
 const specialBlocks = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '2620:4f:8000::/48'].map((block) =>
   ipaddr.IPv6.parseCIDR(block),
@@ -19,8 +19,8 @@ const specialIpv4 = ['192.88.99.0/24', '192.31.196.0/24', '192.52.193.0/24', '19
 );
 
 /**
- * True only for an address of the public internet: global unicast, and no form of IPv6 that has an IPv4 address
- * inside. Text that is not exactly an IP address is not public.
+ * True only for an address of the public internet: global unicast, and no form of IPv6 that contains an IPv4 address.
+ * Text that is not exactly an IP address is not public.
  */
 export function isPublicAddress(ip: string): boolean {
   if (ipaddr.IPv4.isValidFourPartDecimal(ip)) {
@@ -32,15 +32,15 @@ export function isPublicAddress(ip: string): boolean {
   return address.match(globalUnicast) && !specialBlocks.some((block) => address.match(block));
 }
 
-/** True for an address of the public internet, and for one in a network that was let in. */
+/** True for an address of the public internet, and for one in a network that is allowed. */
 export function isReachable(ip: string, allowed: PrivateNetworks): boolean {
   if (allowed === true) return true;
   return isPublicAddress(ip) || (allowed !== false && allowed.some((network) => contains(network, ip)));
 }
 
 /**
- * An address as connections and failed logins are counted: of IPv6 the /64, as whoever has one address of it has all. What is
- * no address stays what it is.
+ * An address as connections and failed logins are counted: for IPv6 the /64, as whoever has one of its addresses has all.
+ * Text that is no address is returned unchanged.
  */
 export function networkOf(address: string): string {
   const text = address.split('%', 1)[0] ?? '';
@@ -51,15 +51,15 @@ export function networkOf(address: string): string {
 
 function contains([first, length]: Network, ip: string): boolean {
   if (ip.includes('%') || !(ipaddr.IPv4.isValidFourPartDecimal(ip) || ipaddr.IPv6.isValid(ip))) return false;
-  // ipaddr.js takes ::10.1.2.3 for an IPv4-mapped address, and the system does not.
+  // ipaddr.js reads ::10.1.2.3 as an IPv4-mapped address, the system does not.
   if (ip.includes(':') && ip.includes('.') && !/^::ffff:/i.test(ip)) return false;
-  // A connection to an IPv4-mapped address goes to the IPv4 address in it, so that is what has to be let in.
+  // A connection to an IPv4-mapped address goes to the IPv4 address in it, so that is the one to check.
   const address = ipaddr.process(ip);
   return address.kind() === first.kind() && address.match(first, length);
 }
 
 /**
- * A network in CIDR notation, such as `10.1.0.0/16` or `fd00::/8`. Not one of all addresses, nor IPv4 written as IPv6.
+ * A network in CIDR notation, such as `10.1.0.0/16` or `fd00::/8`. All addresses, and IPv4 written as IPv6, are refused.
  *
  * @throws Error that says what is wrong with it, in words that follow it
  */

@@ -5,10 +5,10 @@ export type { Logger };
 const secrets = ['password', 'token', 'secret', 'key', 'authorization', 'apiKey', 'html', 'text', 'content'];
 
 /**
- * The process's logger: one JSON object a line on stdout, so that whatever ships logs can read it; short lines for a
- * person where stdout is a terminal. Text from clients and remote servers goes in as fields, never into the message.
+ * The process's logger: one JSON object a line on stdout, for whatever ships logs to read; short lines for people if stdout
+ * is a terminal. Text from clients and remote servers goes in as fields, never into the message.
  *
- * @param base fields of each line, where several processes write to one stream
+ * @param base fields of each line, if several processes write to one stream
  */
 export function createLog(
   level: string,

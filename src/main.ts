@@ -7,10 +7,10 @@ import { start } from './start.ts';
 import { type Stops, stopAll } from './stops.ts';
 import { runWorker } from './worker.ts';
 
-/** Stopping may take this long; what waits for a reply after a final dot is then left, and recorded as uncertain. */
+/** Stopping may take this long; messages still waiting for the reply to a final dot are then left, and recorded as uncertain. */
 const stopWithinMs = 30_000;
 
-/** And this much longer where it is workers that stop, each within that time. */
+/** The time on top of that for a node of workers, each of which stops within that time. */
 const stopWorkersMs = 2_000;
 
 const say = (sentence: string) => process.stderr.write(`${sentence}\n`);
@@ -29,7 +29,7 @@ async function main(): Promise<void> {
   endWithLauncher();
   const onLost = (reason: string) => ending.begin('the database is lost', reason);
   await start(config, { log, say, onLost, stops }).catch(async (error: Error) => {
-    // An end during the start takes its ground away, and whatever then fails is no error.
+    // An end during the start takes its ground away: whatever fails then is no error.
     if (ending.isBegun) return;
     await stopAll(stops);
     throw error;
@@ -49,7 +49,7 @@ class Ending {
     this.#withinMs = withinMs;
   }
 
-  /** @param failure what the operator reads last, where it is no end that somebody asked for: a supervisor is to start it again */
+  /** @param failure what the operator reads last, if nobody asked for this end: a supervisor is to start the process again */
   begin(why: string, failure?: string): void {
     if (this.isBegun) return;
     this.isBegun = true;
@@ -65,7 +65,7 @@ class Ending {
     stopAll(this.#stops).then(
       () => exit(0),
       (error: Error) => {
-        // Without a database nothing says goodbye to it.
+        // Without the database, the steps that say goodbye to it fail.
         if (!failure || !isUnavailable(error)) this.#log.error({ error: error.stack }, 'stopping failed');
         exit(1);
       },
@@ -80,7 +80,7 @@ function onSignal(ending: Ending): void {
 
 const launcherMs = 1_000;
 
-/** Where `npm start` runs this: once its launcher was killed, no Ctrl-C reaches this process, and the next start would find it in the way. */
+/** For `npm start`: once its launcher is killed, no Ctrl-C reaches this process, which would be in the way of the next start. */
 function endWithLauncher(): void {
   const launcher = Number(process.env.SENDWRIGHT_LAUNCHER);
   if (process.ppid !== launcher) return;

@@ -5,13 +5,13 @@ import { expositionType } from './metrics.ts';
 const headersTimeoutMs = 5_000;
 const requestTimeoutMs = 10_000;
 
-/** Whoever is allowed here is a Prometheus or two. */
+/** The only clients are a Prometheus or two. */
 const mostConnections = 20;
 
 /**
- * Opens the port that Prometheus reads. It asks nobody who they are, so it must not be where strangers are.
+ * Opens the port that Prometheus reads. It has no authentication, so strangers must not reach it.
  *
- * @param read what is to be said
+ * @param read returns the metrics as text
  * @throws Error with `code` EADDRINUSE and the like
  */
 export async function openMetrics(

@@ -4,31 +4,31 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@pro
 export interface QueueDepth {
   /** Recipients by what they wait for. */
   recipients: Record<'due' | 'in_flight' | 'deferred' | 'scheduled' | 'held', number>;
-  /** For how long the first of those has been due that nobody has taken; 0: none is. */
+  /** How long ago the first recipient became due that nobody has taken; 0: there is none. */
   oldestDueSeconds: number;
   deliveries: Record<'due' | 'in_flight' | 'waiting', number>;
   oldestDeliverySeconds: number;
-  /** Nodes that live. */
+  /** Nodes that are alive. */
   nodes: number;
 }
 
-/** What is looked at when somebody asks, and not before. */
+/** What is looked up only when somebody asks. */
 export interface Watched {
-  /** Null: the database does not say. */
+  /** Null: the database does not answer. */
   depth(): Promise<QueueDepth | null>;
   connections(): { busy: number; idle: number; waiting: number };
 }
 
-/** One attempt, as far as it counts. */
+/** One attempt, as far as it is counted. */
 export interface MeasuredAttempt {
   /** One for each recipient and session. */
   results: { outcome: string; classification: string | null }[];
   durationMs: number;
-  /** For each recipient that was reached: how long after it was due. */
+  /** For each recipient that was reached: how long after it was due, in ms. */
   delays: number[];
 }
 
-/** What the metrics of one process look like to the process that prints them. */
+/** The metrics of one process, as the process that prints them gets them. */
 export type Measured = object[];
 
 const seconds = (most: number[]) => ({ buckets: most });
@@ -37,8 +37,8 @@ const attemptBuckets = seconds([0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 const delayBuckets = seconds([0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400]);
 
 /**
- * What one process counts about itself, for Prometheus. Values of labels are names of ours alone: no address, no domain and
- * no text of anybody else ever becomes one.
+ * What one process counts about itself, for Prometheus. Label values are our own names only: never an address, a domain or
+ * text of anybody else.
  */
 export class Metrics {
   readonly #registry = new Registry();
@@ -91,7 +91,7 @@ export class Metrics {
     ...requestBuckets,
   });
   readonly #held = new Map<string, () => number>();
-  /** Sets what is looked at; the database is asked at most every few seconds. */
+  /** Sets the gauges; the database is asked at most every few seconds. */
   #refresh: () => Promise<void> = async () => undefined;
 
   constructor() {
@@ -107,12 +107,12 @@ export class Metrics {
     });
   }
 
-  /** Names that may stand in the label `provider`; mail for anybody else is `other`. */
+  /** Sets the names that may be in the label `provider`; mail for anybody else is `other`. */
   nameProviders(names: string[]): void {
     this.#providers = new Set(names);
   }
 
-  /** @param route as the router has it; null: there is none for this path */
+  /** @param route as the router has it; null: this path has none */
   requested(method: string, route: string | null, status: number, ms: number): void {
     const labels = { method: methods.has(method) ? method : 'other', route: route ?? 'none' };
     this.#requests.inc({ ...labels, status: String(status) });
@@ -138,7 +138,7 @@ export class Metrics {
     this.#held.set(kind, held);
   }
 
-  /** What is asked of the database and of its pool when somebody reads. */
+  /** Sets what is read from the database and its pool when somebody asks. */
   watch({ depth, connections }: Watched): void {
     const registers = this.#registers;
     const gauge = (name: string, help: string, labelNames: string[] = []) =>
@@ -175,7 +175,7 @@ export class Metrics {
       const now = await depth();
       up.set(now === null ? 0 : 1);
       for (const [state, count] of Object.entries(connections())) pool.set({ state }, count);
-      // What was so when the database last answered is not so any more.
+      // What the database said in its last answer no longer holds.
       for (const one of [recipients, deliveries]) one.reset();
       for (const [state, count] of Object.entries(now?.recipients ?? {})) recipients.set({ state }, count);
       for (const [state, count] of Object.entries(now?.deliveries ?? {})) deliveries.set({ state }, count);
@@ -185,7 +185,7 @@ export class Metrics {
     };
   }
 
-  /** Adds processor, memory, event loop and the like of this process; they are looked at from now on. */
+  /** Adds processor, memory, event loop and the like of this process, measured from now on. */
   watchProcess(): void {
     collectDefaultMetrics({ register: this.#registry });
   }
@@ -206,13 +206,13 @@ export async function exposition(processes: { name: string; measured: Measured }
   const all = processes.map(({ name, measured }) =>
     measured.map((metric) => {
       const { values } = metric as { values: { value: number | null; labels: Record<string, string> }[] };
-      // What two processes count is not one thing: the label keeps it apart, so nothing is ever added up.
+      // Counts of two processes are not one thing: the label keeps them apart, so nothing is ever added up.
       return {
         ...metric,
         aggregator: 'sum',
         values: values.map(({ value, labels, ...rest }) => ({
           ...rest,
-          // NaN is null on the way from another process, and would be added up as 0.
+          // NaN becomes null on the way from another process, and would be added up as 0.
           value: value ?? Number.NaN,
           labels: { ...labels, process: name },
         })),

@@ -49,7 +49,7 @@ import type { Stops } from './stops.ts';
 import { WebhookDispatcher } from './webhooks/dispatch.ts';
 import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
 
-/** What a node needs beside the configuration: where its database is, and the secrets that may have been generated. */
+/** What a node needs besides the configuration: where its database is, and the secrets that may have been generated. */
 export interface Foundation {
   databaseUrl: string;
   /** True when no other node can use this database. */
@@ -58,17 +58,17 @@ export interface Foundation {
   keyring: Keyring;
   log: Logger;
   onProgress?: (sentence: string) => void;
-  /** The pages for browsers; none: whoever opens the address of the service is told where to begin. */
+  /** The pages for browsers; none: a browser at the address of the service is told where to begin. */
   dashboard?: DashboardFiles | null;
-  /** The other processes of this node, of which the first makes up for those that die; none: it is the only one. */
+  /** The other processes of this node, the first of which makes up for those that die; none: it is the only one. */
   siblings?: Siblings;
 }
 
 export interface SendwrightNode {
   baseUrl: string;
-  /** Where mail can be submitted; null: not here. */
+  /** The ports for submitting mail; null: not here. */
   submission: SubmissionServer['ports'];
-  /** Where bounces and complaints are taken; null: not here. */
+  /** The port for bounces and complaints; null: not here. */
   inbound: number | null;
   db: Database;
   admin: {
@@ -81,7 +81,7 @@ export interface SendwrightNode {
   surroundings: Surroundings;
   /** What this process counts. */
   metrics: Metrics;
-  /** Takes no new work, ends or hands back what is under way, and lets everything go. Within 30 seconds. */
+  /** Takes no new work, finishes or hands back what is under way, and releases everything, within 30 seconds. */
   stop(): Promise<void>;
 }
 
@@ -89,19 +89,19 @@ export interface SendwrightNode {
 const graceMs = 5_000;
 
 /**
- * How many of a process's connections what may take seconds has at once, each turn one. The rest (those of `resends` apart, in
- * the routes of sending) is for what delivers, and for what is short as a rule.
+ * How many of a process's connections slow work has at once, one for each turn. The rest (apart from those of `resends`, in
+ * the routes of sending) are for delivery, and for work that is usually short.
  */
 const readLimits: TurnLimits = { most: 7, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 const commitLimits: TurnLimits = { most: 6, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 
-/** What a killed process takes with it of the numbers for TLS-RPT. */
+/** A killed process loses the numbers for TLS-RPT of this time. */
 const tlsResultsMs = 30_000;
 
 /**
- * Brings one node up, from the database to the open port, and leaves nothing behind when that fails half way.
+ * Brings one node up, from the database to the open port, and leaves nothing behind if that fails half way.
  *
- * @throws StartError; or whatever the database says that goes away meanwhile
+ * @throws StartError; or the error of a database that goes away meanwhile
  */
 export async function startNode(config: Config, foundation: Foundation): Promise<SendwrightNode> {
   const stops: Stops = [];
@@ -234,9 +234,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, db, surroundings, admin, metrics };
 }
 
-/**
- * Writes down what processes knew that were killed, while their claims still stand: afterwards those are anybody's.
- */
+/** Records what killed processes knew, while their claims still stand: afterwards anybody may take those. */
 export async function recoverJournals(
   config: Config,
   { alone, log }: Pick<Foundation, 'alone' | 'log'>,
@@ -250,7 +248,7 @@ export async function recoverJournals(
 
 const journalFolder = ({ dataDir }: Config) => join(dataDir, 'journal');
 
-/** Not with a password that has to be generated: a start that fails after this must not have used it up. */
+/** Sets no password that has to be generated: a start that fails after this must not have used it up. */
 export async function prepareAdmin(db: Database, configured: Config['admin']): Promise<SendwrightNode['admin']> {
   const { hasPassword, ...admin } = await ensureAdmin(db, configured.email);
   if (hasPassword) return { ...admin, password: 'earlier' };
@@ -274,7 +272,7 @@ interface Parts {
   metrics: Metrics;
 }
 
-/** A site is asked again no later than the mail that waits for it would be. */
+/** A site is asked again no later than mail that waits for it would be retried. */
 const backoff = ({ retryScheduleMs }: Config) => ({
   backoffMs: Math.min(30_000, retryScheduleMs[0] ?? 30_000),
   longestMs: Math.min(900_000, retryScheduleMs.at(-1) ?? 900_000),
@@ -337,7 +335,7 @@ function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stop
 
 function startWebhooks({ config, foundation, db, queue, rounds, lease, metrics }: Parts): WebhookDispatcher {
   const { log, keyring } = foundation;
-  // The sandbox's DNS knows mail and nothing else; endpoints are where they are in either mode.
+  // The sandbox's DNS knows only mail; endpoints are where they are in either mode.
   const poster = { resolver: createResolver(config.dnsServers), allowPrivate: config.allowPrivateNetworks };
   const dispatcher = new WebhookDispatcher(db, queue, { poster, keyring, lease, clock: lease.clock, log, metrics });
   metrics.watchClaims('webhooks', () => dispatcher.held);

@@ -15,7 +15,7 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether the password belongs to the stored hash. Without a hash (an unknown user) it does the same work and says no,
+ * Whether the password matches the stored hash. Without a hash (an unknown user) it does the same work and returns false,
  * so that the answer takes as long.
  */
 export async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
@@ -44,12 +44,12 @@ export async function verifyPassword(password: string, stored: string | null): P
   return timingSafeEqual(found, tag);
 }
 
-/** A first one for somebody, who is told it once: 96 random bits, as letters, digits, - and _. */
+/** A first password, which somebody is told once: 96 random bits, as letters, digits, - and _. */
 export const newPassword = (): string => randomBytes(12).toString('base64url');
 
 const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/={1,2}$/, '');
 
-/** What people put where a password is asked for, and what is tried first. */
+/** What people enter when a password is asked for, and what is tried first. */
 const commonPasswords = new Set(
   `password password1 password12 password123 password1234 passw0rd p@ssw0rd changeme changeme1 change-me change_me
    changeit letmein1 welcome1 admin123 admin1234 adminadmin administrator rootroot 12345678 123456789 1234567890 11111111
@@ -58,6 +58,6 @@ const commonPasswords = new Set(
    sendwright sendwright1 sendwright123 postmaster`.split(/\s+/),
 );
 
-/** Whether it is one of those that are tried first, in any case, or hardly more than one character again and again. */
+/** Whether it is one of those that are tried first, in upper or lower case, or hardly more than one character repeated. */
 export const isGuessable = (password: string): boolean =>
   commonPasswords.has(password.toLowerCase()) || new Set(password).size < 3;

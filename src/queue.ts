@@ -7,35 +7,35 @@ const webhookQueue = 'webhook';
 type QueueName = typeof deliverQueue | typeof webhookQueue;
 
 /**
- * SQL that says whether the job whose id is this expression still waits. One that a node of the release before has taken does
- * not, as that one has claimed what it wants of it. The OFFSET has it looked up by its id: otherwise PostgreSQL reads the
- * whole queue first, with all that was done since it was last cleaned.
+ * SQL that says whether the job whose id is this expression still waits. One that a node of the previous release has taken
+ * does not, as that node has claimed what it wants of it. The OFFSET makes PostgreSQL look the job up by its id: otherwise
+ * it reads the whole queue first, with all jobs done since it was last cleaned.
  */
 export const isWaitingJob = (id: string, queue: QueueName = deliverQueue) =>
   `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'active' OFFSET 0)`;
 
-/** SQL: what a row is set to that no job wakes and no node holds any more. */
+/** SQL: the values of a row that no job wakes and no node holds any more. */
 export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
 
-/** Rows of jobs that are done and lie in the way of those who take the next; to clean up a few is not worth it. */
+/** Dead rows of done jobs, in the way of whoever takes the next ones; fewer are not worth cleaning up. */
 const manyDead = 20_000;
-/** A queue that is vacuumed with fewer in it counts as empty to the planner, which would then have the next burst sorted as a whole. */
+/** The planner takes a queue vacuumed with fewer jobs in it for empty, and would then sort the whole of the next burst. */
 const manyWaiting = 1_000;
 
 /**
- * Clears away, each time that what it gives is called, what done jobs left, where that is much and many wait: whoever takes
- * the next ones reads past all of it, and PostgreSQL comes by once a minute only. Several nodes may do it at once.
+ * Returns a function that clears away what done jobs left, if that is much and many jobs wait: whoever takes the next ones
+ * reads past all of it, and PostgreSQL comes by only once a minute. Several nodes may do it at once.
  */
 export function sweeping(db: Sql): () => Promise<void> {
-  /** What could not be cleared away the last time, as what is still in sight of a transaction that has been open for long. */
+  /** What could not be cleared away last time, for instance because an old open transaction still sees it. */
   let stuck = 0;
   return async () => {
     const dead = await deadJobs(db);
     stuck = Math.min(stuck, dead);
     if (dead < manyDead || dead < 2 * stuck || !(await manyWait(db))) return;
-    // Until it is done, and for the next time where it takes longer than a statement may.
+    // Until it is done; and for the next time, if it takes longer than a statement may.
     stuck = dead;
-    // To give pages back to the disk it would lock everybody out, for pages that are needed again at once.
+    // Giving pages back to the disk would lock everybody out, for pages that are needed again at once.
     await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
     stuck = await deadJobs(db);
   };
@@ -59,7 +59,7 @@ async function manyWait(db: Sql): Promise<boolean> {
 
 /**
  * SQL: `=` between the job that a row names and another one, for rows that are found by their own key. A plain `=` says
- * that the row names one, and the planner then reads the index of all that do, which its statistics take to be empty.
+ * that the row names a job, and the planner then reads the index of all that do, which its statistics show as empty.
  */
 export const isSame = 'IS NOT DISTINCT FROM';
 
@@ -80,26 +80,26 @@ export interface WebhookJob {
   webhookId: string;
 }
 
-/** A job with its place in the queue: what has more comes first, and of the same what is older. */
+/** A job with its place in the queue: higher priority first, then older first. */
 export type Placed<Job> = Job & { priority: number };
 
-/** One line of jobs, each of which belongs to a group that can be left out. */
+/** One line of jobs; each belongs to a group that can be left out. */
 export interface Line<Job> {
-  /** Adds the jobs inside the caller's transaction; call `wake` when that is committed. */
+  /** Adds the jobs inside the caller's transaction; call `wake` after the commit. */
   enqueue(tx: Sql, jobs: Placed<Job>[]): Promise<void>;
   /**
-   * Takes up to `limit` jobs, best priority and oldest first, none of the groups named, out of the queue. Whoever takes one
-   * claims what it woke in the same transaction: from then on the claim keeps that from being lost.
+   * Takes up to `limit` jobs out of the queue, best priority and oldest first, none of the named groups. The taker claims what
+   * they wake in the same transaction: from then on the claim keeps that from being lost.
    */
   take(tx: Sql, limit: number, withoutGroups: string[]): Promise<Placed<Job>[]>;
-  /** Says to this process's dispatcher that there is work, which other processes find by polling. */
+  /** Tells this process's dispatcher that there is work; other processes find it by polling. */
   wake(): void;
   onWake(listener: () => void): () => void;
 }
 
 /**
- * The queue of things to do now. What is due later waits as rows (`next_attempt_at`) until its time. The queue itself is
- * the line of mail, in groups by destination.
+ * The queue of what is to be done now. What is due later waits as rows (`next_attempt_at`) until its time. The queue itself
+ * is the line of mail, in groups by destination.
  */
 export interface Queue extends Line<DeliverJob> {
   /** Installs or updates the queue's schema; afterwards jobs can be enqueued. */
@@ -109,7 +109,7 @@ export interface Queue extends Line<DeliverJob> {
   webhooks: Line<WebhookJob>;
 }
 
-/** pg-boss looks things up for itself now and then; with connections of its own it never waits for one of our transactions. */
+/** pg-boss runs queries of its own now and then; with its own connections it never waits for one of our transactions. */
 export const ownConnections = 2;
 
 export function createQueue(databaseUrl: string, log: Logger): Queue {
@@ -120,8 +120,8 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
       await boss.start();
       for (const name of [deliverQueue, webhookQueue]) {
         await boss.createQueue(name, {
-          // Nodes of the release before keep what they took. A crash of theirs uses up one of pg-boss's retries, and running out
-          // of them must never be what ends an email.
+          // Nodes of the previous release keep the jobs they took. A crash of theirs uses up one of pg-boss's retries, and
+          // running out of them must never be what ends an email.
           expireInSeconds: 3_600,
           retryLimit: 10_000,
           retentionSeconds: 14 * 86_400,
@@ -143,7 +143,7 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
   };
 }
 
-/** A node of the release before knows the first of the emails alone; that it has taken the job from the others the sweeper sees. */
+/** A node of the previous release knows only the first email; the sweeper sees that it took the job from the others. */
 type StoredDeliverJob = Omit<Placed<DeliverJob>, 'emailIds'> & { emailId: string; others?: string[] };
 
 /** How jobs of a kind are kept. */
@@ -183,7 +183,7 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
           jobs.map(({ id }) => id),
           inside(tx),
         );
-      // pg-boss takes the right ones and hands them over in any order.
+      // pg-boss takes the right jobs, but returns them in any order.
       return jobs
         .map(({ id, data }) => decode({ ...data, id } as Stored))
         .sort((a, b) => b.priority - a.priority || (a.id < b.id ? -1 : 1));
@@ -198,7 +198,7 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
   };
 }
 
-/** What makes pg-boss run its statements inside this transaction. */
+/** Makes pg-boss run its statements inside this transaction. */
 const inside = (tx: Sql) => ({
   db: {
     executeSql: async (text: string, values?: unknown[]) => ({
@@ -207,12 +207,12 @@ const inside = (tx: Sql) => ({
   },
 });
 
-/** pg-boss's statements by their text, of which it has a handful: with a name they are prepared, as ours are. */
+/** The names of pg-boss's statements, by their text; it has a handful. With a name they are prepared, as ours are. */
 const names = new Map<string, string>();
 const mostNames = 50;
 
 function named(text: string): { name?: string; text: string } {
-  // Taking goes by one of several indexes: a plan that was made for an empty queue and kept would sort all of a full one.
+  // Taking jobs uses one of several indexes: a plan made for an empty queue, and kept, would sort all of a full one.
   if (text.includes('SKIP LOCKED')) return { text };
   const name = names.get(text) ?? (names.size < mostNames ? `queue-${names.size}` : undefined);
   if (name === undefined) return { text };

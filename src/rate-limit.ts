@@ -4,19 +4,19 @@ export interface RateLimit {
   burst: number;
 }
 
-/** Holders of buckets that were left alone for long have a full one and need not be remembered, when there are so many. */
+/** A bucket that was left alone for long is full and need not be remembered, when there are this many. */
 const manyRemembered = 10_000;
 
-/** A bucket of tokens for each id, in the memory of this process: on several nodes an id has as many buckets. */
+/** A bucket of tokens for each id, in the memory of this process: on several nodes an id has several buckets. */
 export class TokenBuckets {
   readonly limit: RateLimit;
   readonly #now: () => number;
   readonly #buckets = new Map<string, { tokens: number; at: number }>();
   #onTake: (id: string) => void = () => undefined;
-  /** When it is next worth while to look for those that are full. */
+  /** The number of buckets at which it is next worth looking for full ones. */
   #forgetAt = manyRemembered;
 
-  /** @param now milliseconds that only grow */
+  /** @param now in milliseconds; never goes back */
   constructor(limit: RateLimit, now: () => number = () => performance.now()) {
     this.limit = limit;
     this.#now = now;
@@ -25,7 +25,7 @@ export class TokenBuckets {
   /**
    * Takes a token.
    *
-   * @returns how many are left, and after how many seconds there is one: 0 when one was taken
+   * @returns how many are left, and after how many seconds there will be one: 0 if one was taken
    */
   take(id: string): { left: number; waitSeconds: number } {
     const tokens = this.#refill(id);
@@ -43,12 +43,12 @@ export class TokenBuckets {
     this.#onTake = listener;
   }
 
-  /** Takes as many tokens as were given out elsewhere in this bucket's name: it may owe some afterwards. */
+  /** Takes as many tokens as were given out elsewhere on behalf of this bucket: it may owe some afterwards. */
   charge(id: string, tokens: number): void {
     this.#buckets.set(id, { tokens: this.#refill(id) - tokens, at: this.#now() });
   }
 
-  /** After how many seconds there is a token, 0 when there is one now; none is taken. */
+  /** After how many seconds there is a token, 0 if there is one now; takes none. */
   waitSeconds(id: string): number {
     return this.#wait(this.#refill(id));
   }
@@ -71,7 +71,7 @@ export class TokenBuckets {
 
   #forgetFull(): void {
     for (const [id, bucket] of this.#buckets) if (this.#levelOf(bucket) >= this.limit.burst) this.#buckets.delete(id);
-    // Where few were, as with failed logins from a whole network, each new id would look through all of them.
+    // When few were full, as with failed logins from a whole network, each new id would otherwise search all of them.
     this.#forgetAt = Math.max(manyRemembered, 2 * this.#buckets.size);
   }
 }

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from './log.ts';
 
-/** How long the first round of one piece of work holds up that of the next. */
+/** How long the first round of one piece of work may hold up that of the next. */
 const firstTurnMs = 200;
 
-/** Work that is done again and again, each piece never twice at the same time; a failure is logged and tried next time. */
+/** Work that is repeated, each piece never twice at the same time; a failure is logged, and retried in the next round. */
 export class Rounds {
   readonly #log: Logger;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -17,10 +17,10 @@ export class Rounds {
   }
 
   /**
-   * Does the work soon, and then every `ms`. What a start brings along is begun one after the other: all at once it would have
-   * the database make a connection for each, most of which nobody needs afterwards.
+   * Does the work soon, and then every `ms`. First rounds begin one after the other: all at once they would have the database
+   * open a connection for each, most of which nobody needs afterwards.
    *
-   * @param work what can take long ends early when its signal says so
+   * @param work if it can take long, it ends early when its signal says so
    */
   every(ms: number, name: string, work: (stop: AbortSignal) => Promise<void>): void {
     const round = () => {
@@ -47,7 +47,7 @@ export class Rounds {
     over.abort();
   }
 
-  /** Begins nothing more, and waits for what is under way. */
+  /** Begins no more rounds, and waits for those under way. */
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     this.#stop.abort();

@@ -1,20 +1,20 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
-/** Sealed without the name of the key, as all was before keys could be changed. */
+/** Sealed without the key's id, as everything was before keys could be changed. */
 const nameless = 1;
 const version = 2;
 const idBytes = 8;
 const ivBytes = 12;
 const tagBytes = 16;
 
-/** A master key, and what it is called: made from it, and says nothing about it. */
+/** A master key with its id, which is derived from it and reveals nothing about it. */
 export interface EncryptionKey {
   /** 16 hexadecimal digits. */
   id: string;
   key: Buffer;
 }
 
-/** The master keys that are known: one, or two while one takes the other's place. */
+/** The master keys that are known: one, or two while one replaces the other. */
 export class Keyring {
   readonly first: EncryptionKey;
   readonly #keys: ReadonlyMap<string, EncryptionKey>;
@@ -42,10 +42,10 @@ function named(key: Buffer): EncryptionKey {
   return { id: deriveKey(key, 'key id').toString('hex', 0, idBytes), key };
 }
 
-/** The keys of a process: the one it has, and one that is to take its place or has done so. */
+/** The keys of a process: its own, and one that will replace it or has done so. */
 export const keyringOf = (key: Buffer, next: Buffer | null) => (next ? new Keyring(key, next) : new Keyring(key));
 
-/** What everything begins with that is sealed with this key. */
+/** The first bytes of everything that is sealed with this key. */
 export const sealedPrefix = ({ id }: EncryptionKey) => Buffer.concat([Buffer.of(version), Buffer.from(id, 'hex')]);
 
 /**
@@ -60,7 +60,7 @@ export function seal(key: EncryptionKey, plaintext: Buffer, context: string): Bu
   return Buffer.concat([prefix, iv, cipher.getAuthTag(), body]);
 }
 
-/** @throws Error when the key is none of these, the context is another one, or a byte was changed */
+/** @throws Error if the key is none of these, the context is another one, or a byte was changed */
 export function open(keyring: Keyring, sealed: Uint8Array, context: string): Buffer {
   const bytes = Buffer.from(sealed);
   if (bytes[0] === nameless) return openNameless(keyring, bytes.subarray(1), Buffer.from(context));
@@ -77,7 +77,7 @@ function openNameless(keyring: Keyring, bytes: Buffer, bound: Buffer): Buffer {
     try {
       return decrypt(key, bytes, bound);
     } catch {
-      // The tag says no: of the next key, perhaps.
+      // The tag does not match this key; it may match the next.
     }
   }
   throw new Error('sealed with a key that is not known here');

@@ -3,7 +3,7 @@ export interface SendingAddress {
   /** In its canonical form, as a socket reports it. */
   ip: string;
   pool: string;
-  /** The day (UTC, `2026-11-20`) of its first mail, where it is new; null: it has no cap. */
+  /** The day (UTC, `2026-11-20`) of its first mail, if it is new; null: it has no cap. */
   firstDay: string | null;
 }
 
@@ -35,7 +35,7 @@ export interface WarmUp {
 }
 
 const dayMs = 86_400_000;
-/** That of addresses without one of their own. */
+/** The pool of addresses that name none. */
 export const defaultPool = 'default';
 const marketingPool = 'marketing';
 
@@ -47,7 +47,7 @@ export const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
 export const startOf = (day: string): Date => new Date(`${day}T00:00:00Z`);
 
-/** Null when the address is not new, or its plan is over. */
+/** Null if the address is not new, or its plan is over. */
 export function warmUpOn(day: string, { firstDay }: SendingAddress, plan: readonly number[]): WarmUp | null {
   if (firstDay === null) return null;
   const begin = startOf(firstDay).getTime();
@@ -62,10 +62,10 @@ export function warmUpOn(day: string, { firstDay }: SendingAddress, plan: readon
 }
 
 /**
- * The domain's own pool; else for marketing mail the one called `marketing`; else `default`, else the first. Null where no
- * addresses are configured.
+ * The domain's own pool; otherwise, for marketing mail, the one called `marketing`; otherwise `default`, otherwise the first.
+ * Null if no addresses are configured.
  *
- * @returns `missing`: the domain's pool, where it is not configured here
+ * @returns `missing`: the domain's pool, if it is not configured here
  */
 export function choosePool(
   { addresses }: SendingPools,
@@ -78,14 +78,14 @@ export function choosePool(
   return pool ? { pool, missing } : null;
 }
 
-/** What an email would leave from, in fields and, where something is to be said about it, in words. */
+/** What an email would leave from, in fields and, if there is something to say about it, in words. */
 export interface SourceOutlook {
   pool: string;
   ips: string[];
   notes: string[];
 }
 
-/** Null where the system chooses. */
+/** Null if the system chooses. */
 export function sourceOutlook(pools: SendingPools, stream: Stream, now: Date = new Date()): SourceOutlook | null {
   const chosen = choosePool(pools, stream);
   if (!chosen) return null;

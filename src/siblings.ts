@@ -1,11 +1,11 @@
 import type { TokenBuckets } from './rate-limit.ts';
 
 /**
- * The other processes of this node, where `WORKERS` says that there are some. Nothing of this is needed for mail to be
- * right: what gets lost with a process costs time.
+ * The other processes of this node, if `WORKERS` asks for some. Mail is right without any of this: what gets lost with a
+ * process only costs time.
  */
 export interface Siblings {
-  /** Says under which name this process is about to claim work, so that what it held is free as soon as it is dead. */
+  /** Says under which name this process is about to claim work, so that its claims are free as soon as it is dead. */
   tellName(nodeId: string): void;
   tell(news: News): void;
   onNews(listener: (news: News) => void): void;
@@ -17,13 +17,13 @@ export type News =
   /** So many tokens were taken from the buckets of these ids. */
   | { kind: 'spent'; tokens: [id: string, count: number][] };
 
-/** Whoever commits work begins with it at once; after this time the others look whether there is more. */
+/** The process that commits work begins with it at once; after this time the others look whether there is more. */
 const workMs = 50;
 
-/** For so long a bucket can have been emptied in several processes at once. */
+/** For this long a bucket can be emptied in several processes at once. */
 const tokensMs = 50;
 
-/** Wakes the siblings when there is work here, and this process when there is some there. */
+/** Wakes the siblings when there is work here, and this process when there is work there. */
 export function shareWork(
   name: string,
   line: { wake(): void; onWake(listener: () => void): unknown },
@@ -48,8 +48,8 @@ export function shareWork(
 }
 
 /**
- * Makes buckets of several processes one, a moment late: what was taken meanwhile beyond what was there is owed, and paid
- * back before the next is given out.
+ * Makes the buckets of several processes one, with a delay: tokens taken meanwhile beyond those that were there are owed,
+ * and paid back before the next is given out.
  */
 export function shareBuckets(buckets: TokenBuckets, siblings: Siblings): void {
   let taken = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** A start that cannot go on: one line for the operator, which ends in what to do. */
+/** A start that cannot go on: one line for the operator that ends in what to do. */
 export class StartError extends Error {}
 
 /**

@@ -14,25 +14,25 @@ import { portError } from './start-error.ts';
 import type { Stops } from './stops.ts';
 import { startWorkers } from './workers.ts';
 
-/** What the embedded database allows at least, and what it keeps for others: its superuser, and whoever looks into it. */
+/** The fewest connections of the embedded database, and those kept for others: its superuser, and people who look into it. */
 const usualConnections = 200;
 const spare = 20;
 
-/** Where a start tells how far it is. */
+/** Where a start reports how far it is. */
 export interface StartOptions {
   log: Logger;
   /** Sentences for the operator: progress, and at the end the first screen. */
   say: (sentence: string) => void;
-  /** Told, in a sentence for the operator, that the process cannot go on: the embedded database is lost. */
+  /** Called, with a sentence for the operator, when the process cannot go on: the embedded database is lost. */
   onLost?: (reason: string) => void;
-  /** What is to be done, in reverse order, to stop what has been started so far; it grows during the start. */
+  /** Steps that, in reverse order, stop what has been started so far; it grows during the start. */
   stops: Stops;
 }
 
 /**
  * Starts all that this configuration asks for, on the database that it names or on the embedded one.
  *
- * @throws StartError where the operator has to do something first, or whatever else failed; what had been started is for the caller to stop
+ * @throws StartError if the operator has to do something first, or whatever else failed; the caller stops what was started
  */
 export async function start(config: Config, options: StartOptions): Promise<void> {
   const { log, say, stops } = options;
@@ -53,7 +53,7 @@ export async function start(config: Config, options: StartOptions): Promise<void
   log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
 }
 
-/** Opens the port for Prometheus, where there is to be one; it is closed first, as it is of no use to what is under way. */
+/** Opens the port for Prometheus, if there is to be one; it is closed first, as nothing under way needs it. */
 async function showMetrics(
   { metrics }: Config,
   stops: Stops,
@@ -66,18 +66,18 @@ async function showMetrics(
   stops.push(() => door.close());
 }
 
-/** The ground that a node stands on: the database that was named or the embedded one, and the secrets. */
+/** The ground that a node stands on: the named database or the embedded one, and the secrets. */
 async function lay(
   config: Config,
   { log, say, onLost, stops }: StartOptions,
 ): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
   const { databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, dataDir, roles } = config;
   if (databaseUrl && jwtSecret && encryptionKey) {
-    // For the journal of deliveries alone.
+    // Only for the journal of deliveries.
     if (roles.has('mta')) await makeDataDir(dataDir);
     const keyring = keyringOf(encryptionKey, nextEncryptionKey);
     const foundation = { databaseUrl, alone: false, jwtSecret, keyring, log, onProgress: say };
-    // Nothing here outlives a container: without one that follows from what does, each start would make another.
+    // Nothing here outlives a container: unless the key follows from what does, each start would make another one.
     return { foundation, sandboxKey: keys.derived(Buffer.from(jwtSecret)) };
   }
   const secrets = await readSecrets(dataDir);
@@ -85,7 +85,7 @@ async function lay(
   const settings = { max_connections: String(Math.max(usualConnections, connectionsOf(config.workers) + spare)) };
   const password = secrets.databasePassword;
   const starting = startEmbedded({ dataDir, password, log, onProgress: say, onLost, settings });
-  // Before it is up: a signal in the middle of the start takes the server down again.
+  // Added before it is up: a signal in the middle of the start takes the server down again.
   stops.push(async () => (await starting).stop());
   const postgres = await starting.catch((error: Error) => {
     stops.pop();

@@ -1,8 +1,8 @@
-/** What ends what was begun, in the order in which it was begun. */
+/** Steps that end what was begun, in the order in which it was begun. */
 export type Stops = (() => Promise<unknown>)[];
 
 /**
- * Ends what was begun last first, as it may need what was there before it.
+ * Ends first what was begun last, as it may need what was there before it.
  *
  * @throws the first error, with the rest left as it is
  */

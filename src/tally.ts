@@ -1,4 +1,4 @@
-/** How much of each kind there is. What comes to nothing is forgotten, so it is as large as what is under way. */
+/** How much there is of each kind. A kind that comes down to zero is forgotten, so it is as large as what is under way. */
 export class Tally<Kind> {
   readonly #counts = new Map<Kind, number>();
 
@@ -6,14 +6,14 @@ export class Tally<Kind> {
     return this.#counts.get(kind) ?? 0;
   }
 
-  /** @param change less than nothing takes away; what is taken away had been added */
+  /** @param change a negative one takes away what had been added */
   add(kind: Kind, change: number): void {
     const count = this.of(kind) + change;
     if (count > 0) this.#counts.set(kind, count);
     else this.#counts.delete(kind);
   }
 
-  /** The kinds of which there are so many at least. */
+  /** The kinds of which there are at least this many. */
   having(least: number): Kind[] {
     return [...this.#counts].filter(([, count]) => count >= least).map(([kind]) => kind);
   }

@@ -1,8 +1,8 @@
-// Date takes 24:00:00 for the next day's beginning, RFC 3339 does not.
+// Date reads 24:00:00 as the beginning of the next day, which RFC 3339 does not allow.
 const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
- * An RFC 3339 timestamp of a day that exists; null for anything else. A leap second is not taken: it cannot be told from
+ * An RFC 3339 timestamp of a day that exists; null for anything else. A leap second is refused: it cannot be told from
  * its neighbour.
  */
 export function parseTimestamp(text: string): Date | null {

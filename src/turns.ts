@@ -1,6 +1,6 @@
 import { unavailable } from './errors.ts';
 
-/** Lets so much of one kind of work run at once; as much as is told waits for its turn, and more is refused. */
+/** Lets some work of one kind run at once; a given number of others wait for their turn, and more are refused. */
 export class Turns {
   readonly #atOnce: number;
   readonly #mostWaiting: number;
@@ -12,7 +12,7 @@ export class Turns {
     this.#mostWaiting = mostWaiting;
   }
 
-  /** @throws ApiError 503 when too much waits already */
+  /** @throws ApiError 503 if too much waits already */
   async take<T>(work: () => Promise<T>): Promise<T> {
     if (this.#waiting.length >= this.#mostWaiting) throw unavailable();
     if (this.#running >= this.#atOnce) await new Promise<void>((resume) => this.#waiting.push(resume));
@@ -21,7 +21,7 @@ export class Turns {
       return await work();
     } finally {
       const next = this.#waiting.shift();
-      // Whoever comes next takes the place over.
+      // The next one takes over the place.
       if (next) next();
       else this.#running -= 1;
     }

@@ -9,14 +9,14 @@ import { Keyring } from './seal.ts';
 import type { News, Siblings } from './siblings.ts';
 import type { Stops } from './stops.ts';
 
-/** What the first process of a node says to its workers. */
+/** Messages from the first process of a node to its workers. */
 export type ToWorker =
   | { kind: 'ground'; databaseUrl: string; jwtSecret: string; encryptionKeys: string[] }
   | { kind: 'news'; news: News }
-  /** Wants to know what this worker counts. */
+  /** Asks for what this worker counts. */
   | { kind: 'measure'; question: number };
 
-/** What they say to it. */
+/** Messages from a worker to the first process. */
 export type FromWorker =
   /** From now on this worker claims work under this name. */
   | { kind: 'name'; nodeId: string }
@@ -28,8 +28,8 @@ export type FromWorker =
   | { kind: 'failed'; message: string; expected: boolean };
 
 /**
- * Runs one of the processes of a node, on the ground that the first one has laid, with the ports that it shares out. It
- * is a node of its own in all but that: own connections, own lease, own journal.
+ * Runs one of the processes of a node, on the ground that the first one has laid, with the ports that it shares out. In all
+ * else it is a node of its own: own connections, own lease, own journal.
  */
 export async function runWorker(config: Config, log: Logger, stops: Stops): Promise<void> {
   endWithFirst(log);
@@ -86,11 +86,11 @@ function ground(): Promise<Extract<ToWorker, { kind: 'ground' }>> {
   });
 }
 
-/** Once the first process is gone nobody shares out the ports, nor starts this one again: it finishes what it has. */
+/** Once the first process is gone, nobody shares out the ports or restarts this one: it finishes what it has. */
 function endWithFirst(log: Logger): void {
   const { worker } = cluster;
   worker?.once('disconnect', () => {
-    // Node would end the process here and now, in the middle of its conversations.
+    // Otherwise Node would end the process here and now, in the middle of its conversations.
     worker.exitedAfterDisconnect = true;
     log.warn('the first process of this node is gone; this one finishes what is under way');
     process.kill(process.pid, 'SIGTERM');

@@ -12,15 +12,15 @@ import { StartError } from './start-error.ts';
 import type { Stops } from './stops.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
-/** A worker stops within 30 seconds by itself. */
+/** A worker stops by itself within 30 seconds. */
 const stopWithinMs = 31_000;
 
-/** Before a worker that ended is started again: at once, and later and later while that does not help. */
+/** Pauses before a worker that ended is restarted: short at first, and longer and longer while that does not help. */
 const firstPauseMs = 100;
 const longestPauseMs = 30_000;
 const healthyAfterMs = 60_000;
 
-/** Between two tries to make up for one: nodes that were away as well wait for 30 s before they take others for dead. */
+/** Between two attempts to make up for a worker: nodes that were away as well wait 30 s before they take others for dead. */
 const longestMakingUpPauseMs = 2_000;
 
 /** A worker that is busy for longer is left out of what Prometheus reads. */
@@ -30,10 +30,10 @@ type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
 
 /**
  * Starts `WORKERS` processes that each do the work of a node, and does what is done once: the schema, the first admin, and
- * making up for a process that dies. A connection that comes in goes to each of them in turn.
+ * making up for a process that dies. Incoming connections go to each of them in turn.
  *
- * @param stops what is to be done to stop it all; it grows during the start
- * @throws StartError; what had been started is for the caller to stop
+ * @param stops the steps that stop it all; it grows during the start
+ * @throws StartError; the caller stops what had been started
  */
 export async function startWorkers(
   config: Config,
@@ -64,7 +64,7 @@ export async function startWorkers(
   return { ...(await workers.start(config.workers)), db, admin, measure: () => workers.measure() };
 }
 
-/** Sessions of workers are told by their name: see `EmbeddedPostgres.left`. */
+/** Sessions of workers are recognized by their name: see `EmbeddedPostgres.left`. */
 function named(databaseUrl: string): string {
   const url = new URL(databaseUrl);
   if (!url.searchParams.has('application_name')) url.searchParams.set('application_name', 'sendwright worker');
@@ -74,19 +74,19 @@ function named(databaseUrl: string): string {
 interface Running {
   worker: Worker;
   startedAt: number;
-  /** What it is or was called in the list of nodes. */
+  /** Its names in the list of nodes, present and past. */
   names: Set<string>;
-  /** Rejects when it ends before it is ready. */
+  /** Rejects if it ends before it is ready. */
   ready: Promise<Ports>;
   /** Questions that it has not answered yet. */
   asked: Map<number, (measured: Measured) => void>;
-  /** In words. */
+  /** How it ended, in words. */
   ended: Promise<string>;
 }
 
 interface WorkersOptions {
   ground: ToWorker;
-  /** Writes down what a dead worker knew, and frees what it held under these names. */
+  /** Records what a dead worker knew, and frees its claims under these names. */
   makeUpFor: (names: string[]) => Promise<void>;
   log: Logger;
 }
@@ -103,7 +103,7 @@ class Workers {
     cluster.schedulingPolicy = cluster.SCHED_RR;
   }
 
-  /** Starts as many, and keeps them running from then on. */
+  /** Starts this many, and keeps them running from then on. */
   async start(count: number): Promise<Ports> {
     const all = Array.from({ length: count }, () => this.#fork());
     const [ports] = await Promise.all(all.map(({ ready }) => ready));
@@ -112,7 +112,7 @@ class Workers {
     return ports;
   }
 
-  /** Lets all of them finish what is under way; whoever takes too long is killed. */
+  /** Lets all of them finish what is under way; those that take too long are killed. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     const all = [...this.#running];
@@ -125,7 +125,7 @@ class Workers {
     await this.#makingUp;
   }
 
-  /** What each counts, by the number that its log lines have too; one that does not answer in time is left out. */
+  /** What each worker counts, by the number that its log lines have too; one that does not answer in time is left out. */
   async measure(): Promise<{ name: string; measured: Measured }[]> {
     const answers = [...this.#running].map(async ({ worker, asked }) => {
       const question = ++this.#questions;
@@ -159,7 +159,7 @@ class Workers {
     }
   }
 
-  /** Null where the system has no room for a process now: the other workers go on meanwhile. */
+  /** Null if the system has no room for a process now: the other workers go on meanwhile. */
   #forkAgain(): Running | null {
     const failed = ({ message }: Error) => this.#options.log.error({ error: message }, 'a worker could not be started');
     try {
@@ -179,8 +179,8 @@ class Workers {
   }
 
   /**
-   * While the database is away it is tried again, and no worker takes the place: once what is held is free, nobody who has read
-   * the journal would keep mail that has arrived from being sent again.
+   * While the database is away it is tried again, and no worker takes the place: if the claims were freed before anybody has
+   * read the journal, mail that has arrived would be sent again.
    */
   async #patiently(names: string[]): Promise<void> {
     const { makeUpFor, log } = this.#options;
@@ -201,10 +201,10 @@ class Workers {
     }
   }
 
-  /** @throws Error when there is no process, as where memory or descriptors are used up */
+  /** @throws Error if there is no process, as when memory or descriptors are used up */
   #fork(): Running {
     const worker = cluster.fork();
-    // Node says here too that one which has just died did not get a message; its end is what counts.
+    // Node also reports here that a worker that has just died did not get a message; its end is what counts.
     worker.on('error', (error) =>
       this.#options.log.warn({ worker: worker.id, error: error.message }, 'a worker was not made, or not reached'),
     );
@@ -224,7 +224,7 @@ class Workers {
       });
       void ended.then((how) => reject(new Error(`a worker ended during its start: ${how}`)));
     });
-    // Where another one could not be made nobody waits for this one any more.
+    // If another one could not be made, nobody waits for this one any more.
     ready.catch(() => undefined);
     const running = { worker, startedAt: performance.now(), names, ready, asked, ended };
     this.#running.add(running);
@@ -239,21 +239,21 @@ class Workers {
   }
 }
 
-/** One that has just died hears nothing, and its end is dealt with elsewhere. */
+/** A worker that has just died hears nothing, and its end is dealt with elsewhere. */
 function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.process.send?.(message, undefined, undefined, () => undefined);
 }
 
-/** A connection on its way to a worker: what Node says beside it. */
+/** What Node sends along with a connection that it hands to a worker. */
 interface HandedOver {
   act?: string;
-  /** Of the port: one that has not said whether it takes the last connection is given no other. */
+  /** The port's: a worker that has not said whether it takes the last connection is given no other. */
   key?: string;
 }
 
 /**
- * Node closes its own end of a connection once a worker says that it has it: where one dies before, the client would wait
- * for as long as it likes, and the descriptor would stay.
+ * Node closes its own end of a connection once a worker says that it has it. If the worker dies before, the client would
+ * wait for as long as it likes, and the descriptor would stay.
  */
 function closeUntaken({ process: child }: Worker, ended: Promise<unknown>): void {
   const last = new Map<string | undefined, { close(): void }>();
@@ -262,7 +262,7 @@ function closeUntaken({ process: child }: Worker, ended: Promise<unknown>): void
     if (message.act === 'newconn' && handle) last.set(message.key, handle);
     return send(message, handle, ...rest);
   }) as typeof child.send;
-  // To close one that was taken, and is closed, does nothing.
+  // Closing one that was taken, and is closed, does nothing.
   void ended.then(() => {
     for (const handle of last.values()) handle.close();
   });
