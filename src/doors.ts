@@ -19,7 +19,7 @@ interface Behind {
   db: Database;
   queue: Queue;
   fresh: FreshBodies;
-  /** The turns in which the emails of an account are committed. */
+  /** The turns in which accounts commit what is large. */
   commitTurns: AccountTurns;
   log: Logger;
 }

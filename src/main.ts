@@ -7,7 +7,7 @@ import { start } from './start.ts';
 import { type Stops, stopAll } from './stops.ts';
 import { runWorker } from './worker.ts';
 
-/** Stopping may take this long; messages still waiting for the reply to a final dot are then left, and recorded as uncertain. */
+/** Stopping may take this long; a message that still awaits the reply to its final dot is then left, as uncertain. */
 const stopWithinMs = 30_000;
 
 /** The time on top of that for a node of workers, each of which stops within that time. */
@@ -80,7 +80,7 @@ function onSignal(ending: Ending): void {
 
 const launcherMs = 1_000;
 
-/** For `npm start`: once its launcher is killed, no Ctrl-C reaches this process, which would be in the way of the next start. */
+/** For `npm start`: once its launcher is killed, no Ctrl-C reaches this process, and it would block the next start. */
 function endWithLauncher(): void {
   const launcher = Number(process.env.SENDWRIGHT_LAUNCHER);
   if (process.ppid !== launcher) return;

@@ -95,7 +95,7 @@ const graceMs = 5_000;
 const readLimits: TurnLimits = { most: 7, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 const commitLimits: TurnLimits = { most: 6, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 
-/** A killed process loses the numbers for TLS-RPT of this time. */
+/** A process that is killed loses the TLS-RPT numbers of this time. */
 const tlsResultsMs = 30_000;
 
 /**

@@ -49,7 +49,7 @@ export const newPassword = (): string => randomBytes(12).toString('base64url');
 
 const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/={1,2}$/, '');
 
-/** What people enter when a password is asked for, and what is tried first. */
+/** Passwords that people commonly choose, and that attackers try first. */
 const commonPasswords = new Set(
   `password password1 password12 password123 password1234 passw0rd p@ssw0rd changeme changeme1 change-me change_me
    changeit letmein1 welcome1 admin123 admin1234 adminadmin administrator rootroot 12345678 123456789 1234567890 11111111

@@ -23,8 +23,8 @@ const manyDead = 20_000;
 const manyWaiting = 1_000;
 
 /**
- * Returns a function that clears away what done jobs left, if that is much and many jobs wait: whoever takes the next ones
- * reads past all of it, and PostgreSQL comes by only once a minute. Several nodes may do it at once.
+ * Returns a function that clears away the dead rows of done jobs, if they and the waiting jobs are many: taking the next ones
+ * reads past all of them, and PostgreSQL cleans up only once a minute. Several nodes may do it at once.
  */
 export function sweeping(db: Sql): () => Promise<void> {
   /** What could not be cleared away last time, for instance because an old open transaction still sees it. */
@@ -88,8 +88,8 @@ export interface Line<Job> {
   /** Adds the jobs inside the caller's transaction; call `wake` after the commit. */
   enqueue(tx: Sql, jobs: Placed<Job>[]): Promise<void>;
   /**
-   * Takes up to `limit` jobs out of the queue, best priority and oldest first, none of the named groups. The taker claims what
-   * they wake in the same transaction: from then on the claim keeps that from being lost.
+   * Takes up to `limit` jobs out of the queue, best priority and oldest first, none of the named groups. The caller claims
+   * what they wake in the same transaction: from then on the claim keeps that from being lost.
    */
   take(tx: Sql, limit: number, withoutGroups: string[]): Promise<Placed<Job>[]>;
   /** Tells this process's dispatcher that there is work; other processes find it by polling. */

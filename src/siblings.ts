@@ -14,7 +14,7 @@ export interface Siblings {
 export type News =
   /** There is work in this line of the queue. */
   | { kind: 'work'; line: string }
-  /** So many tokens were taken from the buckets of these ids. */
+  /** How many tokens were taken from the buckets of these ids. */
   | { kind: 'spent'; tokens: [id: string, count: number][] };
 
 /** The process that commits work begins with it at once; after this time the others look whether there is more. */

@@ -18,7 +18,7 @@ import { startWorkers } from './workers.ts';
 const usualConnections = 200;
 const spare = 20;
 
-/** Where a start reports how far it is. */
+/** Where a start reports its progress. */
 export interface StartOptions {
   log: Logger;
   /** Sentences for the operator: progress, and at the end the first screen. */

@@ -1,4 +1,4 @@
-/** How much there is of each kind. A kind that comes down to zero is forgotten, so it is as large as what is under way. */
+/** How much there is of each kind. A kind that comes down to zero is forgotten, so the size follows what is under way. */
 export class Tally<Kind> {
   readonly #counts = new Map<Kind, number>();
 

@@ -42,7 +42,7 @@ export class FreshBodies {
   }
 
   /**
-   * Keeps those of emails that are to be sent at once, as far as there is room; earlier ones stay, as they are sent sooner.
+   * Keeps bodies that are to be sent at once, as far as there is room; earlier ones stay, as they are sent sooner.
    *
    * @param version the transaction that wrote them, committed by now
    */

@@ -77,7 +77,7 @@ export async function get(db: Database, accountId: string, id: string): Promise<
 }
 
 /**
- * Changes what is given: the name and the alias at once, the content in the draft.
+ * Changes the fields that are given: the name and the alias at once, the content in the draft.
  *
  * @throws ApiError 404, or 400 when another template of the account has the alias
  */
@@ -110,7 +110,7 @@ export async function update(
 }
 
 /**
- * Removes a template. Emails that were accepted with it keep what it said then.
+ * Removes a template. Emails that were accepted with it are not affected.
  *
  * @throws ApiError 404
  */
@@ -123,7 +123,7 @@ export async function remove(db: Database, accountId: string, id: string): Promi
 /**
  * Makes the draft the version that emails are sent with.
  *
- * @param seen when the template had last changed in the eyes of whoever publishes it; null: whatever the draft says now
+ * @param seen `updatedAt` of the template as the publisher saw it; null: publishes whatever the draft says now
  * @throws ApiError 404; 409 if it has changed since then; 400 if the draft has neither html nor text, or holds what only
  * looks like a placeholder
  */

@@ -16,7 +16,7 @@ export interface Stretch {
 }
 
 /**
- * Which of the kept counts answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null if none does, because the filter
+ * Which of the kept counts answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null if none does, as the filter
  * asks for words, a recipient, held emails, or several of those at once.
  */
 export function facetOf({ tag, from, domain, to, q, held = false }: Filter): string | null {

@@ -31,7 +31,7 @@ async function endOf(db: Database, filter: Filter, cursor: string | null): Promi
   return last?.id ?? null;
 }
 
-/** A page may have fewer emails than its limit, or none, and more behind it. The count ends where a search does, or at 1,000. */
+/** A page may have fewer emails than its limit, or none, and more behind it. The count ends with a search, or at 1,000. */
 export async function searchByDomain(db: Database, filter: Filter, page: Page): Promise<Found> {
   const { cursor, limit, offset } = page;
   const ids = await idsOf(db, filter, page);

@@ -9,8 +9,8 @@ import * as log from './email-log.ts';
  * The request that an email was accepted with, to be made again now: to the same recipients, with the same content and files.
  *
  * @param only sends to these of them, each in the field that it was in; omitted: to all
- * @throws ApiError 404; 410 if its content is not kept any more; 409 if one of its recipients was erased; 400 if one of `only`
- *   is not a recipient
+ * @throws ApiError 404; 410 if its content is not kept any more; 409 if one of its recipients was erased; 400 if one of
+ *   `only` is not a recipient
  */
 export async function resendable(db: Database, accountId: string, id: string, only?: Mailbox[]): Promise<SendRequest> {
   const { email } = await log.get(db, accountId, id);

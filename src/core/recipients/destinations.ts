@@ -11,7 +11,7 @@ export interface Report {
   destinations: string[];
   running: number;
   waiting: number;
-  /** Connections that the node may have now, and at the most. */
+  /** Connections that the node may have now, and at most. */
   connections: number;
   mostConnections: number;
   perMinute: number | null;

@@ -12,10 +12,10 @@ export const deadAfterMs = 30_000;
 /** A process that starts does not know how long the database was away, during which no node could be seen. */
 const surelyDeadAfterMs = 60_000;
 
-/** After so many processes in a row ended with it, a recipient is tried at a time of its own: one of many is the cause. */
+/** After this many processes in a row ended with it, a recipient is tried at a time of its own: one of many is the cause. */
 const suspectAfter = 3;
 
-/** After so many it is held until somebody decides: it may be the cause. */
+/** After this many it is held until somebody decides: it may be the cause. */
 const heldAfter = 20;
 
 /** Is told of the recipients that are held from now on. */

@@ -111,7 +111,7 @@ export async function settle(
 }
 
 /**
- * Locks the emails of which nothing was settled, as when another node has taken them over. An erasure, which locks all
+ * Locks the emails that had nothing settled, as when another node has taken them over. An erasure, which locks all
  * recipients of an email first, must not come between looking up who is left and recording what was said; nor must a
  * transaction that says the same. The other emails are locked by now.
  */

@@ -18,7 +18,7 @@ export interface Some {
 
 const fetchedAtOnce = 1_000;
 
-/** Of the rows passed over, one in so many is returned, so that no statement passes over more than 20,000. */
+/** Of the rows passed over, one in this many is returned, so that no statement passes over more than 20,000. */
 const toldOf = 20;
 
 /**
