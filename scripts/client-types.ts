@@ -185,11 +185,11 @@ export function clientFiles(): Record<string, string> {
   const types = operations.map((operation, index) => {
     const { operationId, summary, query, body } = uses[index] as (typeof uses)[number];
     const answer = `answer: ${typeOf(answerOf(operation).schema)};`;
-    return `/** ${summary} */\n${operationId}: { ${[query, body, answer].filter(Boolean).join(' ')} };`;
+    return { summary, type: `${operationId}: { ${[query, body, answer].filter(Boolean).join(' ')} };` };
   });
   const imports = (names: string[], from: string, text: string) =>
     `import type { ${names.map(nameOf).filter((name) => new RegExp(`\\b${name}\\b`).test(text))} } from '${from}';`;
-  const all = types.join('\n');
+  const all = types.map(({ type }) => type).join('\n');
   return Object.fromEntries(
     Object.entries({
       'types.ts': [origin('what is answered, and posted to endpoints.'), events, declared(answered)],
@@ -204,7 +204,7 @@ export function clientFiles(): Record<string, string> {
         imports(Object.keys(taken), './requests.ts', all),
         imports(Object.keys(answered), './types.ts', all),
         `export const routes = {\n${routes.join('\n')}\n} as const;`,
-        `export interface Operations {\n${all}\n}`,
+        `export interface Operations {\n${types.map(({ summary, type }) => `/** ${summary} */\n${type}`).join('\n')}\n}`,
       ],
     }).map(([name, parts]) => [`src/client/${name}`, formatted(name, parts.join('\n\n'))]),
   );

@@ -45,7 +45,6 @@ import type {
   ApiKey,
   Attempt,
   Bucket,
-  Check,
   Checks,
   Destination,
   DKIMKey,

@@ -169,7 +169,7 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   t.match(await search('to=@rare.test&status=failed'), { emails: [], count: 0, count_exact: true });
 
   await seed(1, ['c@rare.test'], '3 min');
-  await seed(99_998, ['a@common.test'], '4 min');
+  for (let n = 0; n < 10; n += 1) await seed(n === 0 ? 9_998 : 10_000, ['a@common.test'], '4 min');
   t.match(await search('to=@rare.test'), { emails: { length: 1 }, count: 1, count_exact: false });
   await seed(1, ['a@common.test'], '5 min');
   const next = await search('to=@rare.test');
