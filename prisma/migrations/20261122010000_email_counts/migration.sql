@@ -2,7 +2,7 @@
 -- 'domain:…', 'from:…' and 'tag:…'. The log's exact count would otherwise read a million rows.
 --
 -- Triggers keep them, so that no statement that changes an email can forget to. A change is a row that is only ever
--- appended, which no other transaction waits for; src/core/log/email-counts.ts adds them up into email_counts every few
+-- appended, which no other transaction waits for; src/core/email-counts.ts adds them up into email_counts every few
 -- seconds. The number is always the sum of both tables.
 CREATE TABLE email_counts (
   facet text NOT NULL,

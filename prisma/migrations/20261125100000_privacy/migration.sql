@@ -1,4 +1,4 @@
--- Requests to erase what is stored about one recipient of an account, and afterwards the receipts of it (src/core/privacy/erasures.ts).
+-- Requests to erase what is stored about one recipient of an account, and afterwards the receipts of it (src/core/erasures.ts).
 CREATE TABLE erasures (
   id uuid PRIMARY KEY,
   account_id uuid NOT NULL REFERENCES accounts ON DELETE CASCADE,
