@@ -2,7 +2,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
+import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
@@ -31,10 +31,7 @@ t.test('an email survives three kill -9, each in the middle of its delivery', as
     await peer.until('QUIT');
   });
   t.teardown(() => mx.close());
-  const zone = await startZone({
-    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
-    'receiver.test': { A: ['127.0.0.1'] },
-  });
+  const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
   const env = { ...directEnv(zone, mx.port), ...admin, DATA_DIR: dataDir };
 
@@ -90,10 +87,7 @@ t.test('SIGTERM under load, and again and again, loses nothing and sends nothing
     }
   });
   t.teardown(() => mx.close());
-  const zone = await startZone({
-    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
-    'receiver.test': { A: ['127.0.0.1'] },
-  });
+  const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
   const env = { ...directEnv(zone, mx.port), ...admin, DATA_DIR: dataDir };
 

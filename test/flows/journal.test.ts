@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { connect, type Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
-import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
+import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { type Peer, startScriptedMx } from '../support/mx.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
@@ -34,10 +34,7 @@ async function killAndRestart(t: Test, atDot: (scene: Scene) => Promise<void>) {
     await atDot({ db, peer, kill: async () => void (await app.end('SIGKILL')) }).then(dead.resolve, dead.reject);
   });
   t.teardown(() => mx.close());
-  const zone = await startZone({
-    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
-    'receiver.test': { A: ['127.0.0.1'] },
-  });
+  const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
   const env = testEnv(databaseUrl, { ...directEnv(zone, mx.port), DATA_DIR: dataDir });
   let app = await startSendwright(env);

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { connect, type Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
-import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
+import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
@@ -48,10 +48,7 @@ async function openScene(t: Test) {
     await peer.until('QUIT');
   });
   t.teardown(() => mx.close());
-  const zone = await startZone({
-    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
-    'receiver.test': { A: ['127.0.0.1'] },
-  });
+  const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
   const hook = await startHook(t);
   const folder = async () => {

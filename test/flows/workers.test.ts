@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { createDatabase } from '../support/db.ts';
-import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
+import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startGate } from '../support/gate.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
@@ -34,10 +34,7 @@ async function startReceiver(t: Test) {
     }
   });
   t.teardown(() => mx.close());
-  const zone = await startZone({
-    [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
-    'receiver.test': { A: ['127.0.0.1'] },
-  });
+  const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
   /** No answers from now on, until the function that it gives back is called. */
   const hold = () => {

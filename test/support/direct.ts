@@ -11,6 +11,12 @@ export const everySecond = `${'1s,'.repeat(100)}10s`;
 
 export const mailHostname = 'out.sender.test';
 
+/** Our SPF record, and a receiver that is a host on loopback itself. */
+export const receiverZone: Record<string, ZoneEntry> = {
+  [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
+  'receiver.test': { A: ['127.0.0.1'] },
+};
+
 /** The environment of a node that delivers to MX hosts on loopback that it finds through this zone. */
 export function directEnv(zone: Zone, mxPort: number): Record<string, string> {
   return {
