@@ -300,7 +300,7 @@ class Attempt {
     if (limited) this.#leave(connection);
     this.#connection = null;
     connection.conversation = null;
-    if (!limited && connection.lost === null) pool.release(connection.target.host, connection, perConnection);
+    if (!limited && connection.lost === null) pool.release(connection, perConnection);
     return true;
   }
 

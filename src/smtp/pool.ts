@@ -3,7 +3,7 @@ import type { RaceEnd } from './race.ts';
 import { SiteConnections, type SiteLimits } from './site-connections.ts';
 
 export interface PoolOptions {
-  /** Idle connections kept in total; beyond that the longest idle one goes. */
+  /** Idle connections kept in total; beyond that the longest idle one goes. Less than what all sites use at once costs new ones. */
   maxIdle?: number;
   /** How long a connection may wait for its next message, in milliseconds. */
   idleMs?: number;
@@ -14,7 +14,7 @@ export interface PoolOptions {
 }
 
 /**
- * Idle connections by key (the MX host name), bounded by number, idle time, age and messages carried. A connection that
+ * Idle connections by the name of their MX host, bounded by number, idle time, age and messages carried. A connection that
  * breaks, or on which the server speaks unasked, is forgotten at once.
  */
 export class ConnectionPool {
@@ -25,7 +25,7 @@ export class ConnectionPool {
   readonly #options: Required<PoolOptions>;
   #closed = false;
 
-  constructor({ maxIdle = 200, idleMs = 10_000, maxAgeMs = 300_000, maxTransactions = 100 }: PoolOptions = {}) {
+  constructor({ maxIdle = 1_000, idleMs = 10_000, maxAgeMs = 300_000, maxTransactions = 100 }: PoolOptions = {}) {
     this.#options = { maxIdle, idleMs, maxAgeMs, maxTransactions };
   }
 
@@ -35,10 +35,10 @@ export class ConnectionPool {
   }
 
   /** The most recently idle connection that fits, now the caller's; null if there is none. */
-  take(key: string, fits: (connection: Connection) => boolean, site?: SiteLimits): Connection | null {
-    const connection = [...(this.#idle.get(key) ?? [])].findLast(fits);
+  take(host: string, fits: (connection: Connection) => boolean, site?: SiteLimits): Connection | null {
+    const connection = [...(this.#idle.get(host) ?? [])].findLast(fits);
     if (connection === undefined) return null;
-    this.#forget(key, connection);
+    this.#forget(connection);
     connection.wake();
     if (site) {
       this.#perSite.movedTo(site.name, connection);
@@ -48,8 +48,8 @@ export class ConnectionPool {
   }
 
   /** Whether a connection that fits is idle. */
-  has(key: string, fits: (connection: Connection) => boolean): boolean {
-    return [...(this.#idle.get(key) ?? [])].some(fits);
+  has(host: string, fits: (connection: Connection) => boolean): boolean {
+    return [...(this.#idle.get(host) ?? [])].some(fits);
   }
 
   /** Opens a connection to a site by `dial`; closes idle ones to the site first if that would exceed its limit. */
@@ -78,20 +78,23 @@ export class ConnectionPool {
    *
    * @param maxTransactions how many it may carry, if not the usual number
    */
-  release(key: string, connection: Connection, maxTransactions = this.#options.maxTransactions): void {
+  release(connection: Connection, maxTransactions = this.#options.maxTransactions): void {
     const { maxIdle, idleMs, maxAgeMs } = this.#options;
     const ageLeft = maxAgeMs - (performance.now() - connection.openedAt);
     const fit = !this.#closed && ageLeft > 0 && this.mayCarry(connection, maxTransactions) && maxIdle > 0;
-    if (!fit || !connection.rest(() => this.#forget(key, connection))) {
+    if (!fit || !connection.rest(() => this.#forget(connection))) {
       this.#quit(connection);
       return;
     }
 
-    const kept = this.#idle.get(key) ?? new Set();
-    this.#idle.set(key, kept.add(connection));
-    const timer = setTimeout(() => this.#retire(key, connection), Math.min(idleMs, ageLeft));
+    const { host } = connection.target;
+    const kept = this.#idle.get(host) ?? new Set();
+    this.#idle.set(host, kept.add(connection));
+    const timer = setTimeout(() => this.#retire(connection), Math.min(idleMs, ageLeft));
     this.#timers.set(connection, timer.unref());
-    if (this.#timers.size > maxIdle) this.#dismissOldest();
+    if (this.#timers.size <= maxIdle) return;
+    const [longestIdle] = this.#timers.keys();
+    if (longestIdle !== undefined) this.#retire(longestIdle);
   }
 
   /** Says QUIT on a connection that should carry no more messages. */
@@ -102,9 +105,7 @@ export class ConnectionPool {
   /** Says QUIT to all, waits until they are closed (a second at most), and keeps none from now on. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const [key, connections] of this.#idle) {
-      for (const connection of [...connections]) this.#retire(key, connection);
-    }
+    for (const connection of [...this.#timers.keys()]) this.#retire(connection);
     await Promise.all(this.#leaving);
   }
 
@@ -113,26 +114,21 @@ export class ConnectionPool {
     const tooMany = this.#perSite.of(name) - connections;
     if (tooMany <= 0) return;
     const waiting = [...this.#timers.keys()].filter((connection) => this.#perSite.isOf(name, connection));
-    for (const connection of waiting.slice(0, tooMany)) this.#retire(connection.target.host, connection);
+    for (const connection of waiting.slice(0, tooMany)) this.#retire(connection);
   }
 
-  #dismissOldest(): void {
-    const [oldest] = this.#timers.keys();
-    const [key] = [...this.#idle].find(([, connections]) => oldest !== undefined && connections.has(oldest)) ?? [];
-    if (oldest !== undefined && key !== undefined) this.#retire(key, oldest);
-  }
-
-  #retire(key: string, connection: Connection): void {
-    this.#forget(key, connection);
+  #retire(connection: Connection): void {
+    this.#forget(connection);
     this.#quit(connection);
   }
 
-  #forget(key: string, connection: Connection): void {
+  #forget(connection: Connection): void {
+    const { host } = connection.target;
     clearTimeout(this.#timers.get(connection));
     this.#timers.delete(connection);
-    const kept = this.#idle.get(key);
+    const kept = this.#idle.get(host);
     kept?.delete(connection);
-    if (kept?.size === 0) this.#idle.delete(key);
+    if (kept?.size === 0) this.#idle.delete(host);
   }
 
   #quit(connection: Connection): void {

@@ -49,6 +49,24 @@ t.test('messages at once have a connection each', async (t) => {
   t.equal(transport.pool.size, 3, 'no more stay than may');
 });
 
+t.test('beyond the number that may be idle the longest idle connection is left', async (t) => {
+  const sink = await startSink();
+  t.teardown(() => sink.close());
+  const names = ['a.test', 'b.test', 'c.test'];
+  const zone = Object.fromEntries(
+    names.flatMap((name) => [
+      [name, { MX: [[5, `mx.${name}`]] }],
+      [`mx.${name}`, { A: ['127.0.0.1'] }],
+    ]),
+  );
+  const { send } = await startScene(t, sink.port, zone, { pool: { maxIdle: 2 } });
+  for (const destination of names) await send({ destination });
+  const again = [];
+  for (const destination of ['c.test', 'b.test', 'a.test'])
+    again.push((await send({ destination })).sessions[0]?.reused);
+  t.same(again, [true, true, false]);
+});
+
 t.test('a connection is left after its number of messages, its idle time and its age', async (t) => {
   const inUse = async (pool: PoolOptions) => {
     const { send, mx, transport } = await startScripted(t, acceptAll, { pool });
