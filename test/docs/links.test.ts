@@ -36,6 +36,25 @@ t.test('every link between documents leads to a file, and to a heading of it', a
   t.ok(count > 40);
 });
 
+t.test('the index of decisions has each of them once, and they are in order', async (t) => {
+  const text = textOf('docs/decisions.md');
+  const decisions = [...text.matchAll(/^## (\d{4}-\d{2}-\d{2}) (.+)$/gm)].map(([, day = '', title = '']) => ({
+    day,
+    title,
+  }));
+  const listed = [...text.matchAll(/^- \[(.+)\]\(#(.+)\)$/gm)].map(([, title = '', anchor = '']) => ({
+    title,
+    anchor,
+  }));
+  t.ok(decisions.length > 200);
+  t.strictSame(
+    listed.map(({ title, anchor }) => `${title} ${anchor}`).sort(),
+    decisions.map(({ day, title }) => `${title} ${anchorOf(`${day} ${title}`)}`).sort(),
+  );
+  const days = decisions.map(({ day }) => day);
+  t.strictSame(days, [...days].sort().reverse());
+});
+
 t.test('every variable and every command that a document names is one that there is', async (t) => {
   const known = new Set(variables.map(({ name }) => name));
   const words = new Set(Object.keys(commands));
