@@ -26,6 +26,8 @@ export interface Options {
   selfCheck: boolean;
   domains: number;
   sites: number;
+  /** How long the sink takes for each reply, in ms: a distant server. */
+  replyMs: number;
   sameBody: boolean;
   /** Connections at once; undefined: 2 for batches, 50 for singles, 20 for SMTP. */
   clients: number | undefined;
@@ -49,6 +51,7 @@ export const usage = `npm run bench -- [options]
   --webhook                     an endpoint that hears of every email
   --self-check                  the generator straight into the sink, and nothing else
   --domains N, --sites N        recipients' domains (20) and operators of their servers (1)
+  --reply-ms N                  how long the receiving server takes for each reply (0), as over a network
   --same-body                   all messages have one body, as a newsletter does
   --clients N, --per-session N  connections at once (2, 50, 20), messages in an SMTP session (100)
   --json FILE                   the figures
@@ -75,6 +78,7 @@ export function readOptions(args: string[]): Options {
       'self-check': { type: 'boolean', default: false },
       domains: { type: 'string', default: '20' },
       sites: { type: 'string', default: '1' },
+      'reply-ms': { type: 'string', default: '0' },
       'same-body': { type: 'boolean', default: false },
       clients: { type: 'string' },
       'per-session': { type: 'string', default: '100' },
@@ -100,6 +104,7 @@ export function readOptions(args: string[]): Options {
     selfCheck: values['self-check'],
     domains: wholeNumber('--domains', values.domains, 1),
     sites: wholeNumber('--sites', values.sites, 1),
+    replyMs: wholeNumber('--reply-ms', values['reply-ms'], 0),
     sameBody: values['same-body'],
     clients: given('clients', values.clients),
     perSession: wholeNumber('--per-session', values['per-session'], 1),

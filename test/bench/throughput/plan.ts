@@ -34,13 +34,14 @@ export function roundOf(
   scenario: Scenario,
   { round, from, count, oneByOne = false }: { round: number; from: string; count: number; oneByOne?: boolean },
 ): RoundOptions {
-  const { domains, sites, sameBody, perSession } = options;
+  const { domains, sites, replyMs, sameBody, perSession } = options;
   const { how, size, tls } = scenario;
   return {
     how,
     clients: oneByOne ? 1 : (options.clients ?? usualClients[how]),
     perSession,
     oneByOne,
+    replyMs,
     recipe: { round, count, bytes: size * 1_024, from, tls, domains, sites, sameBody },
   };
 }

@@ -18,6 +18,8 @@ export interface RoundOptions {
   clients: number;
   perSession: number;
   oneByOne: boolean;
+  /** How long the sink takes for each reply, in ms. */
+  replyMs?: number;
 }
 
 /** What one round says; times in ms, rates per second. */
@@ -64,13 +66,13 @@ export function stopTools({ sink, generator }: Tools): void {
  * @throws Error when one is missing, came twice, was not signed, or is recorded as something else
  */
 export async function runRound(system: System, tools: Tools, options: RoundOptions): Promise<Measured> {
-  const { recipe, how, oneByOne } = options;
+  const { recipe, how, oneByOne, replyMs = 0 } = options;
   const { sink, generator } = tools;
   const withinMs = patienceMs + perMessageMs * recipe.count;
   const keepEvery = Math.max(1, Math.floor(recipe.count / 10));
   const load: Load = { ...options, target: system.target(recipe, how) };
 
-  sink.tell({ begin: { round: recipe.round, count: recipe.count, keepEvery } });
+  sink.tell({ begin: { round: recipe.round, count: recipe.count, keepEvery, replyMs } });
   await sink.hear((news) => ('begun' in news ? true : undefined), patienceMs, 'the sink');
   generator.tell({ prepare: load });
   await generator.hear(

@@ -12,7 +12,9 @@ import { messageOf, now } from './recipe.ts';
 /** Where it listens: the second address offers STARTTLS, both have the same port. */
 export const sinkHosts = { plain: '127.0.0.1', tls: '127.0.0.2' };
 
-export type SinkOrder = { begin: { round: number; count: number; keepEvery: number } } | { collect: true };
+export type SinkOrder =
+  | { begin: { round: number; count: number; keepEvery: number; replyMs?: number } }
+  | { collect: true };
 
 export type SinkNews =
   | { ready: { port: number } }
@@ -38,6 +40,7 @@ const state = {
   round: -1,
   arrivedAt: new Float64Array(0),
   keepEvery: 0,
+  replyMs: 0,
   distinct: 0,
   again: 0,
   strange: 0,
@@ -63,7 +66,7 @@ class Session {
     this.#socket = socket;
     this.#context = context;
     this.#listen();
-    socket.write('220 sink.test ESMTP\r\n');
+    this.#reply('220 sink.test ESMTP\r\n');
   }
 
   #listen(): void {
@@ -100,7 +103,13 @@ class Session {
       answer += reply;
     }
     this.#rest = rest;
-    if (answer !== '') this.#socket.write(answer);
+    if (answer !== '') this.#reply(answer);
+  }
+
+  #reply(text: string): void {
+    const socket = this.#socket;
+    if (state.replyMs === 0) socket.write(text);
+    else setTimeout(() => socket.write(text), state.replyMs);
   }
 
   /** Null: what follows is TLS. */
@@ -164,11 +173,12 @@ class Session {
 
 function obey(order: SinkOrder): void {
   if ('begin' in order) {
-    const { round, count, keepEvery } = order.begin;
+    const { round, count, keepEvery, replyMs = 0 } = order.begin;
     const arrivedAt = new Float64Array(count);
     Object.assign(state, {
       round,
       keepEvery,
+      replyMs,
       arrivedAt,
       distinct: 0,
       again: 0,
