@@ -1,6 +1,9 @@
 /** How much a node does at once. */
 export interface Limits {
-  /** Attempts in their first moments: those that keep the processor busy. */
+  /**
+   * Attempts in their first 0.3 s, which keep the processor busy. Where every server is far away no more than this begin in
+   * 0.3 s.
+   */
   running: number;
   /** Attempts in all: most of the others wait for a server. */
   open: number;
@@ -12,4 +15,4 @@ export interface Limits {
   crowded: number;
 }
 
-export const defaultLimits: Limits = { running: 200, open: 2_000, held: 10_000, line: 300, crowded: 20 };
+export const defaultLimits: Limits = { running: 600, open: 2_000, held: 10_000, line: 300, crowded: 20 };
