@@ -80,7 +80,7 @@ t.test('what arrived is not sent again because it was given up before anybody kn
     for (const attempts of [[delivered], [delivered, { ...doubtful, number: 2 }]])
       t.match(told(attempts), {
         cause: 'given_up',
-        sentence: `Counts as failed (${lastResponse}), but arrived, as was known only later: mx.example.com answered: 250 taken.`,
+        sentence: `Counts as failed (${lastResponse}), but did arrive, which was not known then: mx.example.com answered: 250 taken.`,
         advice: 'There is no need to send it again.',
       });
     t.match(told([doubtful]), {

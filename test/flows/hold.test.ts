@@ -76,7 +76,7 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
   t.same(await arrived(node, token), [], 'and none is sent, not even what became due meanwhile');
   t.equal(await hold.countWaiting(db), 3);
   t.match((await node.call('GET', `/api/v1/emails/${ids[0]}/explain`, { key })).body, {
-    summary: /^queued: .* service is on hold and sends nothing since /,
+    summary: /^queued: .* service is on hold and has sent nothing since /,
     recipients: [{ cause: 'on_hold', advice: /sendwright release/ }],
   });
 
