@@ -9,7 +9,7 @@ import type { Surroundings } from './core/domains/record-checks.ts';
 import { FreshBodies } from './core/emails/fresh-bodies.ts';
 import * as hold from './core/operations/hold.ts';
 import { watchDepth } from './core/operations/queue-depth.ts';
-import { tellHeld } from './core/recipients/nodes.ts';
+import { reportHeld } from './core/recipients/nodes.ts';
 import { Unanswered } from './core/recipients/unanswered.ts';
 import { tokenKeys as readTokenKeys, type TokenKeys } from './core/secrets/service-secrets.ts';
 import { record as recordTlsResults } from './core/tls/tls-results.ts';
@@ -143,7 +143,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const providers = await readProviders(config.providersFile);
   const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
   const { siblings } = foundation;
-  const lease = new Lease(db, log, [...config.roles], siblings?.tellName, tellHeld(log, queue));
+  const lease = new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue));
   if (!siblings) {
     await recoverJournals(config, foundation, { db, queue });
     await hold.noteStart(db, config.startOnHold);

@@ -44,11 +44,11 @@ export async function startWorkers(
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
   const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, stops);
   const { db } = opened;
-  const witness = nodes.tellHeld(log, opened.queue);
+  const listener = nodes.reportHeld(log, opened.queue);
   const admin = await prepareAdmin(db, config.admin);
   await recoverJournals(config, foundation, opened);
   await hold.noteStart(db, config.startOnHold);
-  if (foundation.alone) await nodes.buryAll(db, witness);
+  if (foundation.alone) await nodes.removeAll(db, listener);
   const ground: ToWorker = {
     kind: 'ground',
     databaseUrl: named(databaseUrl),
@@ -57,7 +57,7 @@ export async function startWorkers(
   };
   const makeUpFor = async (names: string[]) => {
     await recoverJournals(config, { alone: false, log }, opened);
-    for (const name of names) await nodes.bury(db, name, witness);
+    for (const name of names) await nodes.removeCrashed(db, name, listener);
   };
   const workers = new Workers({ ground, makeUpFor, log });
   stops.push(() => workers.stop());

@@ -4,7 +4,7 @@ import { limits } from '../core/accounts/send-limits.ts';
 import { answerAll } from '../core/emails/emails.ts';
 import * as log from '../core/log/email-log.ts';
 import * as hold from '../core/operations/hold.ts';
-import { someoneDelivers } from '../core/recipients/nodes.ts';
+import { anyDelivers } from '../core/recipients/nodes.ts';
 import type { Database } from '../db/client.ts';
 import { forbidden } from '../errors.ts';
 import type { Email } from '../generated/prisma/client.ts';
@@ -147,7 +147,7 @@ async function whyHeld(db: Database): Promise<string | null> {
   const since = await hold.find(db);
   if (since)
     return `The service has been on hold since ${since.toISOString()}: the email was accepted, and waits until sendwright release --waiting send|fail.`;
-  if (await someoneDelivers(db)) return null;
+  if (await anyDelivers(db)) return null;
   return 'No node that delivers mail is running: the email was accepted, and waits for one.';
 }
 

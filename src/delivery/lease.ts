@@ -50,7 +50,7 @@ export class Lease {
   readonly #log: Logger;
   readonly #roles: string[];
   readonly #tellName: (nodeId: string) => void;
-  readonly #witness: nodes.Witness | undefined;
+  readonly #heldListener: nodes.HeldListener | undefined;
   #nodeId = newId();
   #senders = 1;
   #onHold = false;
@@ -65,20 +65,20 @@ export class Lease {
 
   /**
    * @param tellName called with each name before it is used
-   * @param witness told of what is held because a node was gone
+   * @param heldListener told of what is held because a node was gone
    */
   constructor(
     db: Database,
     log: Logger,
     roles: string[],
     tellName: (nodeId: string) => void = () => undefined,
-    witness?: nodes.Witness,
+    heldListener?: nodes.HeldListener,
   ) {
     this.#db = db;
     this.#log = log;
     this.#roles = roles;
     this.#tellName = tellName;
-    this.#witness = witness;
+    this.#heldListener = heldListener;
   }
 
   /** The name under which claims are made now. It changes when a lost lease is taken anew. */
@@ -119,14 +119,14 @@ export class Lease {
     clearInterval(this.#timer);
     await this.#beating;
     this.#renewed = never;
-    await nodes.retire(this.#db, this.#nodeId, this.#witness);
+    await nodes.unregister(this.#db, this.#nodeId, this.#heldListener);
   }
 
   async #register(alone: boolean): Promise<void> {
     this.#tellName(this.#nodeId);
     const at = { wall: Date.now(), monotonic: performance.now() };
     const node = { id: this.#nodeId, hostname: hostname(), roles: this.#roles };
-    await nodes.register(this.#db, node, alone, this.#witness);
+    await nodes.register(this.#db, node, alone, this.#heldListener);
     this.#onHold = (await hold.find(this.#db)) !== null;
     this.#renewed = at;
   }
@@ -151,7 +151,7 @@ export class Lease {
       this.#renewed = at;
       this.#senders = living.senders;
       this.#onHold = living.onHold;
-      if (isClear) await this.#buryDead();
+      if (isClear) await this.#removeDead();
       return;
     }
     this.#log.warn('this node was taken for dead and its claims given to others; it goes on under a new name');
@@ -165,8 +165,8 @@ export class Lease {
     }
   }
 
-  async #buryDead(): Promise<void> {
-    await nodes.buryDead(this.#db, this.#witness).catch((error: Error) => {
+  async #removeDead(): Promise<void> {
+    await nodes.removeDead(this.#db, this.#heldListener).catch((error: Error) => {
       this.#log.warn({ error: error.message }, 'nodes that died could not be taken off the list; trying again');
     });
   }

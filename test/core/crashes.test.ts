@@ -27,7 +27,7 @@ t.test('what a process gave back in good order was not in hand each time that on
     return { id, claims };
   };
   const crash = async () => {
-    await nodes.bury(db, (await take()).id);
+    await nodes.removeCrashed(db, (await take()).id);
     return find();
   };
 
@@ -36,7 +36,7 @@ t.test('what a process gave back in good order was not in hand each time that on
     'given back': ({ claims }) => recipients.release(db, claims),
     'put aside for a limit': ({ claims }) => recipients.park(db, claims, later, 'a limit'),
     'put aside for a pause': ({ claims }) => recipients.parkForPause(db, claims, 'slow.test'),
-    'left by one that stops': ({ id }) => nodes.retire(db, id),
+    'left by one that stops': ({ id }) => nodes.unregister(db, id),
   };
   for (const [way, giveBack] of Object.entries(ways)) {
     t.match(await crash(), { crashes: 1 });
@@ -48,7 +48,7 @@ t.test('what a process gave back in good order was not in hand each time that on
     await crash();
     const { id, claims } = await take();
     await recipients.release(db, claims);
-    await nodes.retire(db, id);
+    await nodes.unregister(db, id);
   }
   t.match(await find(), { attempts: 0, waitingFor: null }, 'and is never held for that');
   for (let round = 1; round <= 20; round += 1) await crash();

@@ -211,8 +211,8 @@ t.test('rows and jobs', async (t) => {
     await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [zombie] });
     const living = await node();
     t.ok(await nodes.beat(db, living));
-    await nodes.buryDead(db);
-    t.notOk(await nodes.beat(db, zombie), 'it learns that it was buried');
+    await nodes.removeDead(db);
+    t.notOk(await nodes.beat(db, zombie), 'it learns that it was taken for dead');
     t.equal((await wakeDue(db, queue)).woken, 2);
     const taken = await take(living);
     t.equal(taken.length, 2);
@@ -236,7 +236,7 @@ t.test('rows and jobs', async (t) => {
       const dead = await node();
       t.match(await take(dead), [{ emailId: id }]);
       await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
-      await nodes.buryDead(db, { crashed: (one) => held.push(one), unanswered: async () => undefined });
+      await nodes.removeDead(db, { onCrashes: (one) => held.push(one), onUnanswered: async () => undefined });
       return find();
     };
     const due = () =>

@@ -30,7 +30,7 @@ async function prepare(t: Test, to: string[]) {
 t.test('of a node that died those are held whose dot may have been written, and no other', async (t) => {
   const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test', 'b@a.test', 'c@a.test']);
   t.ok(await unanswered.note(held, ['c@a.test', 'a@a.test']));
-  await nodes.bury(db, nodeId, nodes.tellHeld(silentLog, queue));
+  await nodes.removeCrashed(db, nodeId, nodes.reportHeld(silentLog, queue));
   t.same(await rows(), [
     ['deferred', 1, heldNote, null],
     ['queued', 0, null, null],
@@ -59,7 +59,7 @@ t.test('what was written down of the attempt takes the place of the note', async
     ...{ uncertain: false, lastResponse: 'answered', suppress: null },
   });
   await db.transaction((tx) => settle(tx, queue, [outcomeOf(0, 'delivered'), outcomeOf(1, 'deferred')], []));
-  await nodes.bury(db, nodeId);
+  await nodes.removeCrashed(db, nodeId);
   t.same(await rows(), [
     ['delivered', 1, null, null],
     ['deferred', 1, null, null],
@@ -69,7 +69,7 @@ t.test('what was written down of the attempt takes the place of the note', async
 t.test('a node that stops before it could write down what came of it leaves it held', async (t) => {
   const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test']);
   t.ok(await unanswered.note(held, ['a@a.test']));
-  await nodes.retire(db, nodeId, nodes.tellHeld(silentLog, queue));
+  await nodes.unregister(db, nodeId, nodes.reportHeld(silentLog, queue));
   t.same(await rows(), [['deferred', 1, heldNote, null]]);
 });
 
@@ -77,7 +77,7 @@ t.test('a claim that was given back has nothing of it', async (t) => {
   const { db, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test']);
   await release(db, [held]);
   t.notOk(await unanswered.note(held, ['a@a.test']));
-  await nodes.retire(db, nodeId);
+  await nodes.unregister(db, nodeId);
   t.same(await rows(), [['queued', 0, null, null]]);
 });
 

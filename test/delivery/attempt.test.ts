@@ -110,7 +110,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
       // As another node does with one that was frozen; that one hears of it with its next beat, and takes another name.
       async beforeData(db, lease) {
         const { nodeId } = lease;
-        await nodes.retire(db, nodeId);
+        await nodes.unregister(db, nodeId);
         await eventually(async () => lease.nodeId !== nodeId && lease.valid());
       },
     }),

@@ -73,7 +73,7 @@ t.test('a silent node keeps its claims until it is buried', async (t) => {
   for (const id of [living, silent]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
   await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [silent] });
   t.match(await nodes.beat(db, living), { senders: 2 });
-  await nodes.buryDead(db);
+  await nodes.removeDead(db);
   t.match(await nodes.beat(db, living), { senders: 1 });
   t.equal(await nodes.beat(db, silent), null);
 });

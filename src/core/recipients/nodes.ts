@@ -3,52 +3,51 @@ import type { Logger } from '../../log.ts';
 import { letGo, type Queue } from '../../queue.ts';
 import { givenBack } from './recipients.ts';
 import type { Settled } from './settlement-events.ts';
-import { holdUnanswered, tellUnanswered } from './unanswered.ts';
+import { emitUnanswered, holdUnanswered } from './unanswered.ts';
 import { crashedNote, pausedUntil } from './waiting-for.ts';
 
-/** A node not seen for this long is dead, and its claims are free. */
+/** A node not seen for this long is dead, and its claims are freed. */
 export const deadAfterMs = 30_000;
 
-/** A process that starts does not know how long the database was away, during which no node could be seen. */
-const surelyDeadAfterMs = 60_000;
+/** The same while a node starts: it does not know how long the database was away, during which no node could be seen. */
+const deadAtStartAfterMs = 60_000;
 
-/** After this many processes in a row ended with it, a recipient is tried at a time of its own: one of many is the cause. */
-const suspectAfter = 3;
+/** After this many crashes in a row a recipient is tried at a random time, apart from the others that were in hand with it. */
+const triedApartAfter = 3;
 
-/** After this many it is held until somebody decides: it may be the cause. */
+/** After this many it is held until somebody decides: it may be what causes them. */
 const heldAfter = 20;
 
-/** Is told of the recipients that are held from now on. */
-export interface Witness {
-  /** Process after process ended while it had this recipient. */
-  crashed(held: { emailId: string; crashes: number }): void;
-  /** Recipients of a dead node that may have got the message; part of the transaction. */
-  unanswered(tx: Sql, held: Settled[]): Promise<void>;
+/** Is told of recipients that are held from now on, because their node is gone. */
+export interface HeldListener {
+  /** The node crashed, as several did before while they had this recipient in hand. */
+  onCrashes(held: { emailId: string; crashes: number }): void;
+  /** These may have got the message. Called in the transaction that holds them. */
+  onUnanswered(tx: Sql, held: Settled[]): Promise<void>;
 }
 
-const nobody: Witness = { crashed: () => undefined, unanswered: async () => undefined };
+const noListener: HeldListener = { onCrashes: () => undefined, onUnanswered: async () => undefined };
 
-/** Logs crashes for whoever runs the service, and tells subscribers of the unanswered. */
-export const tellHeld = (log: Logger, queue: Queue): Witness => ({
-  crashed: (held) =>
-    log.error(held, 'a recipient of this email is held: a process ended each time that it had it in hand'),
-  unanswered: (tx, held) => tellUnanswered(tx, queue, held),
+/** Logs crashes, and emits the webhook events of recipients that may have got the message. */
+export const reportHeld = (log: Logger, queue: Queue): HeldListener => ({
+  onCrashes: (held) =>
+    log.error(held, 'a recipient of this email is held: process after process ended while delivering to it'),
+  onUnanswered: (tx, held) => emitUnanswered(tx, queue, held),
 });
 
 /**
- * Puts this process on the list of nodes.
+ * Puts this process on the list of nodes. Dead nodes are removed from it, and their claims are freed.
  *
- * @param alone true if no other node can be running (the embedded database has one user): every node still on the list is
- *   dead, and its claims are freed at once
+ * @param alone true if no other node can be running (the embedded database has one user): all nodes on the list are dead
  */
 export async function register(
   db: Database,
   node: { id: string; hostname: string; roles: string[] },
   alone: boolean,
-  witness = nobody,
+  listener = noListener,
 ): Promise<void> {
   await db.transaction(async (tx) => {
-    await removeAndFree(tx, alone ? 0 : surelyDeadAfterMs, witness);
+    await removeUnseen(tx, alone ? 0 : deadAtStartAfterMs, listener);
     await tx.query({
       text: 'INSERT INTO nodes (id, hostname, roles) VALUES ($1, $2, $3)',
       values: [node.id, node.hostname, node.roles],
@@ -60,7 +59,7 @@ export async function register(
  * Says that this node is alive.
  *
  * @returns how many nodes deliver mail, whether the service is on hold, and the database's time; null if this node itself
- *   was buried: its claims now belong to others
+ *   was taken for dead: its claims now belong to others
  */
 export async function beat(
   db: Database,
@@ -78,16 +77,8 @@ export async function beat(
   return row ?? null;
 }
 
-/**
- * Takes nodes off the list that have not reported for long, and frees their claims. It may wait for locks on those, and fail
- * because of them: it must never be part of what keeps the living alive.
- */
-export async function buryDead(db: Database, witness = nobody): Promise<void> {
-  await db.transaction((tx) => removeAndFree(tx, deadAfterMs, witness));
-}
-
-/** Whether a node that delivers mail was seen lately. */
-export async function someoneDelivers(db: Database): Promise<boolean> {
+/** Whether a node that delivers mail is alive. */
+export async function anyDelivers(db: Database): Promise<boolean> {
   const alive = await db.query({
     text: `SELECT FROM nodes WHERE 'mta' = ANY(roles) AND seen_at > now() - make_interval(secs => $1) LIMIT 1`,
     values: [deadAfterMs / 1000],
@@ -95,82 +86,82 @@ export async function someoneDelivers(db: Database): Promise<boolean> {
   return alive.length > 0;
 }
 
-/** Takes all nodes off the list, when none can be running, and frees their claims. */
-export async function buryAll(db: Database, witness = nobody): Promise<void> {
-  await db.transaction((tx) => removeAndFree(tx, 0, witness));
-}
-
-/** Takes this node off the list; anything it still holds becomes due for the others. */
-export async function retire(db: Database, nodeId: string, witness = nobody): Promise<void> {
+/** Removes this node, which stops in good order. Anything that it still holds becomes due for the others. */
+export async function unregister(db: Database, nodeId: string, listener = noListener): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
-    // Those whose result could not be recorded before it stopped.
-    await holdMaybeSent(tx, [nodeId], witness);
+    // Their outcome could not be recorded before the node stopped.
+    await hold(tx, [nodeId], listener);
     await free(tx, 'recipients', [nodeId], givenBack);
     await free(tx, 'webhook_deliveries', [nodeId], letGo);
   });
 }
 
-/** The same for a node that is known to be dead. */
-export async function bury(db: Database, nodeId: string, witness = nobody): Promise<void> {
+/**
+ * Removes nodes that have not been seen for `deadAfterMs`, and frees their claims. It may wait for locks on those, and fail
+ * because of them: a node must not depend on it to stay alive itself.
+ */
+export async function removeDead(db: Database, listener = noListener): Promise<void> {
+  await db.transaction((tx) => removeUnseen(tx, deadAfterMs, listener));
+}
+
+/** Removes a node that is known to have crashed, and frees its claims. */
+export async function removeCrashed(db: Database, nodeId: string, listener = noListener): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
-    await freeOfDead(tx, [nodeId], witness);
+    await freeAfterCrash(tx, [nodeId], listener);
   });
 }
 
-async function removeAndFree(tx: Sql, unseenForMs: number, witness: Witness): Promise<void> {
+/** Removes all nodes, when none can be running, and frees their claims. */
+export async function removeAll(db: Database, listener = noListener): Promise<void> {
+  await db.transaction((tx) => removeUnseen(tx, 0, listener));
+}
+
+/** @param unseenForMs 0: removes all */
+async function removeUnseen(tx: Sql, unseenForMs: number, listener: HeldListener): Promise<void> {
   const dead = await tx.query<{ id: string }>({
     text: `DELETE FROM nodes WHERE seen_at < now() - make_interval(secs => $1) OR $1 = 0 RETURNING id`,
     values: [unseenForMs / 1000],
   });
-  if (dead.length > 0)
-    await freeOfDead(
-      tx,
-      dead.map((node) => node.id),
-      witness,
-    );
+  const nodeIds = dead.map(({ id }) => id);
+  if (nodeIds.length > 0) await freeAfterCrash(tx, nodeIds, listener);
 }
 
-async function holdMaybeSent(tx: Sql, nodeIds: string[], witness: Witness): Promise<void> {
+/** Holds the recipients of these nodes that may have got the message, if their email asks for that. */
+async function hold(tx: Sql, nodeIds: string[], listener: HeldListener): Promise<void> {
   const held = await holdUnanswered(tx, nodeIds);
-  if (held.length > 0) await witness.unanswered(tx, held);
+  if (held.length > 0) await listener.onUnanswered(tx, held);
 }
 
 /**
- * One message may be what ended them, and would end every process that takes it. Nobody knows which: recipients that were in
- * hand again and again are tried one by one, and the one whose turn it is each time is held.
+ * One message may be what crashed the nodes, and would crash every node that takes it. Nobody knows which one: recipients that
+ * were in hand several times are tried apart, and the one that is in hand each time is held in the end.
  */
-async function freeOfDead(tx: Sql, nodeIds: string[], witness: Witness): Promise<void> {
-  await holdMaybeSent(tx, nodeIds, witness);
-  const until = `'${pausedUntil.toISOString()}'::timestamptz`;
-  const counted = `${letGo}, crashes = crashes + 1,
-                next_attempt_at = CASE WHEN crashes + 1 >= ${heldAfter} THEN ${until}
-                                       WHEN crashes + 1 >= ${suspectAfter} THEN now() + random() * make_interval(secs => crashes + 1)
+async function freeAfterCrash(tx: Sql, nodeIds: string[], listener: HeldListener): Promise<void> {
+  await hold(tx, nodeIds, listener);
+  const countingCrash = `${letGo}, crashes = crashes + 1,
+                next_attempt_at = CASE WHEN crashes + 1 >= ${heldAfter} THEN '${pausedUntil.toISOString()}'::timestamptz
+                                       WHEN crashes + 1 >= ${triedApartAfter} THEN now() + random() * make_interval(secs => crashes + 1)
                                        ELSE next_attempt_at END,
                 waiting_for = CASE WHEN crashes + 1 >= ${heldAfter} THEN '${crashedNote}' ELSE waiting_for END`;
-  const freed = await free<{ email_id: string; crashes: number }>(
-    tx,
-    'recipients',
-    nodeIds,
-    counted,
-    'email_id, crashes',
-  );
-  for (const { email_id: emailId, crashes } of freed) if (crashes >= heldAfter) witness.crashed({ emailId, crashes });
+  type Freed = { emailId: string; crashes: number };
+  const freed = await free<Freed>(tx, 'recipients', nodeIds, countingCrash, 'email_id AS "emailId", crashes');
+  for (const recipient of freed) if (recipient.crashes >= heldAfter) listener.onCrashes(recipient);
   await free(tx, 'webhook_deliveries', nodeIds, letGo);
 }
 
-/** Makes what these nodes held due again. */
+/** Frees the claims of these nodes, so that others can claim the rows. @param changes SQL: what is set in each row */
 async function free<Row extends object>(
   tx: Sql,
   table: 'recipients' | 'webhook_deliveries',
   nodeIds: string[],
   changes: string,
-  told = '1',
+  returning = '1',
 ): Promise<Row[]> {
   return tx.query<Row>({
     text: `UPDATE ${table} SET ${changes}
-            WHERE job_id IS NOT NULL AND claimed_by = ANY($1) RETURNING ${told}`,
+            WHERE job_id IS NOT NULL AND claimed_by = ANY($1) RETURNING ${returning}`,
     values: [nodeIds],
   });
 }

@@ -8,7 +8,7 @@ import { heldNote } from './waiting-for.ts';
 /** The status of a recipient after an attempt, or after somebody decided about it. */
 export type SettledStatus = 'delivered' | 'deferred' | 'failed' | 'suppressed';
 
-/** One recipient that was settled. */
+/** A recipient whose outcome was recorded. */
 export interface Settled {
   account_id: string;
   email_id: string;
@@ -21,31 +21,31 @@ export interface Settled {
   undone: boolean;
 }
 
-/**
- * Emits the events of recipients that were settled or put off, here or elsewhere, and of emails that ended with them.
- *
- * @returns how many webhook deliveries follow; if there are any, call `queue.webhooks.wake()` after the commit
- */
-export async function tellOf(tx: Sql, queue: Queue, rows: (Settled | Ended)[]): Promise<number> {
-  const known = { before: await settledBefore(tx, rows), held: await heldInDoubt(tx, rows) };
-  return emitAbout(tx, queue, eventsOf(rows, known, new Date()));
-}
-
 /** An email whose last recipient was settled, and its final status. */
 export interface Ended {
   email_id: string;
-  address: null;
   status: EmailStatus;
   /** It has, or may have, recipients that were settled before. An erased one is no longer among its addresses. */
   more: boolean;
 }
 
+/**
+ * Emits the events of recipients whose outcome was recorded, and of emails that ended with them.
+ *
+ * @returns how many webhook deliveries follow; if there are any, call `queue.webhooks.wake()` after the commit
+ */
+export async function emitEvents(tx: Sql, queue: Queue, settled: Settled[], ended: Ended[]): Promise<number> {
+  const recipientsOf = await findRecipients(tx, ended);
+  const held = await findHeld(tx, settled);
+  return emitAbout(tx, queue, eventsOf(settled, ended, { recipientsOf, held }, new Date()));
+}
+
 /** The event of an email that ended, and the statuses of the recipients that it names. */
-const finalEvents: Partial<Record<EmailStatus, { type: EventType; of: string[] }>> = {
-  sent: { type: 'email.delivered', of: ['delivered'] },
-  // Recipients left out meanwhile are named nowhere else.
-  failed: { type: 'email.failed', of: ['failed', 'suppressed'] },
-  suppressed: { type: 'email.suppressed', of: ['suppressed'] },
+const finalEvents: Partial<Record<EmailStatus, { type: EventType; names: string[] }>> = {
+  sent: { type: 'email.delivered', names: ['delivered'] },
+  // No other event names the recipients that were suppressed meanwhile.
+  failed: { type: 'email.failed', names: ['failed', 'suppressed'] },
+  suppressed: { type: 'email.suppressed', names: ['suppressed'] },
 };
 
 /** A recipient as an event names it. */
@@ -56,14 +56,20 @@ interface Named {
   last_response: string | null;
 }
 
+/** What the events depend on besides the outcomes themselves. */
+interface LookedUp {
+  /** All recipients of the emails of which some were settled before. */
+  recipientsOf: Map<string, Named[]>;
+  /** The recipients that are held until somebody decides, as `keyOf` has them. */
+  held: Set<string>;
+}
+
 /**
- * All recipients of emails that ended now and began to end before: the event names everyone that the email failed for, not
- * only those settled last. Runs no statement if every email was settled at once, as one to a single recipient is.
+ * All recipients of emails that ended now, if some were settled before: the event of an email names everyone that it failed
+ * for, not only those settled last. Runs no statement if every email was settled at once, as one to a single recipient is.
  */
-async function settledBefore(tx: Sql, rows: (Settled | Ended)[]): Promise<Map<string, Named[]>> {
-  const emailIds = rows.flatMap((row) =>
-    row.address === null && row.more && finalEvents[row.status] ? [row.email_id] : [],
-  );
+async function findRecipients(tx: Sql, ended: Ended[]): Promise<LookedUp['recipientsOf']> {
+  const emailIds = ended.filter(({ more, status }) => more && finalEvents[status]).map(({ email_id }) => email_id);
   if (emailIds.length === 0) return new Map();
   const recipients = await tx.query<Named>({
     name: 'settlement-recipients',
@@ -71,15 +77,12 @@ async function settledBefore(tx: Sql, rows: (Settled | Ended)[]): Promise<Map<st
             WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) ORDER BY email_id, position`,
     values: [emailIds],
   });
-  return Map.groupBy(recipients, (one) => one.email_id);
+  return Map.groupBy(recipients, ({ email_id }) => email_id);
 }
 
-/**
- * Which of the uncertain recipients are held until somebody decides, by `nameOf`: nobody will try them again, so they are not
- * delayed. Runs no statement if no attempt was uncertain, as hardly any is.
- */
-async function heldInDoubt(tx: Sql, rows: (Settled | Ended)[]): Promise<Set<string>> {
-  const emailIds = rows.flatMap((row) => (row.address !== null && row.uncertain ? [row.email_id] : []));
+/** The uncertain recipients that are held. Runs no statement if no attempt was uncertain, as hardly any is. */
+async function findHeld(tx: Sql, settled: Settled[]): Promise<LookedUp['held']> {
+  const emailIds = settled.filter(({ uncertain }) => uncertain).map(({ email_id }) => email_id);
   if (emailIds.length === 0) return new Set();
   const held = await tx.query<{ email_id: string; address: string }>({
     name: 'settlement-held',
@@ -87,40 +90,42 @@ async function heldInDoubt(tx: Sql, rows: (Settled | Ended)[]): Promise<Set<stri
             WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND waiting_for = $2`,
     values: [emailIds, heldNote],
   });
-  return new Set(held.map(nameOf));
+  return new Set(held.map(keyOf));
 }
 
-const nameOf = ({ email_id, address }: { email_id: string; address: string }) => `${email_id} ${address}`;
+const keyOf = ({ email_id, address }: { email_id: string; address: string }) => `${email_id} ${address}`;
 
-/** What has to be looked up besides what was settled. */
-interface Known {
-  before: Map<string, Named[]>;
-  held: Set<string>;
-}
-
-/** An event for each recipient that was reached or delayed for the first time, and for each email that ended. */
-function eventsOf(rows: (Settled | Ended)[], { before, held }: Known, createdAt: Date): EventAbout[] {
-  const settled = rows.filter((row) => row.address !== null);
-  const ended = new Map(rows.flatMap((row) => (row.address === null ? [[row.email_id, row.status]] : [])));
-  const event = (type: EventType, row: Settled, about: Named[]): EventAbout => ({
+/** For each email: the events of its recipients, and then the one of its end. */
+function eventsOf(settled: Settled[], ended: Ended[], lookedUp: LookedUp, createdAt: Date): EventAbout[] {
+  const finalStatuses = new Map(ended.map(({ email_id, status }) => [email_id, status]));
+  const event = (type: EventType, of: Settled, named: Named[]): EventAbout => ({
     type,
-    accountId: row.account_id,
-    emailId: row.email_id,
+    accountId: of.account_id,
+    emailId: of.email_id,
     createdAt,
-    recipients: about.map((one) => ({ address: one.address, status: one.status, response: one.last_response })),
+    recipients: named.map(({ address, status, last_response }) => ({ address, status, response: last_response })),
   });
-  return [...Map.groupBy(settled, (row) => row.email_id)].flatMap(([emailId, about]) => {
-    const single = about.flatMap((row) => {
-      if (row.status === 'delivered') return [event('email.sent', row, [row])];
-      const uncertain = row.uncertain ? [event('email.uncertain', row, [row])] : [];
-      const delayed = row.status === 'deferred' && row.attempts === 1 && !row.undone && !held.has(nameOf(row));
-      return delayed ? [...uncertain, event('email.delayed', row, [row])] : uncertain;
-    });
-    const [first] = about;
-    const status = ended.get(emailId);
-    const final = status && finalEvents[status];
-    if (!first || !final) return single;
-    const concerned = (before.get(emailId) ?? about).filter(({ status }) => final.of.includes(status));
-    return [...single, event(final.type, first, concerned)];
+  return [...Map.groupBy(settled, ({ email_id }) => email_id)].flatMap(([emailId, recipients]) => {
+    const events = recipients.flatMap((recipient) =>
+      typesOf(recipient, lookedUp.held).map((type) => event(type, recipient, [recipient])),
+    );
+    const finalStatus = finalStatuses.get(emailId);
+    const final = finalStatus && finalEvents[finalStatus];
+    const [first] = recipients;
+    if (!final || !first) return events;
+    const all: Named[] = lookedUp.recipientsOf.get(emailId) ?? recipients;
+    const named = all.filter(({ status }) => final.names.includes(status));
+    return [...events, event(final.type, first, named)];
   });
+}
+
+/** The events of a recipient. One that is held is not delayed: nobody tries it again. */
+function typesOf(recipient: Settled, held: ReadonlySet<string>): EventType[] {
+  const { status, attempts, uncertain, undone } = recipient;
+  if (status === 'delivered') return ['email.sent'];
+  const isFirstDelay = status === 'deferred' && attempts === 1 && !undone && !held.has(keyOf(recipient));
+  const types: EventType[] = [];
+  if (uncertain) types.push('email.uncertain');
+  if (isFirstDelay) types.push('email.delayed');
+  return types;
 }

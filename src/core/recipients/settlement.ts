@@ -3,7 +3,7 @@ import { unseen } from '../../db/prepared.ts';
 import { letGo, type Queue } from '../../queue.ts';
 import * as suppressions from '../returns/suppressions.ts';
 import { type AttemptRow, insertAttempts } from './attempts.ts';
-import { type Ended, type Settled, type SettledStatus, tellOf } from './settlement-events.ts';
+import { type Ended, emitEvents, type Settled, type SettledStatus } from './settlement-events.ts';
 
 /** The outcome of one attempt for one recipient. */
 export interface Settlement {
@@ -40,19 +40,32 @@ export function inOneOrder<Recipient extends { emailId: string; position: number
  * transaction. A recipient that another node has taken over in the meantime is left to it, except that "delivered" is true
  * whoever says it.
  *
- * @param choose selects the attempts to log if some may be logged already, as when the answer to a commit was lost. It is
- *   called after waiting for any transaction that settles the same recipients and is still being committed
+ * @param selectNew selects the attempts that are not logged yet, if some may be, as when the answer to a commit was lost. It
+ *   is called after waiting for any transaction that settles the same recipients and is still being committed
  * @returns how many webhook deliveries follow; if there are any, call `queue.webhooks.wake()` after the commit
  */
 export async function settle(
   tx: Sql,
   queue: Queue,
   settlements: Settlement[],
-  made: AttemptRow[],
-  choose: (tx: Sql, made: AttemptRow[]) => Promise<AttemptRow[]> = async () => made,
+  attempts: AttemptRow[],
+  selectNew: (tx: Sql, attempts: AttemptRow[]) => Promise<AttemptRow[]> = async () => attempts,
 ): Promise<number> {
-  const ordered = inOneOrder(settlements);
-  const rows = await tx.query<Settled | Ended>({
+  const { settled, ended } = await writeOutcomes(tx, inOneOrder(settlements));
+  await lockOthers(tx, settled, [...settlements, ...attempts]);
+  const newAttempts = await selectNew(tx, attempts);
+  const isErased = await findErased(tx, [...settlements, ...newAttempts]);
+  await insertAttempts(tx, withoutErased(newAttempts, isErased));
+  const bounced = settlements.flatMap(({ suppress, emailId }) =>
+    suppress && !isErased(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
+  );
+  await suppressions.addAll(tx, bounced);
+  return emitEvents(tx, queue, settled, ended);
+}
+
+/** Updates the recipients, and the counters and the status of their emails. */
+async function writeOutcomes(tx: Sql, settlements: Settlement[]): Promise<{ settled: Settled[]; ended: Ended[] }> {
+  const rows = await tx.query<Settled | (Ended & { address: null })>({
     name: 'recipients-settle',
     text: `WITH settled AS (
              UPDATE recipients r
@@ -79,45 +92,38 @@ export async function settle(
                   sent_at = CASE WHEN e.pending = t.done AND e.failed + t.failed + e.suppressed + t.suppressed = 0 THEN now() END
              FROM totals t WHERE e.id = t.email_id
         RETURNING e.id, e.status, e.pending, cardinality(e.recipient_addresses) > t.done OR coalesce(e.erased_at > 'epoch', false) AS more)
-           -- Not joined: without statistics of what it has just written PostgreSQL would compare each row with each.
+           -- Not a join: PostgreSQL has no statistics of rows that it has just written, and would compare each with each.
            SELECT account_id, email_id, address, status::text AS status, attempts, last_response, uncertain, undone, NULL AS more FROM settled
            UNION ALL
            SELECT NULL, id, NULL, status::text, NULL, NULL, NULL, NULL, more FROM updated WHERE pending = 0`,
     values: [
-      ordered.map((entry) => entry.nodeId),
-      ordered.map((entry) => entry.emailId),
-      ordered.map((entry) => entry.position),
-      ordered.map((entry) => entry.jobId),
-      ordered.map((entry) => entry.status),
-      ordered.map((entry) => entry.attempts),
-      ordered.map((entry) => entry.nextAttemptAt),
-      ordered.map((entry) => entry.lastResponse),
-      ordered.map((entry) => entry.waitingFor),
-      ordered.map((entry) => entry.uncertain),
-      ordered.map((entry) => entry.undone ?? false),
+      settlements.map((row) => row.nodeId),
+      settlements.map((row) => row.emailId),
+      settlements.map((row) => row.position),
+      settlements.map((row) => row.jobId),
+      settlements.map((row) => row.status),
+      settlements.map((row) => row.attempts),
+      settlements.map((row) => row.nextAttemptAt),
+      settlements.map((row) => row.lastResponse),
+      settlements.map((row) => row.waitingFor),
+      settlements.map((row) => row.uncertain),
+      settlements.map((row) => row.undone ?? false),
     ],
   });
-  await holdStill(tx, rows, [...settlements, ...made]);
-  const attempts = await choose(tx, made);
-  const isKnown = await knownTo(tx, [...settlements, ...attempts]);
-  await insertAttempts(tx, known(attempts, isKnown));
-  await suppressions.addAll(
-    tx,
-    settlements.flatMap(({ suppress, emailId }) =>
-      suppress && isKnown(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
-    ),
-  );
-  return tellOf(tx, queue, rows);
+  return {
+    settled: rows.filter((row) => row.address !== null),
+    ended: rows.filter((row) => row.address === null),
+  };
 }
 
 /**
- * Locks the emails that had nothing settled, as when another node has taken them over. An erasure, which locks all
- * recipients of an email first, must not come between looking up who is left and recording what was said; nor must a
- * transaction that says the same. The other emails are locked by now.
+ * Locks the recipients of those emails that had nothing settled, as when another node has taken them over; the others are
+ * locked by now. Neither an erasure, which locks all recipients of an email first, nor a transaction that records the same
+ * may come between looking up which recipients are left and recording their attempts.
  */
-async function holdStill(tx: Sql, settled: { email_id: string }[], about: { emailId: string }[]): Promise<void> {
+async function lockOthers(tx: Sql, settled: Settled[], concerned: { emailId: string }[]): Promise<void> {
   const locked = new Set(settled.map((row) => row.email_id));
-  const others = new Set(about.map(({ emailId }) => emailId).filter((id) => !locked.has(id)));
+  const others = new Set(concerned.map(({ emailId }) => emailId).filter((id) => !locked.has(id)));
   if (others.size === 0) return;
   await tx.query({
     name: 'settlement-hold-still',
@@ -127,31 +133,36 @@ async function holdStill(tx: Sql, settled: { email_id: string }[], about: { emai
   });
 }
 
+/** Whether this recipient of the email was erased. */
+type IsErased = (emailId: string, address: string) => boolean;
+
 /**
- * Whether an email still has this recipient. One who was erased while a node was frozen, or dead with a journal left behind,
- * must not come back with what that node has to say.
+ * A recipient may be erased while a node is frozen, or dead with a journal left behind: the record of that node must not bring
+ * the address back.
  */
-async function knownTo(tx: Sql, about: { emailId: string }[]): Promise<(emailId: string, address: string) => boolean> {
+async function findErased(tx: Sql, concerned: { emailId: string }[]): Promise<IsErased> {
   const rows = await tx.query<{ id: string; addresses: string[] }>({
     name: 'settlement-erased',
     // Not IS NOT NULL: the planner would take the index of erased emails, which its statistics show as empty.
     text: `SELECT id, ARRAY(SELECT address FROM recipients r WHERE r.email_id = e.id) AS addresses
              FROM emails e WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND coalesce(erased_at > 'epoch', false)`,
-    values: [[...new Set(about.map(({ emailId }) => emailId))]],
+    values: [[...new Set(concerned.map(({ emailId }) => emailId))]],
   });
   const left = new Map(rows.map(({ id, addresses }) => [id, addresses]));
-  return (emailId, address) => left.get(emailId)?.includes(address) ?? true;
+  return (emailId, address) => left.get(emailId)?.includes(address) === false;
 }
 
 /** Drops the attempts of erased recipients, and the conversations that name them. */
-function known(attempts: AttemptRow[], isKnown: (emailId: string, address: string) => boolean): AttemptRow[] {
-  const kept = attempts.filter(({ emailId, recipient }) => isKnown(emailId, recipient));
-  if (kept.length === attempts.length) return attempts;
-  const touched = new Set(attempts.flatMap((row) => (kept.includes(row) ? [] : [row.emailId])));
-  return kept.map((row) => (touched.has(row.emailId) ? { ...row, conversation: null } : row));
+function withoutErased(attempts: AttemptRow[], isErased: IsErased): AttemptRow[] {
+  const touched = new Set(
+    attempts.filter(({ emailId, recipient }) => isErased(emailId, recipient)).map(({ emailId }) => emailId),
+  );
+  return attempts
+    .filter(({ emailId, recipient }) => !isErased(emailId, recipient))
+    .map((row) => (touched.has(row.emailId) ? { ...row, conversation: null } : row));
 }
 
-/** A recipient that somebody decided about without an attempt. */
+/** A recipient that somebody decides about without an attempt. */
 export interface Undecided {
   emailId: string;
   position: number;
@@ -159,9 +170,9 @@ export interface Undecided {
 }
 
 /**
- * Settles recipients for good because somebody said so, as `settle` does after an attempt.
+ * Settles recipients for good because somebody decided so, without an attempt.
  *
- * @param claim the one under which the same transaction has claimed them, as a node would
+ * @param claim what the same transaction has claimed them with, as a node would
  * @returns as `settle` does
  */
 export async function settleAs(

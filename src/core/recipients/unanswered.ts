@@ -5,22 +5,22 @@ import { unseen } from '../../db/prepared.ts';
 import { isSame, letGo, type Queue } from '../../queue.ts';
 import type { Claim } from './recipients.ts';
 import { inOneOrder } from './settlement.ts';
-import { type Settled, tellOf } from './settlement-events.ts';
+import { emitEvents, type Settled } from './settlement-events.ts';
 import { heldNote, pausedUntil, unansweredNote } from './waiting-for.ts';
 
 /**
- * A recipient that is to be held if nobody knows whether it got the message has a note (`unansweredNote`) from just before
- * the final dot on. Only its node knows how the attempt ends; if the node dies, whoever frees its claims has to know this
- * much. The record of the attempt replaces the note; so does the next claim.
+ * Recipients of emails with `on_uncertain: hold` get a note (`unansweredNote`) just before the final dot. Only their node knows
+ * how the attempt ends. If the node dies, the note tells the node that frees its claims to hold them. The record of the
+ * attempt replaces the note, and so does the next claim.
  */
 
 const lastResponse =
-  'A server was stopped between the whole message and the record of an answer to it. It may have been taken.';
+  'A server was stopped after the whole message and before an answer to it was recorded. It may have been taken.';
 
-/** Each may be told to many endpoints, with all the addresses of its email. */
-const toldAtOnce = 400;
+/** Recipients whose events are emitted together: each event may go to many endpoints, with all addresses of its email. */
+const emittedAtOnce = 400;
 
-/** Recipients whose final dot is about to be written; those of the same moment share one statement. */
+/** Writes the notes; those of the same moment share one statement. */
 export class Unanswered {
   readonly #batcher: Batcher<Dot, boolean | Error>;
 
@@ -36,16 +36,17 @@ export class Unanswered {
    * Notes that the final dot for these recipients of the claim is about to be written.
    *
    * @returns false if not all of them belong to the claim any more
-   * @throws whatever the database says, about these alone
+   * @throws the error of the database for these recipients alone
    */
   async note(claim: Claim, addresses: string[]): Promise<boolean> {
-    const concerned = claim.recipients.filter(({ address }) => addresses.includes(address));
-    const noted = await this.#batcher.add({ claim, positions: concerned.map(({ position }) => position) });
+    const recipients = claim.recipients.filter(({ address }) => addresses.includes(address));
+    const noted = await this.#batcher.add({ claim, positions: recipients.map(({ position }) => position) });
     if (noted instanceof Error) throw noted;
     return noted;
   }
 }
 
+/** A final dot that is about to be written, and its recipients. */
 interface Dot {
   claim: Claim;
   positions: number[];
@@ -57,22 +58,22 @@ async function noteAll(db: Database, dots: Dot[]): Promise<(boolean | Error)[]> 
   } catch (error) {
     if (dots.length === 1 || isAway(error)) return dots.map(() => error as Error);
   }
-  // Somebody has locked one of them; the others must not fail for that.
-  const each: (boolean | Error)[] = [];
-  let silence: Error | null = null;
+  // One of the rows may be locked; the others must not fail because of it.
+  const results: (boolean | Error)[] = [];
+  let outage: Error | null = null;
   for (const dot of dots) {
-    each.push(...(silence === null ? await noteAll(db, [dot]) : [silence]));
-    const noted = each.at(-1);
-    if (noted instanceof Error && isUnavailable(noted)) silence = noted;
+    const noted: boolean | Error = outage ?? (await noteAll(db, [dot]))[0] ?? false;
+    if (noted instanceof Error && isUnavailable(noted)) outage = noted;
+    results.push(noted);
   }
-  return each;
+  return results;
 }
 
 async function note(tx: Sql, dots: Dot[]): Promise<boolean[]> {
-  const each = inOneOrder(
+  const rows = inOneOrder(
     dots.flatMap(({ claim, positions }, index) => positions.map((position) => ({ ...claim, position, index }))),
   );
-  // A server is waiting for the dot, and the notes of all emails of this process would wait for one that is locked.
+  // A server is waiting for the dot, and one locked row would hold up the notes of all emails of this process.
   await tx.query({ text: "SET LOCAL lock_timeout = '2s'" });
   const noted = await tx.query<{ index: number }>({
     name: 'unanswered-note',
@@ -83,11 +84,11 @@ async function note(tx: Sql, dots: Dot[]): Promise<boolean[]> {
         RETURNING dot.index`,
     values: [
       unansweredNote,
-      each.map(({ emailId }) => emailId),
-      each.map(({ position }) => position),
-      each.map(({ jobId }) => jobId),
-      each.map(({ nodeId }) => nodeId),
-      each.map(({ index }) => index),
+      rows.map(({ emailId }) => emailId),
+      rows.map(({ position }) => position),
+      rows.map(({ jobId }) => jobId),
+      rows.map(({ nodeId }) => nodeId),
+      rows.map(({ index }) => index),
     ],
   });
   const counts = Map.groupBy(noted, ({ index }) => index);
@@ -95,8 +96,8 @@ async function note(tx: Sql, dots: Dot[]): Promise<boolean[]> {
 }
 
 /**
- * Holds the recipients of these dead nodes that may have got the message and are to be held then, as after an attempt that
- * ended so. The log of attempts is left to the node's journal: it alone knows over which session the message was sent.
+ * Holds the recipients with a note that these nodes left behind, as after an attempt without an answer. The attempt itself is
+ * logged from the node's journal: it alone knows over which session the message was sent.
  */
 export async function holdUnanswered(tx: Sql, nodeIds: string[]): Promise<Settled[]> {
   return tx.query<Settled>({
@@ -108,8 +109,8 @@ export async function holdUnanswered(tx: Sql, nodeIds: string[]): Promise<Settle
   });
 }
 
-/** Tells subscribers of held recipients, in the transaction that holds them. */
-export async function tellUnanswered(tx: Sql, queue: Queue, held: Settled[]): Promise<void> {
+/** Emits the events of held recipients, in the transaction that holds them. */
+export async function emitUnanswered(tx: Sql, queue: Queue, held: Settled[]): Promise<void> {
   // Webhooks are not woken: this node's dispatcher looks every second, and a node that stops no longer has one.
-  for (const some of byWeight(held, toldAtOnce, () => 1)) await tellOf(tx, queue, some);
+  for (const some of byWeight(held, emittedAtOnce, () => 1)) await emitEvents(tx, queue, some, []);
 }
