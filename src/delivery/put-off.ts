@@ -58,7 +58,7 @@ export class PutOff {
   async callBack(site: Site, many: number, now: Date): Promise<void> {
     const emailIds = this.#take(site, many, now).map(({ emailId }) => emailId);
     if (emailIds.length === 0) return;
-    await recipients.callBack(this.#db, emailIds, tooMuchFor(site.name)).catch(() => undefined);
+    await recipients.unpark(this.#db, emailIds, tooMuchFor(site.name)).catch(() => undefined);
   }
 
   /** Forgets what is due, to make room for others: the emails of a site that stays slow become due by themselves. */

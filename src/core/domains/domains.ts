@@ -148,7 +148,7 @@ export async function change(
       values: [id, tls, pool],
     });
     // What waits for room in the old pool may leave from another one now.
-    return pool === before.pool ? null : wakings.ask(tx, { name: id, kind: 'pool', destinations: [] });
+    return pool === before.pool ? null : wakings.add(tx, { name: id, kind: 'pool', destinations: [] });
   });
   if (waking) await wakings.begin(db, waking);
   return get(db, accountId, id);

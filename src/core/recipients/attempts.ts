@@ -14,7 +14,7 @@ export interface AttemptRow {
   localAddress: string | null;
   tlsVersion: string | null;
   tlsCipher: string | null;
-  /** The TLS policy that held, or that forbade it; `none`: in clear, or there was no connection. */
+  /** The TLS policy that was met, or that forbade the connection; `none`: not encrypted, or there was no connection. */
   verification: string;
   phase: string;
   outcome: AttemptOutcome;
@@ -24,11 +24,11 @@ export interface AttemptRow {
   reply: string | null;
   reason: string;
   classification: string | null;
-  /** What was said in the session, on the first of its rows only: `[ms, by, text]`. */
+  /** The lines of the SMTP session, in the first of its rows only: `[ms, by, text]`. */
   conversation: [number, string, string][] | null;
 }
 
-/** The attempts that the log does not have yet; an attempt is identified by its recipient and its start. */
+/** Those of these attempts that are not logged yet; an attempt is identified by its recipient and its start. */
 export async function newAttempts(tx: Sql, attempts: AttemptRow[]): Promise<AttemptRow[]> {
   const rows = await tx.query<{ email_id: string; recipient: string; at: Date }>({
     text: 'SELECT email_id, recipient, at FROM attempts WHERE email_id = ANY($1)',
@@ -38,7 +38,7 @@ export async function newAttempts(tx: Sql, attempts: AttemptRow[]): Promise<Atte
   return attempts.filter(({ emailId, recipient, at }) => !known.has(`${emailId} ${recipient} ${at.getTime()}`));
 }
 
-/** Writes rows of the log, in one statement. */
+/** Logs attempts, in one statement. */
 export async function insertAttempts(tx: Sql, attempts: AttemptRow[]): Promise<void> {
   if (attempts.length === 0) return;
   const column = (read: (row: AttemptRow) => unknown) => attempts.map(read);

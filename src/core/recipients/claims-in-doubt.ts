@@ -1,14 +1,14 @@
 import type { Database } from '../../db/client.ts';
 import { letGo } from '../../queue.ts';
 
-/** In ms. */
+/** Times in ms. */
 export interface Doubt {
-  /** How long a server that lost its connection to us may take to commit what it was told to. */
+  /** How long the database may take to commit a claim after the connection was lost. */
   lastsMs: number;
   checkEveryMs: number;
 }
 
-const usual: Doubt = { lastsMs: 120_000, checkEveryMs: 5_000 };
+const defaults: Doubt = { lastsMs: 120_000, checkEveryMs: 5_000 };
 
 /**
  * Claims that were committed without their node knowing, because the answer to its COMMIT was lost with the connection,
@@ -18,17 +18,17 @@ export class ClaimsInDoubt {
   readonly #db: Database;
   readonly #table: 'recipients' | 'webhook_deliveries';
   readonly #doubt: Doubt;
-  /** When the database last did not answer; null: nothing is in doubt. */
+  /** When a statement last failed; null: no claim is in doubt. */
   #failedAt: number | null = null;
   #checkedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(db: Database, table: 'recipients' | 'webhook_deliveries', doubt = usual) {
+  constructor(db: Database, table: 'recipients' | 'webhook_deliveries', doubt = defaults) {
     this.#db = db;
     this.#table = table;
     this.#doubt = doubt;
   }
 
-  /** Remembers if this claiming fails: it may have succeeded all the same. */
+  /** Remembers if these claims fail: they may have been committed all the same. */
   async watch<T>(claiming: Promise<T>): Promise<T> {
     try {
       return await claiming;
@@ -39,10 +39,11 @@ export class ClaimsInDoubt {
   }
 
   /**
-   * After a claiming failed, frees what the node has claimed but does not hold: for `lastsMs`, and then until the database
-   * has answered once, however long it is away. Call it only while the node is claiming nothing.
+   * Frees the rows that the node has claimed without knowing, if a claim has failed in the last `lastsMs`, and afterwards until
+   * the database has answered once, however long it is away. Call it only while the node is claiming nothing.
    *
-   * @returns how many were freed
+   * @param held all claims that the node knows of
+   * @returns how many rows were freed
    */
   async free(nodeId: string, held: Iterable<{ jobId: string }>): Promise<number> {
     const now = performance.now();

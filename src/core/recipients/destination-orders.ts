@@ -1,9 +1,9 @@
 import type { Database } from '../../db/client.ts';
 import { dueFromNow } from '../../db/clocks.ts';
 import { domainOf, domainsOf, find, type Standing } from './destinations.ts';
-import { ask, begin, takeTurn, type WakingOptions, type Woken } from './wakings.ts';
+import * as wakings from './wakings.ts';
 
-/** What operators ordered for a destination or a site. */
+/** The orders that operators have given for a destination or a site. */
 export interface Order {
   name: string;
   pausedAt: Date | null;
@@ -18,12 +18,12 @@ export async function list(db: Database): Promise<Order[]> {
 }
 
 /**
- * Nothing more is tried at this domain or site until it is resumed; deliveries under way finish. Recipients that an earlier
- * order has yet to make due stay as they are.
+ * Stops deliveries to this domain or site until it is resumed; those under way finish. Recipients that an earlier order has
+ * yet to make due stay as they are.
  */
 export async function pause(db: Database, name: string): Promise<void> {
   await db.transaction(async (tx) => {
-    await takeTurn(tx, name);
+    await wakings.lockName(tx, name);
     await tx.query({
       text: `INSERT INTO destination_orders (name, paused_at) VALUES ($1, now())
              ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(destination_orders.paused_at, now())`,
@@ -33,19 +33,19 @@ export async function pause(db: Database, name: string): Promise<void> {
   });
 }
 
-/** Lets mail that waits for this name go on at once, in the order in which it became due. */
-export async function resume(db: Database, name: string, options: WakingOptions = {}): Promise<Woken> {
+/** Makes mail that waits for the end of the pause due at once, in the order in which it became due. */
+export async function resume(db: Database, name: string, limits: wakings.CallLimits = {}): Promise<wakings.Woken> {
   const waking = await db.transaction(async (tx) => {
-    await takeTurn(tx, name);
+    await wakings.lockName(tx, name);
     await tx.query({ text: 'UPDATE destination_orders SET paused_at = NULL WHERE name = $1', values: [name] });
-    return ask(tx, { name, kind: 'resume', destinations: [] });
+    return wakings.add(tx, { name, kind: 'resume', destinations: [] });
   });
-  return begin(db, waking, options);
+  return wakings.begin(db, waking, limits);
 }
 
 /**
- * Tries everything that waits for this domain or site now, whatever nodes have seen of it; scheduled and paused recipients
- * stay as they are.
+ * Makes everything that waits for this domain or site due at once, whatever nodes have seen of it; scheduled and paused
+ * recipients stay as they are.
  *
  * @param destinations the domains that the name stands for
  */
@@ -53,28 +53,28 @@ export async function flush(
   db: Database,
   name: string,
   destinations: string[],
-  options: WakingOptions = {},
-): Promise<Woken> {
+  limits: wakings.CallLimits = {},
+): Promise<wakings.Woken> {
   const waking = await db.transaction(async (tx) => {
-    await takeTurn(tx, name);
+    await wakings.lockName(tx, name);
     await tx.query({
       text: `INSERT INTO destination_orders (name, flushed_at) VALUES ($1, clock_timestamp())
              ON CONFLICT (name) DO UPDATE SET flushed_at = excluded.flushed_at`,
       values: [name],
     });
-    return ask(tx, { name, kind: 'flush', destinations });
+    return wakings.add(tx, { name, kind: 'flush', destinations });
   });
-  return begin(db, waking, options);
+  return wakings.begin(db, waking, limits);
 }
 
 /**
- * Makes due what nodes put aside for these domains: called after a flush of the name, for what they put aside before they
+ * Makes due what nodes have parked for these domains. Called after a flush of the name, for what was parked before the nodes
  * heard of it. A node does it within a second, unless all are busy with earlier orders.
  */
 export async function wakeAside(db: Database, name: string, destinations: string[]): Promise<void> {
   await db.transaction(async (tx) => {
-    await takeTurn(tx, name);
-    await ask(tx, { name, kind: 'aside', destinations }, dueFromNow);
+    await wakings.lockName(tx, name);
+    await wakings.add(tx, { name, kind: 'aside', destinations }, dueFromNow);
   });
 }
 
@@ -91,10 +91,10 @@ export async function give(
   db: Database,
   given: string,
   order: OrderName,
-): Promise<{ standing: Standing; woken: Woken | null }> {
+): Promise<{ standing: Standing; woken: wakings.Woken | null }> {
   const domains = await domainsOf(db, given);
   const name = domainOf(given) ?? given;
-  let woken: Woken | null = null;
+  let woken: wakings.Woken | null = null;
   if (order === 'pause') await pause(db, name);
   if (order === 'resume') woken = await resume(db, name);
   if (order === 'flush') woken = await flush(db, name, domains);

@@ -1,18 +1,18 @@
 import type { Database } from '../../db/client.ts';
-import { dueFromNow } from '../../db/clocks.ts';
 import { notFound } from '../../errors.ts';
 import { normalizeDomain } from '../../mail/address.ts';
 import { pausedUntil, unansweredNote } from './waiting-for.ts';
 
-/** One site as one node sees it. */
+/** A site as one node sees it. */
 export interface Report {
   site: string;
   /** Some of the domains whose mail it takes. */
   destinations: string[];
   running: number;
   waiting: number;
-  /** Connections that the node may have now, and at most. */
+  /** Connections that the node may have now. */
   connections: number;
+  /** The most that it may have when nothing slows it down. */
   mostConnections: number;
   perMinute: number | null;
   backoffUntil: Date | null;
@@ -21,7 +21,10 @@ export interface Report {
   lastSuccessAt: Date | null;
 }
 
-/** The state of mail to a site; the gravest, if several apply. A new site with few connections is open without a `reason`. */
+/**
+ * The state of mail to a site; if several apply, the first of them. A new site, which has few connections without a `reason`,
+ * is open.
+ */
 export const states = ['paused', 'backing_off', 'slowed', 'open'] as const;
 
 export type State = (typeof states)[number];
@@ -38,12 +41,6 @@ export interface Standing extends Omit<Report, 'waiting'> {
   waitingFor: string | null;
   pausedAt: Date | null;
 }
-
-/**
- * SQL: now, or the start of the hold while the service is on hold: what is made due then was there before the hold, and is
- * decided with the rest.
- */
-export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
 
 /**
  * Stores what this node reports, in place of its earlier reports on the same sites.
@@ -91,7 +88,7 @@ export async function report(db: Database, nodeId: string, reports: Report[], go
 const withoutAddresses = (reply: string) => reply.replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, '…');
 
 /** A filter of sites; a field that is not given matches all. */
-export interface Wanted {
+export interface SiteFilter {
   /** Part of the name of the site, or of a domain whose mail it takes; case-insensitive. */
   part?: string | undefined;
   state?: State | undefined;
@@ -104,14 +101,14 @@ export interface Wanted {
  */
 export async function list(
   db: Database,
-  { limit, offset = 0, ...wanted }: Wanted & { limit: number; offset?: number },
+  { limit, offset = 0, part, state }: SiteFilter & { limit: number; offset?: number },
 ): Promise<{ destinations: Standing[]; count: number }> {
   const filter = {
     text: `($2::text IS NULL OR strpos(lower(site), $2) > 0 OR EXISTS (SELECT FROM unnest(destinations) d WHERE strpos(lower(d), $2) > 0))
        AND ($3::text IS NULL OR state = $3)`,
-    values: [wanted.part?.toLowerCase() ?? null, wanted.state ?? null],
+    values: [part?.toLowerCase() ?? null, state ?? null],
   };
-  // A row without a site has the count alone: the page is beyond the last one.
+  // If the page is beyond the last one, there is one row that has only the count.
   const rows = await querySites<(Standing | { site: null }) & { count: number }>(db, filter, {
     text: `SELECT one.*, total.count FROM (SELECT count(*)::int FROM found) total
              LEFT JOIN (SELECT * FROM found ORDER BY queued + deferred DESC, site LIMIT $4 OFFSET $5) one ON true
@@ -121,28 +118,38 @@ export async function list(
   return { destinations: rows.filter((row) => row.site !== null), count: rows[0]?.count ?? 0 };
 }
 
-/** Finds a site by its own name or by a domain whose mail it takes; one without recent mail is open and has no reports. */
+/**
+ * Finds a site by its own name or by a domain whose mail it takes. A domain without recent mail is a site that is open.
+ *
+ * @throws ApiError 404 if nothing can have this name
+ */
 export async function find(db: Database, name: string): Promise<Standing> {
   const asked = nameOf(name);
   const [found] = await querySites<Standing>(
     db,
     { text: 'site = $2 OR $2 = ANY (destinations)', values: [asked] },
-    { text: 'SELECT * FROM found ORDER BY site = $2 DESC, queued + deferred DESC, site LIMIT 1' },
+    { text: 'SELECT * FROM found ORDER BY site = $2 DESC, queued + deferred DESC, site LIMIT 1', values: [] },
   );
-  if (found) return found;
-  const nothing = { running: 0, connections: 0, mostConnections: 0, queued: 0, deferred: 0 };
-  const unknown = { perMinute: null, backoffUntil: null, reason: null, lastReply: null, lastSuccessAt: null };
-  return {
-    site: asked,
-    destinations: [asked],
-    state: 'open',
-    ...nothing,
-    ...unknown,
-    nextAttemptAt: null,
-    waitingFor: null,
-    pausedAt: null,
-  };
+  return found ?? { ...quiet, site: asked, destinations: [asked] };
 }
+
+/** The standing of a site that has no recent mail and that nothing waits for. */
+const quiet: Omit<Standing, 'site' | 'destinations'> = {
+  state: 'open',
+  running: 0,
+  connections: 0,
+  mostConnections: 0,
+  queued: 0,
+  deferred: 0,
+  perMinute: null,
+  backoffUntil: null,
+  reason: null,
+  lastReply: null,
+  lastSuccessAt: null,
+  nextAttemptAt: null,
+  waitingFor: null,
+  pausedAt: null,
+};
 
 /**
  * The domains that a name stands for: those of the site of this name, or of the site that takes its mail, as nodes report
@@ -163,14 +170,14 @@ export async function domainsOf(db: Database, name: string): Promise<string[]> {
   return [asked];
 }
 
-/** The name in the form that is looked up. @throws ApiError 404 if nothing can have it */
+/** The name in the form that it is stored in. @throws ApiError 404 if nothing can have this name */
 function nameOf(name: string): string {
   const asked = domainOf(name) ?? name;
   if (/[\0\p{Surrogate}]/u.test(asked)) throw notFound();
   return asked;
 }
 
-/** The name as a destination's domain; null when it cannot be one. */
+/** The name as a destination's domain; null if it cannot be one. */
 export function domainOf(name: string): string | null {
   try {
     const domain = normalizeDomain(name);
@@ -180,62 +187,76 @@ export function domainOf(name: string): string | null {
   }
 }
 
+/** SQL: `reported`, the sites that nodes report, each once, with the figures of all nodes put together. */
+const reported = `reported AS (
+  SELECT site, array_agg(DISTINCT d) FILTER (WHERE d IS NOT NULL) AS destinations, running, connections, most_connections, per_minute, backoff_until,
+         reason, last_reply, last_success_at
+    FROM (SELECT site, sum(running)::int AS running, sum(connections)::int AS connections, sum(most_connections)::int AS most_connections,
+                 max(per_minute) AS per_minute, max(backoff_until) AS backoff_until, max(reason) AS reason,
+                 (array_agg(last_reply ORDER BY reported_at DESC) FILTER (WHERE last_reply IS NOT NULL))[1] AS last_reply,
+                 max(last_success_at) AS last_success_at
+            FROM destination_reports GROUP BY site) sums
+    LEFT JOIN LATERAL (SELECT unnest(r.destinations) AS d FROM destination_reports r WHERE r.site = sums.site) each_one ON true
+   GROUP BY site, running, connections, most_connections, per_minute, backoff_until, reason, last_reply, last_success_at)`;
+
 /**
- * Queries what is known of sites, with what waits for each of their destinations.
+ * SQL: `sites`, the site of each destination. A destination that one node treats as a site of its own counts as such, although
+ * others still report it with its provider.
+ */
+const sites = `sites AS (SELECT DISTINCT ON (d) d AS destination, site FROM reported, unnest(destinations) d ORDER BY d, site <> d, site)`;
+
+/**
+ * SQL: `groups`, how many recipients of each destination wait, by what they wait for. Grouping them first leaves few rows to
+ * sort: sorting all recipients would take longer than a statement may. The condition is written so that both indexes of
+ * waiting recipients can serve. `$1` is the `next_attempt_at` of paused recipients, which is no time of an attempt.
+ */
+const groups = `groups AS MATERIALIZED (
+  SELECT r.destination, r.waiting_for, count(*) FILTER (WHERE r.next_attempt_at <= now()) AS queued,
+         count(*) FILTER (WHERE r.next_attempt_at > now()) AS deferred,
+         min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $1) AS next_attempt_at
+    FROM recipients r
+   WHERE ((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL
+     AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
+   GROUP BY 1, 2)`;
+
+/** SQL: `waiting`, how many recipients wait for each site, and `reasons`, what most of them wait for. */
+const waiting = `by_site AS (SELECT coalesce(s.site, g.destination) AS site, g.* FROM groups g LEFT JOIN sites s USING (destination)),
+reasons AS (
+  SELECT DISTINCT ON (site) site, waiting_for FROM by_site WHERE waiting_for <> '${unansweredNote}'
+   GROUP BY site, waiting_for ORDER BY site, sum(queued + deferred) DESC, waiting_for),
+waiting AS (
+  SELECT site, sum(queued)::int AS queued, sum(deferred)::int AS deferred, min(next_attempt_at) AS next_attempt_at,
+         (array_agg(DISTINCT destination))[1:50] AS destinations
+    FROM by_site GROUP BY site)`;
+
+/** SQL: `every_site`, all sites that are reported, that mail waits for, or that are paused, with the columns of a `Standing`. */
+const everySite = `every_site AS (
+  SELECT site, coalesce(reported.destinations, waiting.destinations, ARRAY[site]) AS destinations, coalesce(reported.running, 0) AS running,
+         coalesce(reported.connections, 0) AS connections, coalesce(reported.most_connections, 0) AS "mostConnections",
+         reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
+         reported.reason, reported.last_reply AS "lastReply", reported.last_success_at AS "lastSuccessAt",
+         coalesce(waiting.queued, 0) AS queued, coalesce(waiting.deferred, 0) AS deferred, waiting.next_attempt_at AS "nextAttemptAt",
+         reasons.waiting_for AS "waitingFor", o.paused_at AS "pausedAt",
+         CASE WHEN o.paused_at IS NOT NULL THEN 'paused' WHEN reported.backoff_until > now() THEN 'backing_off'
+              WHEN reported.reason IS NOT NULL AND reported.connections < reported.most_connections THEN 'slowed' ELSE 'open' END AS state
+    FROM reported FULL JOIN waiting USING (site)
+    FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
+    LEFT JOIN reasons USING (site))`;
+
+/**
+ * Queries the standing of sites.
  *
- * @param filter which sites are `found`, by their columns; its values start at `$2`
- * @param from the query over those `found`; its values follow
+ * @param filter SQL: which sites are `found`, by the columns of a `Standing`; its values start at `$2`
+ * @param query SQL: what to return of `found`; its values follow those of the filter
  */
 async function querySites<Row>(
   db: Database,
   filter: { text: string; values: unknown[] },
-  from: { text: string; values?: unknown[] },
+  query: { text: string; values: unknown[] },
 ): Promise<Row[]> {
+  const found = `found AS (SELECT * FROM every_site WHERE ${filter.text})`;
   return db.query<Row>({
-    text: `WITH reported AS (
-             SELECT site, array_agg(DISTINCT d) FILTER (WHERE d IS NOT NULL) AS destinations, running, connections, most_connections, per_minute, backoff_until,
-                    reason, last_reply, last_success_at
-               FROM (SELECT site, sum(running)::int AS running, sum(connections)::int AS connections, sum(most_connections)::int AS most_connections,
-                            max(per_minute) AS per_minute, max(backoff_until) AS backoff_until, max(reason) AS reason,
-                            (array_agg(last_reply ORDER BY reported_at DESC) FILTER (WHERE last_reply IS NOT NULL))[1] AS last_reply,
-                            max(last_success_at) AS last_success_at
-                       FROM destination_reports GROUP BY site) sums
-               LEFT JOIN LATERAL (SELECT unnest(r.destinations) AS d FROM destination_reports r WHERE r.site = sums.site) each_one ON true
-              GROUP BY site, running, connections, most_connections, per_minute, backoff_until, reason, last_reply, last_success_at),
-           -- Set apart by one node, it counts as that, although others still know it as one of its provider's.
-           sites AS (SELECT DISTINCT ON (d) d AS destination, site FROM reported, unnest(destinations) d ORDER BY d, site <> d, site),
-           -- First by what they have in common, which is few groups: sorting all of them takes longer than a statement may. And through
-           -- the two indexes of those that wait.
-           alike AS MATERIALIZED (
-             SELECT r.destination, r.waiting_for, count(*) FILTER (WHERE r.next_attempt_at <= now()) AS queued,
-                    count(*) FILTER (WHERE r.next_attempt_at > now()) AS deferred,
-                    min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $1) AS next_attempt_at
-               FROM recipients r
-              WHERE ((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL
-                AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
-              GROUP BY 1, 2),
-           by_site AS (SELECT coalesce(s.site, a.destination) AS site, a.* FROM alike a LEFT JOIN sites s USING (destination)),
-           reasons AS (
-             SELECT DISTINCT ON (site) site, waiting_for FROM by_site WHERE waiting_for <> '${unansweredNote}'
-              GROUP BY site, waiting_for ORDER BY site, sum(queued + deferred) DESC, waiting_for),
-           waiting AS (
-             SELECT site, sum(queued)::int AS queued, sum(deferred)::int AS deferred, min(next_attempt_at) AS next_attempt_at,
-                    (array_agg(DISTINCT destination))[1:50] AS destinations
-               FROM by_site GROUP BY site),
-           every_one AS (
-             SELECT site, coalesce(reported.destinations, waiting.destinations, ARRAY[site]) AS destinations, coalesce(reported.running, 0) AS running,
-                    coalesce(reported.connections, 0) AS connections, coalesce(reported.most_connections, 0) AS "mostConnections",
-                    reported.per_minute AS "perMinute", CASE WHEN reported.backoff_until > now() THEN reported.backoff_until END AS "backoffUntil",
-                    reported.reason, reported.last_reply AS "lastReply", reported.last_success_at AS "lastSuccessAt",
-                    coalesce(waiting.queued, 0) AS queued, coalesce(waiting.deferred, 0) AS deferred, waiting.next_attempt_at AS "nextAttemptAt",
-                    reasons.waiting_for AS "waitingFor", o.paused_at AS "pausedAt",
-                    CASE WHEN o.paused_at IS NOT NULL THEN 'paused' WHEN reported.backoff_until > now() THEN 'backing_off'
-                         WHEN reported.reason IS NOT NULL AND reported.connections < reported.most_connections THEN 'slowed' ELSE 'open' END AS state
-               FROM reported FULL JOIN waiting USING (site)
-               FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
-               LEFT JOIN reasons USING (site)),
-           found AS (SELECT * FROM every_one WHERE ${filter.text})
-           ${from.text}`,
-    values: [pausedUntil, ...filter.values, ...(from.values ?? [])],
+    text: `WITH ${[reported, sites, groups, waiting, everySite, found].join(',\n')} ${query.text}`,
+    values: [pausedUntil, ...filter.values, ...query.values],
   });
 }

@@ -4,8 +4,8 @@ import { heldNotes, pausedUntil } from './waiting-for.ts';
 const isHeld = `waiting_for IN (${heldNotes.map((note) => `'${note}'`).join(', ')})`;
 
 /**
- * SQL: the ids of the emails with a held recipient, as an array: they are looked up once, by `recipients_held_idx`, whose
- * condition is repeated here word for word, and the emails then by their ids.
+ * SQL: an array with the ids of the emails that have a held recipient. The condition is that of `recipients_held_idx` word for
+ * word: the ids are looked up once in this index, and the emails then by their ids.
  *
  * @param account the parameter with the account's id; null: all accounts
  */

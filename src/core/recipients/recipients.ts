@@ -2,10 +2,9 @@ import type { Database, Sql } from '../../db/client.ts';
 import { dueFromNow } from '../../db/clocks.ts';
 import { unseen } from '../../db/prepared.ts';
 import { type DeliverJob, isSame, isWaitingJob, letGo, type Placed } from '../../queue.ts';
-import * as destinations from './destinations.ts';
 import { pausedUntil, pauseOf } from './waiting-for.ts';
 
-/** The recipients that one job woke and this node now holds. */
+/** The recipients of an email that one job woke and a node is going to deliver to. */
 export interface Claim {
   nodeId: string;
   jobId: string;
@@ -15,10 +14,10 @@ export interface Claim {
 }
 
 /**
- * Claims for this node the recipients that these jobs woke, except those that are settled, held by a node, or woken by a
- * later job.
+ * Claims for this node the recipients that these jobs woke, except those that are settled, claimed by another node, or woken
+ * by a later job.
  *
- * @returns one for each email of a job: higher priority first, then older emails first
+ * @returns one claim for each email of a job, those with higher priority first, then older emails first
  */
 export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[]): Promise<Claim[]> {
   const rows = await tx.query<{
@@ -48,8 +47,14 @@ export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[])
   return [...claims.values()].sort((a, b) => priorityOf(b) - priorityOf(a) || (a.emailId < b.emailId ? -1 : 1));
 }
 
-/** SQL: given back by a process that goes on, or stops in order: the recipient's row of crashes ends. */
+/** SQL: values of a recipient that its node gives back. As the node did not crash, the count of crashes in a row starts anew. */
 export const givenBack = `${letGo}, crashes = 0`;
+
+/**
+ * SQL: a `next_attempt_at` that makes a recipient due at once. While the service is on hold it is the start of the hold, so
+ * that the recipient is decided about with those that were due before.
+ */
+export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
 
 /** Gives claimed recipients back untouched and due at once, as on shutdown. */
 export async function release(db: Database, claims: Claim[]): Promise<void> {
@@ -66,36 +71,13 @@ export async function release(db: Database, claims: Claim[]): Promise<void> {
   });
 }
 
-/** Gives claimed recipients back untouched, to be tried from `until` on. @param reason what they wait for, in words */
-export async function park(db: Database, claims: Claim[], until: Date, reason: string): Promise<void> {
-  await putAside(db, claims, until, reason);
-}
-
-/** Makes the recipients of these emails due at once that are still parked for this reason. */
-export async function callBack(db: Database, emailIds: string[], reason: string): Promise<void> {
-  await db.query({
-    name: 'recipients-call-back',
-    text: `UPDATE recipients SET next_attempt_at = ${destinations.dueNow}, waiting_for = NULL
-            WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND job_id IS NULL AND waiting_for = $2 AND next_attempt_at > now()`,
-    values: [emailIds, reason],
-  });
-}
-
-/** Parks them until the destination or site of this name is resumed; if it has been by now, they are due at once. */
-export async function parkForPause(db: Database, claims: Claim[], name: string): Promise<void> {
-  await db.transaction(async (tx) => {
-    // Resuming changes this row first: either it waits for us and then finds these recipients, or we see that it is resumed.
-    const [order] = await tx.query<{ paused: boolean }>({
-      text: 'SELECT paused_at IS NOT NULL AS paused FROM destination_orders WHERE name = $1 FOR SHARE',
-      values: [name],
-    });
-    const until = order?.paused ? pausedUntil : null;
-    await putAside(tx, claims, until, order?.paused ? pauseOf(name) : null);
-  });
-}
-
-/** @param until null: they are due at once */
-async function putAside(db: Sql, claims: Claim[], until: Date | null, reason: string | null): Promise<void> {
+/**
+ * Gives claimed recipients back untouched, to be tried later.
+ *
+ * @param until null: they are due at once
+ * @param reason what they wait for, in words; null: nothing
+ */
+export async function park(db: Sql, claims: Claim[], until: Date | null, reason: string | null): Promise<void> {
   await db.query({
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
@@ -109,6 +91,29 @@ async function putAside(db: Sql, claims: Claim[], until: Date | null, reason: st
       until,
       reason,
     ],
+  });
+}
+
+/** Parks them until the destination or site of this name is resumed; if it has been by now, they are due at once. */
+export async function parkForPause(db: Database, claims: Claim[], name: string): Promise<void> {
+  await db.transaction(async (tx) => {
+    // Resuming changes this row first: either it waits for us and then finds these recipients, or we see that it is resumed.
+    const [order] = await tx.query<{ paused: boolean }>({
+      text: 'SELECT paused_at IS NOT NULL AS paused FROM destination_orders WHERE name = $1 FOR SHARE',
+      values: [name],
+    });
+    if (order?.paused) await park(tx, claims, pausedUntil, pauseOf(name));
+    else await park(tx, claims, null, null);
+  });
+}
+
+/** Makes due at once those recipients of these emails that are still parked for this reason. */
+export async function unpark(db: Database, emailIds: string[], reason: string): Promise<void> {
+  await db.query({
+    name: 'recipients-call-back',
+    text: `UPDATE recipients SET next_attempt_at = ${dueNow}, waiting_for = NULL
+            WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[]) AND job_id IS NULL AND waiting_for = $2 AND next_attempt_at > now()`,
+    values: [emailIds, reason],
   });
 }
 

@@ -1,49 +1,52 @@
 import type { Database } from '../../db/client.ts';
 
-/** One recipient. */
+/** Names a recipient. */
 export interface Key {
   emailId: string;
   position: number;
 }
 
-/** A subset of the recipients that wait: SQL conditions on a recipient `r`, with one list of values for both. */
-export interface Some {
-  /** A condition on `next_attempt_at` alone: rows that it leaves out are not read. */
+/** Some of the recipients that wait: SQL conditions on a recipient `r`, which share one list of values. */
+export interface Selection {
+  /** A condition on `next_attempt_at` alone: rows that do not meet it are not read. */
   due: string;
   wanted: string;
   values: unknown[];
-  /** Includes those that have a job or are held by a node. */
+  /** Includes recipients that have a job or are claimed by a node. */
   withJob?: boolean;
 }
 
 const fetchedAtOnce = 1_000;
 
-/** Of the rows passed over, one in this many is returned, so that no statement passes over more than 20,000. */
-const toldOf = 20;
+/** Of the rows that are not wanted, one in this many is returned all the same: so no statement reads more than 20,000 rows. */
+const skippedPerRow = 20;
 
 /**
- * Goes once through a subset of the recipients that wait, as they are when it begins: those without a job first, and those of
- * an account in the order in which they are due. It reads each row once, however many there are, with short statements.
+ * Goes once through these waiting recipients, as they are when it begins: those without a job first, and those of an account
+ * in the order in which they are due. It reads each row once, however many there are, with short statements.
  *
- * It does not use LIMIT from where the last statement ended: thousands are due at the same moment, and the index does not
+ * A cursor, and not a LIMIT from where the last statement ended: thousands are due at the same moment, and the index does not
  * order those.
  *
- * @param size the most that are worked on together
+ * @param size the most recipients that are worked on together
  * @param isOver asked before each statement; true ends the walk
- * @param work processes some of them; it has to check itself whether they are still as they were
+ * @param work processes a batch; it has to check itself whether its recipients are still as they were
  * @returns false if it was ended early
  */
 export async function walk(
   db: Database,
-  some: Some,
+  selection: Selection,
   { size, isOver = () => false }: { size: number; isOver?: () => boolean },
   work: (keys: Key[]) => Promise<void>,
 ): Promise<boolean> {
   return db.session(async (session) => {
     await session.query({ text: 'BEGIN' });
-    // Planned for the first rows: otherwise PostgreSQL may sort all of them before it returns one.
+    // Makes PostgreSQL plan for the first rows: otherwise it may sort all of them before it returns one.
     await session.query({ text: 'SET LOCAL cursor_tuple_fraction = 0.000001' });
-    await session.query({ text: `DECLARE waiting NO SCROLL CURSOR FOR ${selectOf(some)}`, values: some.values });
+    await session.query({
+      text: `DECLARE waiting NO SCROLL CURSOR FOR ${selectOf(selection)}`,
+      values: selection.values,
+    });
     let keys: Key[] = [];
     for (;;) {
       if (isOver()) return false;
@@ -60,13 +63,13 @@ export async function walk(
   });
 }
 
-/** A row without a key only shows that rows were passed over. */
-function selectOf({ due, wanted, withJob = false }: Some): string {
+/** Rows that are not wanted have no `emailId`. */
+function selectOf({ due, wanted, withJob = false }: Selection): string {
   const part = (job: string, order: string) => `
     (SELECT email_id, position, ${wanted} AS wanted FROM recipients r WHERE job_id ${job} AND next_attempt_at IS NOT NULL AND ${due} ORDER BY ${order})`;
   return `SELECT CASE WHEN wanted THEN email_id END AS "emailId", position
             FROM (SELECT *, row_number() OVER (ROWS UNBOUNDED PRECEDING) AS number
                     FROM (${part('IS NULL', 'account_id, next_attempt_at')}
                           ${withJob ? `UNION ALL ${part('IS NOT NULL', 'account_id, email_id, position')}` : ''}) both_parts) numbered
-           WHERE wanted OR number % ${toldOf} = 0`;
+           WHERE wanted OR number % ${skippedPerRow} = 0`;
 }

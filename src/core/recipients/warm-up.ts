@@ -2,10 +2,10 @@ import type { Database } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
 import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../../sending-pools.ts';
 
-/** Nodes whose clocks differ may still ask about yesterday; older days are for people to look at. */
+/** Nodes whose clocks differ may still reserve on the day before; older days are kept for people to look at. */
 const keptDays = 30;
 
-/** Messages that a new address asks to send on a day. */
+/** Messages to reserve on a day, for an address that is warming up. */
 export interface Ask {
   ip: string;
   /** The most that it may send on that day. */
@@ -13,10 +13,11 @@ export interface Ask {
   messages: number;
 }
 
-/** The answer: how many of those are granted, and how many all nodes have reserved by now. */
 export interface Grant {
   ip: string;
+  /** Messages that may be sent, of those asked for. */
   granted: number;
+  /** Messages that all nodes together have reserved on that day. */
   messages: number;
 }
 
@@ -27,7 +28,7 @@ export interface Grant {
 export async function reserve(db: Database, day: string, asks: Ask[]): Promise<Grant[]> {
   return db.query<Grant>({
     name: 'warm-up-reserve',
-    // In one order on every node, so that no two deadlock.
+    // ORDER BY: every node locks the rows in the same order, so that no two deadlock.
     text: `INSERT INTO warm_up_days AS d (ip, day, cap, messages, granted)
            SELECT ip, $1::date, cap, least(messages, cap), least(messages, cap)
              FROM unnest($2::text[], $3::int[], $4::int[]) AS ask (ip, cap, messages) ORDER BY ip
@@ -40,14 +41,14 @@ export async function reserve(db: Database, day: string, asks: Ask[]): Promise<G
   });
 }
 
-/** Messages that were reserved and not sent. */
+/** Messages that were reserved on a day and not sent. */
 export interface Unused {
   ip: string;
   day: string;
   messages: number;
 }
 
-/** Lets others have reserved messages that were not sent; each address and day may occur once. */
+/** Gives back reserved messages that were not sent; each address and day may occur once. */
 export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
   await db.query({
     name: 'warm-up-give-back',
@@ -61,7 +62,7 @@ export async function giveBack(db: Database, unused: Unused[]): Promise<void> {
 }
 
 /**
- * Deletes days that nobody sends on any more.
+ * Deletes old days.
  *
  * @param now if the database's clock is behind it, that one counts: a wrong clock must not restart the count of today
  */
@@ -102,7 +103,7 @@ export interface Standing {
   warmUp: (WarmUp & { sent: number }) | null;
 }
 
-/** The sending addresses of all nodes, by pool; one that several nodes have comes several times. */
+/** The sending addresses of all nodes, by pool; one that several nodes have is listed several times. */
 export async function list(db: Database, day: string): Promise<Standing[]> {
   const rows = await db.query<SendingAddress & { nodeId: string; plan: number[]; sent: number }>({
     text: `SELECT a.node_id AS "nodeId", a.ip, a.pool, a.first_day::text AS "firstDay", a.plan, coalesce(d.messages, 0) AS sent
