@@ -1,6 +1,7 @@
 import t from 'tap';
 import * as accounts from '../../src/core/accounts/accounts.ts';
 import type { Database } from '../../src/db/client.ts';
+import { StartError } from '../../src/start-error.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { withoutReads } from '../support/without-reads.ts';
@@ -73,3 +74,30 @@ t.test(
       await t.rejects(accounts.topUp(db, { id, amount: 1 }, call), { message: 'not found' });
   },
 );
+
+const accountOf = (email: string) =>
+  ({ name: 'Other', plan: 'pro', user: { email, password: 'a long password' } }) as const;
+
+t.test('an email belongs to one user in all spellings of its domain', async (t) => {
+  const db = await openDatabase(t);
+  const admin = await accounts.ensureAdmin(db, 'root@bücher.test');
+  for (const email of ['root@bücher.test', 'root@xn--bcher-kva.test']) {
+    await t.rejects(
+      accounts.create(db, accountOf(email)),
+      { message: 'invalid request', detail: 'email: belongs to a user already' },
+      email,
+    );
+    t.match(await accounts.find(db, email), { id: admin.accountId }, email);
+  }
+  t.equal(await db.prisma.account.count(), 1);
+});
+
+t.test('the first admin takes the email of no other user, in any spelling', async (t) => {
+  const db = await openDatabase(t);
+  await accounts.create(db, accountOf('ann@xn--bcher-kva.test'));
+  for (const email of ['ann@bücher.test', 'ann@xn--bcher-kva.test'])
+    await t.rejects(accounts.ensureAdmin(db, email), { constructor: StartError, message: /^ADMIN_EMAIL ann@/ }, email);
+  for (const email of ['root@bücher.test', 'root@xn--bcher-kva.test', 'root@bücher.test'])
+    t.match(await accounts.ensureAdmin(db, email), { email }, 'its own email may change its spelling');
+  t.match(await accounts.ensureAdmin(db, 'ann@bücher.test'), { email: 'root@bücher.test' });
+});

@@ -1,12 +1,13 @@
-import { codeOf, type Database, type Sql } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
 import { ApiError, invalidRequest, notFound } from '../../errors.ts';
 import { type Account, Prisma } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 import { hashPassword } from '../../password.ts';
+import { StartError } from '../../start-error.ts';
 import type { Idempotency } from './idempotency.ts';
 import * as idempotency from './idempotency.ts';
 import type { PlanName } from './plans.ts';
-import { emailsOf, emailTaken } from './users.ts';
+import { spellingsOf, withNewEmail } from './users.ts';
 
 /** The user that a new database begins with. */
 export interface Admin {
@@ -19,22 +20,31 @@ export interface Admin {
 
 /**
  * Creates the first account and its admin user if there is no admin yet. The admin has no password until
- * `giveFirstPassword` sets one; until then the user's email follows `email`.
+ * `giveFirstPassword` sets one; until then the user's email follows `email`, unless it belongs to another user.
+ *
+ * @throws StartError when there is no admin yet, and the email belongs to another user
  */
 export async function ensureAdmin(db: Database, email: string): Promise<Admin> {
+  const spellings = spellingsOf(email);
   return db.transaction(async (tx) => {
     // Two nodes that start on one empty database must not both create an admin.
     await tx.query({ text: `SELECT pg_advisory_xact_lock(hashtext('sendwright first admin'))` });
     await tx.query({
-      text: `UPDATE users SET email = $1
-              WHERE role = 'admin' AND password_hash = '' AND email <> $1 AND NOT EXISTS (SELECT FROM users o WHERE o.email = $1)`,
-      values: [email],
+      text: `UPDATE users u SET email = $1
+              WHERE role = 'admin' AND password_hash = '' AND email <> $1
+                AND NOT EXISTS (SELECT FROM users other WHERE other.email = ANY($2) AND other.id <> u.id)`,
+      values: [email, spellings],
     });
     const [admin] = await tx.query<Admin>({
       text: `SELECT account_id AS "accountId", id AS "userId", email, password_hash <> '' AS "hasPassword"
                FROM users WHERE role = 'admin' ORDER BY id LIMIT 1`,
     });
     if (admin) return admin;
+    const owners = await tx.query({ text: 'SELECT FROM users WHERE email = ANY($1)', values: [spellings] });
+    if (owners.length > 0)
+      throw new StartError(
+        `ADMIN_EMAIL ${email} belongs to a user who is not an admin: set it to another email address`,
+      );
     const [accountId, userId] = [newId(), newId()];
     await tx.query({
       text: `INSERT INTO accounts (id, name, plan) VALUES ($1, 'Admin', 'unlimited')`,
@@ -87,12 +97,8 @@ export async function create(db: Database, input: NewAccount): Promise<Account> 
   const { name, plan } = input;
   const passwordHash = await hashPassword(input.user.password);
   const user = { id: newId(), email: input.user.email, passwordHash, role: 'member' } as const;
-  try {
-    return await db.prisma.account.create({ data: { id: newId(), name, plan, users: { create: user } } });
-  } catch (error) {
-    if (codeOf(error) === 'P2002') throw emailTaken();
-    throw error;
-  }
+  const data = { id: newId(), name, plan, users: { create: user } };
+  return withNewEmail(db, user.email, () => db.prisma.account.create({ data }));
 }
 
 /** One page of all accounts, newest first. */
@@ -114,7 +120,7 @@ export async function list(
 export async function find(db: Database, name: string | null): Promise<Account> {
   if (name !== null && isId(name)) return get(db, name);
   const user = await db.prisma.user.findFirst({
-    where: name === null ? { role: 'admin' } : { email: { in: emailsOf(name) } },
+    where: name === null ? { role: 'admin' } : { email: { in: spellingsOf(name) } },
     orderBy: { id: 'asc' },
     include: { account: true },
   });
@@ -167,7 +173,7 @@ async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
   });
   if (admins.some(({ id }) => id === accountId) && !admins.some(({ id, active }) => active && id !== accountId))
     throw invalidRequest(
-      'this is the account of the only admin: suspended, nobody could log in to run the service. Revoke its keys, or change its password, where they are known to others',
+      'this is the account of the only admin: if it is suspended, nobody can log in to run the service. If others know its keys or its password, revoke the keys or change the password',
     );
 }
 

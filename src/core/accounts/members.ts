@@ -1,5 +1,4 @@
-import { domainToUnicode } from 'node:url';
-import { codeOf, type Database, type Sql } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
 import { invalidRequest, notFound } from '../../errors.ts';
 import type { Role } from '../../generated/prisma/enums.ts';
 import { newId } from '../../ids.ts';
@@ -7,7 +6,7 @@ import { hashPassword } from '../../password.ts';
 import { turnOfLastAdmin } from './accounts.ts';
 import * as loginAttempts from './login-attempts.ts';
 import { changedNow } from './passwords.ts';
-import { emailsOf, emailTaken } from './users.ts';
+import { spellingsOf, withNewEmail } from './users.ts';
 
 /** A user as operators see it. */
 export interface Member {
@@ -39,13 +38,8 @@ export async function add(
   { email, password, role }: { email: string; password: string; role: Role },
 ): Promise<Member> {
   const passwordHash = await hashPassword(password);
-  if (await findAs(db, email)) throw emailTaken();
-  try {
-    return await db.prisma.user.create({ data: { id: newId(), accountId, email, passwordHash, role }, select: shown });
-  } catch (error) {
-    if (codeOf(error) === 'P2002') throw emailTaken();
-    throw error;
-  }
+  const data = { id: newId(), accountId, email, passwordHash, role };
+  return withNewEmail(db, email, () => db.prisma.user.create({ data, select: shown }));
 }
 
 /**
@@ -63,7 +57,8 @@ export async function setPassword(db: Database, email: string, password: string)
       values: [id, passwordHash],
     });
     if (!user) throw nobody(email);
-    await loginAttempts.forgetAllOf(tx, { email: emailsOf(user.email)[1], userId: user.id });
+    const [, canonical] = spellingsOf(user.email);
+    await loginAttempts.forgetAllOf(tx, { email: canonical, userId: user.id });
     return user;
   });
 }
@@ -83,19 +78,14 @@ export async function remove(db: Database, email: string): Promise<Member> {
   return user;
 }
 
+/** The user with this email, in any spelling. @throws ApiError 404 */
 async function find(db: Database, email: string): Promise<Member> {
-  const user = await findAs(db, email);
+  const spellings = spellingsOf(email);
+  const found = await db.prisma.user.findMany({ where: { email: { in: spellings } }, select: shown });
+  const [written] = spellings;
+  const user = found.find((one) => one.email === written) ?? found[0];
   if (!user) throw nobody(email);
   return user;
-}
-
-/** The user with this email, in any spelling of its domain: the first admin's email is stored as it was configured. */
-async function findAs(db: Database, email: string): Promise<Member | null> {
-  const [written, canonical] = emailsOf(email);
-  const at = canonical.lastIndexOf('@') + 1;
-  const spelt = canonical.slice(0, at) + domainToUnicode(canonical.slice(at));
-  const found = await db.prisma.user.findMany({ where: { email: { in: [written, canonical, spelt] } }, select: shown });
-  return found.find((one) => one.email === written) ?? found[0] ?? null;
 }
 
 const nobody = (email: string) => notFound(`user: nobody logs in with ${JSON.stringify(email)}`);

@@ -1,4 +1,5 @@
-import type { Database } from '../../db/client.ts';
+import { domainToUnicode } from 'node:url';
+import { codeOf, type Database } from '../../db/client.ts';
 import { accountSuspended, invalidRequest, unauthorized } from '../../errors.ts';
 import type { Role } from '../../generated/prisma/enums.ts';
 import { networkOf } from '../../ip.ts';
@@ -24,15 +25,15 @@ export interface User {
  * @throws ApiError 401, 403 when the account is suspended, or 429
  */
 export async function login(db: Database, input: { email: string; password: string; address: string }): Promise<User> {
-  // All spellings of an email count as one.
-  const [written, email] = emailsOf(input.email);
+  const spellings = spellingsOf(input.email);
+  const [written, canonical] = spellings;
   // Ten tries per email and address: the low limit is per pair, so that strangers cannot easily lock the owner out.
   const network = networkOf(input.address);
-  const own: Subject[] = [`pair:${network} ${email}`, `email:${email}`];
+  const own: Subject[] = [`pair:${network} ${canonical}`, `email:${canonical}`];
   const attempt = await loginAttempts.begin(db, [...own, `address:${network}`]);
   const { user, isRight } = await attempt.look(async () => {
     const found = await db.prisma.user.findMany({
-      where: { email: { in: [written, email] } },
+      where: { email: { in: spellings } },
       include: { account: true },
     });
     const known = found.find((one) => one.email === written) ?? found[0];
@@ -43,17 +44,38 @@ export async function login(db: Database, input: { email: string; password: stri
   return currentOf(user);
 }
 
-/** Each email belongs to one user across all accounts. */
-export const emailTaken = () => invalidRequest('email: belongs to a user already');
+/**
+ * Runs `insert`, which stores a user with this email. Each email belongs to one user across all accounts.
+ *
+ * @throws ApiError 400 when a user has it already, in any spelling
+ */
+export async function withNewEmail<T>(db: Database, email: string, insert: () => Promise<T>): Promise<T> {
+  const where = { email: { in: spellingsOf(email) } };
+  if (await db.prisma.user.findFirst({ where, select: { id: true } })) throw emailTaken();
+  try {
+    return await insert();
+  } catch (error) {
+    // Another call has stored it since.
+    if (codeOf(error) === 'P2002') throw emailTaken();
+    throw error;
+  }
+}
 
-/** The two forms an email may be stored in: the first admin's as configured, all others canonical, with A-labels. */
-export const emailsOf = (email: string): [written: string, canonical: string] => [
-  email.toLowerCase(),
-  canonical(email),
-];
+const emailTaken = () => invalidRequest('email: belongs to a user already');
 
-/** The form that new users' emails are stored in, with A-labels. A non-address (admin@localhost) is only lowercased. */
-function canonical(email: string): string {
+/**
+ * All forms that an email may be stored in. Emails are stored in the canonical form, except that of the first admin, which
+ * is stored as it was configured: its domain may be in Unicode.
+ */
+export function spellingsOf(email: string): [written: string, canonical: string, inUnicode: string] {
+  const canonical = canonicalOf(email);
+  const domainAt = canonical.lastIndexOf('@') + 1;
+  const inUnicode = canonical.slice(0, domainAt) + domainToUnicode(canonical.slice(domainAt));
+  return [email.toLowerCase(), canonical, inUnicode];
+}
+
+/** In lower case, with A-labels. A non-address (admin@localhost) is only lowercased. */
+function canonicalOf(email: string): string {
   try {
     return parseMailbox(email).address.toLowerCase();
   } catch (error) {
