@@ -8,7 +8,7 @@ const hourMs = 3_600_000;
 const batchSize = 20_000;
 const addingUp = `hashtext('sendwright email counts')`;
 
-/** How many emails of one stretch of time match; `from` belongs to it and `to` does not. */
+/** How many emails match in a stretch of time, from `from` until before `to`. */
 export interface Stretch {
   from: Date;
   to: Date;
@@ -16,8 +16,8 @@ export interface Stretch {
 }
 
 /**
- * Which of the kept counts answers this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null if none does, as the filter
- * asks for words, a recipient, held emails, or several of those at once.
+ * The kept counts that answer this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null if none do, because the filter asks
+ * for words, a recipient or held emails, or for several of those at once.
  */
 export function facetOf({ tag, from, domain, to, q, held = false }: Filter): string | null {
   if (to !== null || q !== null || held) return null;
@@ -50,7 +50,7 @@ export async function byHour(
   return rows.map(({ hour, emails }) => ({ from: hour, to: new Date(hour.getTime() + hourMs), emails }));
 }
 
-/** How many emails of these accounts, accepted since then, have which status; an account without any has no entry. */
+/** How many emails of these accounts, accepted since then, have each status; an account without any has no entry. */
 export async function byStatus(
   db: Database,
   accountIds: string[],
@@ -78,32 +78,32 @@ export function wholeHours({ createdAfter, createdBefore }: Filter): { from: Dat
 }
 
 /**
- * Where the page lies among these stretches, newest first: all of its emails are at or after `from` and before `to` (null: no
- * bound), once `offset` of them are skipped.
+ * The part of these stretches, newest first, that has the page: its emails are at or after `from` and before `to` (null: no
+ * bound), and `offset` others come before them there.
  */
 export function placeOf(
   stretches: Stretch[],
   { cursor, offset, limit }: Page,
 ): { from: Date | null; to: Date | null; offset: number } {
-  let left = offset;
+  let skipped = offset;
   let to: Date | null = null;
   const rest = cursor === null ? [...stretches] : stretches.filter((stretch) => stretch.to <= timeOf(cursor));
-  while (cursor === null && rest[0] && rest[0].emails <= left) {
-    left -= rest[0].emails;
+  while (cursor === null && rest[0] && rest[0].emails <= skipped) {
+    skipped -= rest[0].emails;
     to = rest[0].from;
     rest.shift();
   }
-  let wanted = left + limit + 1;
+  let wanted = skipped + limit + 1;
   const last = rest.find((stretch) => {
     wanted -= stretch.emails;
     return wanted <= 0;
   });
-  return { from: last?.from ?? null, to, offset: left };
+  return { from: last?.from ?? null, to, offset: skipped };
 }
 
 /**
- * Adds the latest changes up into the kept counts. While another node does so, it returns at once, or waits and then adds up
- * itself: the other does not see what changed after it began.
+ * Adds the latest changes to the kept counts. If another node is doing so, it returns at once, or waits and then does it again:
+ * the other node does not see what changed after it began.
  */
 export async function addUp(
   db: Database,
@@ -113,14 +113,14 @@ export async function addUp(
 }
 
 /**
- * Deletes the changes in a stretch of time whose emails are gone, so that its partition of the counts can go as well: no node
- * has any of them in hand afterwards.
+ * Deletes the changes in a stretch of time whose emails were deleted, so that the partition of its counts can be dropped: no
+ * node is adding up any of them afterwards.
  *
  * @param from null: from the beginning
  */
 export async function forgetChanges(db: Database, { from, to }: { from: Date | null; to: Date }): Promise<void> {
   await db.transaction(async (tx) => {
-    // A node that adds up has changes in hand that are in neither table.
+    // Changes that a node is adding up are in neither table.
     await tx.query({ text: `SELECT pg_advisory_xact_lock(${addingUp})` });
     await tx.query({
       text: 'DELETE FROM email_count_changes WHERE ($1::timestamptz IS NULL OR hour >= $1) AND hour < $2',
@@ -130,8 +130,8 @@ export async function forgetChanges(db: Database, { from, to }: { from: Date | n
 }
 
 async function addUpSome(db: Database, waits: boolean): Promise<number> {
-  // A week that only nodes of the previous release made has no partition of these counts yet: its changes stay here.
-  const canGo = hasPartition('email_counts', 'hour');
+  // A week that a node of the previous release made has no partition of these counts yet: its changes stay where they are.
+  const hasCounts = hasPartition('email_counts', 'hour');
   return db.transaction(async (tx) => {
     const [lock] = await tx.query<{ mine: boolean }>({
       text: waits
@@ -142,7 +142,7 @@ async function addUpSome(db: Database, waits: boolean): Promise<number> {
     const [row] = await tx.query<{ moved: number; zeros: string | null }>({
       text: `WITH moved AS (
                DELETE FROM email_count_changes WHERE ctid = ANY (ARRAY(
-                 SELECT ctid FROM email_count_changes WHERE ${canGo} LIMIT $1)) RETURNING *),
+                 SELECT ctid FROM email_count_changes WHERE ${hasCounts} LIMIT $1)) RETURNING *),
              kept AS (
                INSERT INTO email_counts
                SELECT facet, account_id, hour, status, type, sum(emails) FROM moved GROUP BY 1, 2, 3, 4, 5 HAVING sum(emails) <> 0
@@ -150,13 +150,13 @@ async function addUpSome(db: Database, waits: boolean): Promise<number> {
              SELECT (SELECT count(*)::int FROM moved) AS moved, (SELECT json_agg(kept)::text FROM kept WHERE emails = 0) AS zeros`,
       values: [batchSize],
     });
-    if (row?.zeros) await forget(tx, row.zeros);
+    if (row?.zeros) await deleteZeros(tx, row.zeros);
     return row?.moved ?? 0;
   });
 }
 
-/** Removes counts that have come down to zero: hours with no queued email any more. @param zeros as JSON */
-async function forget(tx: Sql, zeros: string): Promise<void> {
+/** Deletes counts that have come down to zero: hours without queued emails. @param zeros as JSON */
+async function deleteZeros(tx: Sql, zeros: string): Promise<void> {
   await tx.query({
     text: `DELETE FROM email_counts c
             USING json_to_recordset($1::json) AS z (facet text, account_id uuid, hour timestamptz, status email_status, type email_type)
@@ -165,12 +165,12 @@ async function forget(tx: Sql, zeros: string): Promise<void> {
   });
 }
 
-/** Removes the zeros of nodes of the previous release, which left them behind. */
+/** Deletes zeros that nodes of the previous release left behind. */
 export async function forgetZeros(db: Database): Promise<void> {
   const weeks = (await listPartitions(db)).filter(
     ({ table, state }) => table === 'email_counts' && state === 'attached',
   );
-  // It reads all weeks, each with a statement. A transaction is retried if it meets another that adds up.
+  // A statement for each week, as it reads all of it. In a transaction, which is retried after a conflict with a node that adds up.
   for (const { from, to } of weeks)
     await db.transaction((tx) =>
       tx.query({

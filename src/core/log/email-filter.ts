@@ -2,15 +2,15 @@ import type { EmailStatus, EmailType } from '../../generated/prisma/enums.ts';
 import { floorId } from '../../ids.ts';
 import { heldIds } from '../recipients/held.ts';
 
-/** What a log is searched by; null: anything. Addresses, names and words are in lower case. */
+/** A search in the log; null: anything. Addresses, names and words are in lower case. */
 export interface Filter {
-  /** Null only for the operator's log of all accounts. */
+  /** Null only in the operators' log of all accounts. */
   accountId: string | null;
   status: EmailStatus | null;
   type: EmailType | null;
   tag: string | null;
   from: string | null;
-  /** An address, or `@` and a domain for anybody there (recipient-domain-search.ts). */
+  /** An address, or `@` and a domain for all addresses there (recipient-domain-search.ts). */
   to: string | null;
   domain: string | null;
   /** Words, all of which the subject must have. */
@@ -39,23 +39,29 @@ export interface Found {
   nextCursor: string | null;
 }
 
-/** What else is true of an email with this status, so that an index on it can serve. */
-const marks: Partial<Record<EmailStatus, string>> = {
+/** The emails of a page, and where the next one begins. @param ids those of the page, and the one after if there is one */
+export function pageOf(ids: string[], { limit }: Pick<Page, 'limit'>): Pick<Found, 'ids' | 'nextCursor'> {
+  const shown = ids.slice(0, limit);
+  return { ids: shown, nextCursor: ids.length > limit ? (shown.at(-1) ?? null) : null };
+}
+
+/** SQL: another condition that each email with this status meets, so that a partial index can serve. */
+const impliedBy: Partial<Record<EmailStatus, string>> = {
   failed: 'failed > 0',
   suppressed: 'suppressed > 0',
   canceled: '(scheduled_at IS NOT NULL OR erased_at IS NOT NULL)',
 };
 
-/** Whether the filter asks for anybody at a domain. No index leads to these. */
+/** Whether the filter asks for recipients at a domain. No index leads to these. */
 export const isDomainSearch = ({ to }: Filter): boolean => to?.startsWith('@') ?? false;
 
-/** SQL: whether the email has a recipient at `@` and a domain. Searching one text with a line each is faster than unnest. */
+/** SQL: whether the email has a recipient at `@` and a domain. Joined into one text, they are searched faster than by unnest. */
 export const isThere = (parameter: string): string =>
   `strpos(array_to_string(recipient_addresses, E'\\n') || E'\\n', ${parameter} || E'\\n') > 0`;
 
 /**
- * The filter as SQL about `emails`, with its parameters from $1 on. It contains only what is asked for, so that the planner
- * sees which index serves.
+ * The filter as a condition on `emails`, with its parameters from $1 on. It contains only what is asked for, so that the
+ * planner sees which index serves.
  */
 export function conditions(filter: Filter): { where: string; values: unknown[] } {
   const values: unknown[] = [];
@@ -66,7 +72,7 @@ export function conditions(filter: Filter): { where: string; values: unknown[] }
     parts.push(condition(`$${values.length}`));
   };
   add(filter.accountId, (p) => `account_id = ${p}`);
-  add(filter.status, (p) => `status = ${p}::email_status AND ${marks[filter.status as EmailStatus] ?? 'true'}`);
+  add(filter.status, (p) => `status = ${p}::email_status AND ${impliedBy[filter.status as EmailStatus] ?? 'true'}`);
   add(filter.type, (p) => `type = ${p}::email_type`);
   add(filter.tag, (p) => `tags @> ARRAY[${p}]`);
   add(filter.from, (p) => `from_address = ${p}`);
@@ -75,7 +81,7 @@ export function conditions(filter: Filter): { where: string; values: unknown[] }
   if (filter.held) parts.push(`id = ANY(${heldIds(filter.accountId && '$1')})`);
   if (filter.scheduled) parts.push(`status = 'queued' AND scheduled_at > now()`);
   add(filter.q, (p) => `to_tsvector('simple', subject) @@ plainto_tsquery('simple', ${p})`);
-  // Ids are in the order of time, so a time is a place among them.
+  // Ids begin with their time.
   add(filter.createdAfter && floorId(filter.createdAfter), (p) => `id >= ${p}::uuid`);
   add(filter.createdBefore && floorId(filter.createdBefore), (p) => `id < ${p}::uuid`);
   return { where: parts.join(' AND '), values };

@@ -10,7 +10,7 @@ import * as returned from '../returns/returns.ts';
 import type { Filter, Found, Page } from './email-filter.ts';
 import { search } from './email-search.ts';
 
-/** An email in the log, with the kinds of what came back for it, and whether a recipient is held until somebody decides. */
+/** An email in the log, with the kinds of its returns, and whether one of its recipients is held until somebody decides. */
 export type Listed = Email & { returned: ReturnKind[]; held: boolean };
 
 /** A page of matching emails, newest first, how many match in all, and where the next page begins (null: there is none). */
@@ -54,7 +54,7 @@ export interface Content {
   attachments: (StoredAttachment & { size: number })[];
 }
 
-/** @throws ApiError 404, or 410 when its content is not kept any more */
+/** @throws ApiError 404, or 410 if its content is not kept any more */
 export async function content(db: Database, accountId: string, id: string): Promise<Content> {
   const email = await find(db, accountId, id);
   const [row] = await db.query<Omit<Content, 'headers'> & { headers: [name: string, value: string][] }>({
@@ -85,10 +85,10 @@ export async function attempts(db: Database, accountId: string, id: string): Pro
   await find(db, accountId, id);
   const rows = await db.prisma.attempt.findMany({ where: { emailId: id }, orderBy: [{ at: 'asc' }, { id: 'asc' }] });
   // The recipients of a session share its conversation, which is stored with the first of them.
-  const said = new Map<string, Attempt['conversation']>();
+  const conversations = new Map<string, Attempt['conversation']>();
   const sessionOf = ({ at, mxHost, remoteAddress }: Attempt) => `${at.getTime()} ${mxHost} ${remoteAddress}`;
-  for (const row of rows) if (row.conversation !== null) said.set(sessionOf(row), row.conversation);
-  return rows.map((row) => ({ ...row, conversation: said.get(sessionOf(row)) ?? null }));
+  for (const row of rows) if (row.conversation !== null) conversations.set(sessionOf(row), row.conversation);
+  return rows.map((row) => ({ ...row, conversation: conversations.get(sessionOf(row)) ?? null }));
 }
 
 async function find(db: Database, accountId: string, id: string): Promise<Email> {

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts';
 import * as counts from './email-counts.ts';
-import { conditions, type Filter, type Found, isDomainSearch, type Page } from './email-filter.ts';
+import { conditions, type Filter, type Found, isDomainSearch, type Page, pageOf } from './email-filter.ts';
 import { searchByDomain } from './recipient-domain-search.ts';
 import { findScheduled } from './scheduled-search.ts';
 
@@ -8,37 +8,52 @@ import { findScheduled } from './scheduled-search.ts';
 const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
 
 export async function search(db: Database, filter: Filter, page: Page): Promise<Found> {
-  // Scheduled emails are found by their waiting recipients, whatever the domain.
-  if (isDomainSearch(filter) && !filter.scheduled) return searchByDomain(db, filter, page);
-  const stretches = filter.scheduled ? null : await stretchesOf(db, filter);
-  const ids = stretches === null ? await idsOf(db, filter, page) : await idsWithin(db, filter, page, stretches);
-  const counted =
-    stretches === null ? await countUpTo(db, filter) : stretches.reduce((sum, { emails }) => sum + emails, 0);
-  const most = mostCounted(filter);
-  const countExact = stretches !== null || counted <= most;
-  const shown = ids.slice(0, page.limit);
-  const nextCursor = ids.length > page.limit ? (shown.at(-1) ?? null) : null;
-  return { ids: shown, count: countExact ? counted : most, countExact, nextCursor };
+  if (filter.scheduled) return searchScheduled(db, filter, page);
+  if (isDomainSearch(filter)) return searchByDomain(db, filter, page);
+  const stretches = await stretchesOf(db, filter);
+  if (stretches === null) return searchUncounted(db, filter, page);
+  const ids = await idsWithin(db, filter, page, stretches);
+  const count = stretches.reduce((sum, { emails }) => sum + emails, 0);
+  return { ...pageOf(ids, page), count, countExact: true };
 }
 
-/** How many match, newest first: kept counts for whole hours, counted where the filter cuts one. Null if none are kept. */
+/** Finds scheduled emails by their waiting recipients, also those for a domain. */
+async function searchScheduled(db: Database, filter: Filter, page: Page): Promise<Found> {
+  const most = mostCounted(filter);
+  const { ids } = await findScheduled(db, filter, { ...page, limit: page.limit + 1 });
+  const { found } = await findScheduled(db, filter, { cursor: null, limit: 0, offset: most + 1 });
+  return { ...pageOf(ids, page), count: Math.min(found, most), countExact: found <= most };
+}
+
+/** Searches with a filter that no kept counts answer. */
+async function searchUncounted(db: Database, filter: Filter, page: Page): Promise<Found> {
+  const most = mostCounted(filter);
+  const ids = await idsOf(db, filter, page);
+  const counted = await countUpTo(db, filter, most + 1);
+  return { ...pageOf(ids, page), count: Math.min(counted, most), countExact: counted <= most };
+}
+
+/**
+ * How many emails match in each stretch of time, newest first: kept counts for whole hours, and parts of an hour, at which
+ * the filter begins or ends, counted now. Null if no counts are kept for the filter.
+ */
 async function stretchesOf(db: Database, filter: Filter): Promise<counts.Stretch[] | null> {
-  const { createdAfter, createdBefore } = filter;
   const facet = counts.facetOf(filter);
-  const whole = counts.wholeHours(filter);
   if (facet === null) return null;
-  const cut = async (from: Date | null, to: Date | null): Promise<counts.Stretch[]> =>
+  const countPart = async (from: Date | null, to: Date | null): Promise<counts.Stretch[]> =>
     from && to && from < to
       ? [{ from, to, emails: await countOf(db, { ...filter, createdAfter: from, createdBefore: to }) }]
       : [];
-  if (whole === null) return cut(createdAfter, createdBefore);
-  const last = await cut(whole.to, createdBefore);
+  const { createdAfter, createdBefore } = filter;
+  const whole = counts.wholeHours(filter);
+  if (whole === null) return countPart(createdAfter, createdBefore);
+  const last = await countPart(whole.to, createdBefore);
   const hours = await counts.byHour(db, facet, filter, whole);
-  const first = await cut(createdAfter, whole.from);
+  const first = await countPart(createdAfter, whole.from);
   return [...last, ...hours, ...first].filter(({ emails }) => emails > 0);
 }
 
-/** The ids of the page and one more, looked for only where the counts say that they are. */
+/** The same as `idsOf`, but it reads only the stretches that have the page. */
 async function idsWithin(db: Database, filter: Filter, page: Page, stretches: counts.Stretch[]): Promise<string[]> {
   if (stretches.length === 0) return [];
   const { from, to, offset } = counts.placeOf(stretches, page);
@@ -49,13 +64,12 @@ async function idsWithin(db: Database, filter: Filter, page: Page, stretches: co
     createdBefore: to ?? filter.createdBefore,
   };
   const ids = await idsOf(db, narrow, { ...page, offset });
-  // Emails that changed their status since the counts were read may leave fewer than a page there.
+  // Emails whose status changed after the counts were read may leave fewer than a page there.
   return ids.length > page.limit || from === null ? ids : idsOf(db, filter, page);
 }
 
 /** The ids of the page's emails, and of the one after. */
 async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
-  if (filter.scheduled) return (await findScheduled(db, filter, { cursor, limit: limit + 1, offset })).ids;
   const { where, values } = conditions(filter);
   const after = values.length + 1;
   const rows = await db.query<{ id: string }>({
@@ -75,17 +89,15 @@ async function countOf(db: Database, filter: Filter): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Counts up to one more than `mostCounted`. */
-async function countUpTo(db: Database, filter: Filter): Promise<number> {
-  if (filter.scheduled)
-    return (await findScheduled(db, filter, { cursor: null, limit: 0, offset: mostCounted(filter) + 1 })).found;
+/** @param most where counting ends */
+async function countUpTo(db: Database, filter: Filter, most: number): Promise<number> {
   const { where, values } = conditions(filter);
   const rows = await db.transaction(async (tx) => {
-    // For a condition that most emails meet, reading them until there are enough is fastest.
+    // If most emails match, reading them until there are enough is fastest.
     await tx.query({ text: 'SET LOCAL enable_seqscan = on' });
     return tx.query<{ count: number }>({
       text: `SELECT count(*)::int AS count FROM (SELECT FROM emails WHERE ${where} LIMIT $${values.length + 1}) found`,
-      values: [...values, mostCounted(filter) + 1],
+      values: [...values, most],
     });
   });
   return rows[0]?.count ?? 0;

@@ -1,70 +1,72 @@
 import type { Database } from '../../db/client.ts';
-import { conditions, type Filter, type Found, isThere, type Page } from './email-filter.ts';
+import { conditions, type Filter, type Found, isThere, type Page, pageOf } from './email-filter.ts';
 
 /**
- * No index leads to the emails for a domain. A search goes through this many of those that match in all else, newest first:
- * that takes a few hundred ms if none of them is for the domain.
+ * No index leads to the emails for a domain. A search reads this many candidates, which meet the rest of the filter, newest
+ * first: that takes a few hundred ms if none of them is for the domain.
  */
-const mostLooked = 100_000;
+const mostCandidates = 100_000;
 
 /** Counting ends here: nobody needs to know more than that there are many. */
 const mostCounted = 1_000;
 
-/** SQL: the emails to look at, from the cursor on, each with its `id` and whether a recipient of it is `there`. */
-function looked(filter: Filter, cursor: string | null): { emails: string; values: unknown[] } {
+/**
+ * Searches the emails with a recipient at a domain. A page may have fewer emails than its limit, or none, although others
+ * follow. The count covers the first `mostCandidates`, and goes up to `mostCounted`.
+ */
+export async function searchByDomain(db: Database, filter: Filter, page: Page): Promise<Found> {
+  const { cursor, offset } = page;
+  const found = pageOf(await idsOf(db, filter, page), page);
+  const end = found.nextCursor === null ? await endOf(db, filter, cursor) : null;
+  // The last of the pages shows how many there are.
+  const isLast = cursor === null && found.nextCursor === null && (found.ids.length > 0 || offset === 0);
+  const count = isLast ? offset + found.ids.length : await countUpTo(db, filter);
+  const isCut = count > mostCounted || (isLast ? end : await endOf(db, filter, null)) !== null;
+  return {
+    ids: found.ids,
+    count: Math.min(count, mostCounted),
+    countExact: !isCut,
+    nextCursor: found.nextCursor ?? end,
+  };
+}
+
+/** SQL: the candidates of a search from this cursor on, each with its `id` and whether a recipient of it is `there`. */
+function candidatesOf(filter: Filter, cursor: string | null): { candidates: string; values: unknown[] } {
   const { where, values } = conditions({ ...filter, to: null });
   const [domain, after] = [`$${values.length + 1}`, `$${values.length + 2}`];
   return {
-    emails: `(SELECT id, ${isThere(domain)} AS there
-                FROM emails WHERE ${where} AND (${after}::uuid IS NULL OR id < ${after}) ORDER BY id DESC LIMIT ${mostLooked}) looked`,
+    candidates: `(SELECT id, ${isThere(domain)} AS there
+                    FROM emails WHERE ${where} AND (${after}::uuid IS NULL OR id < ${after})
+                   ORDER BY id DESC LIMIT ${mostCandidates}) candidates`,
     values: [...values, filter.to, cursor],
   };
 }
 
-/** Where a search from the cursor on ends although there are more to look at; null if it gets to the end. */
-async function endOf(db: Database, filter: Filter, cursor: string | null): Promise<string | null> {
-  const { emails, values } = looked(filter, cursor);
-  const [last] = await db.query<{ id: string }>({
-    text: `SELECT id FROM ${emails} ORDER BY id DESC OFFSET ${mostLooked - 1}`,
-    values,
-  });
-  return last?.id ?? null;
-}
-
-/** A page may have fewer emails than its limit, or none, and more behind it. The count ends with a search, or at 1,000. */
-export async function searchByDomain(db: Database, filter: Filter, page: Page): Promise<Found> {
-  const { cursor, limit, offset } = page;
-  const ids = await idsOf(db, filter, page);
-  const isFull = ids.length > limit;
-  const shown = ids.slice(0, limit);
-  const end = isFull ? null : await endOf(db, filter, cursor);
-  // The last page itself shows how many there are.
-  const isLast = cursor === null && !isFull && (ids.length > 0 || offset === 0);
-  const found = isLast ? offset + ids.length : await countUpTo(db, filter);
-  const isCut = found > mostCounted || (isLast ? end : await endOf(db, filter, null)) !== null;
-  return {
-    ids: shown,
-    count: Math.min(found, mostCounted),
-    countExact: !isCut,
-    nextCursor: isFull ? (shown.at(-1) ?? null) : end,
-  };
-}
-
-/** The page's ids and one more. */
+/** The ids of the page's emails, and of the one after. */
 async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
-  const { emails, values } = looked(filter, cursor);
+  const { candidates, values } = candidatesOf(filter, cursor);
   const rows = await db.query<{ id: string }>({
-    text: `SELECT id FROM ${emails} WHERE there ORDER BY id DESC LIMIT $${values.length + 1} OFFSET $${values.length + 2}`,
+    text: `SELECT id FROM ${candidates} WHERE there ORDER BY id DESC LIMIT $${values.length + 1} OFFSET $${values.length + 2}`,
     values: [...values, limit + 1, offset],
   });
   return rows.map(({ id }) => id);
 }
 
+/** The last candidate of a search from this cursor on, if there may be more behind it; null if there are none. */
+async function endOf(db: Database, filter: Filter, cursor: string | null): Promise<string | null> {
+  const { candidates, values } = candidatesOf(filter, cursor);
+  const [last] = await db.query<{ id: string }>({
+    text: `SELECT id FROM ${candidates} ORDER BY id DESC OFFSET ${mostCandidates - 1}`,
+    values,
+  });
+  return last?.id ?? null;
+}
+
 /** Counts up to one more than `mostCounted`. */
 async function countUpTo(db: Database, filter: Filter): Promise<number> {
-  const { emails, values } = looked(filter, null);
+  const { candidates, values } = candidatesOf(filter, null);
   const [row] = await db.query<{ found: number }>({
-    text: `SELECT count(*)::int AS found FROM (SELECT FROM ${emails} WHERE there LIMIT ${mostCounted + 1}) found`,
+    text: `SELECT count(*)::int AS found FROM (SELECT FROM ${candidates} WHERE there LIMIT ${mostCounted + 1}) found`,
     values,
   });
   return row?.found ?? 0;

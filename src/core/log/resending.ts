@@ -8,7 +8,7 @@ import * as log from './email-log.ts';
 /**
  * The request that an email was accepted with, to be made again now: to the same recipients, with the same content and files.
  *
- * @param only sends to these of them, each in the field that it was in; omitted: to all
+ * @param only sends only to these of its recipients, each in the same field as then; omitted: to all
  * @throws ApiError 404; 410 if its content is not kept any more; 409 if one of its recipients was erased; 400 if one of
  *   `only` is not a recipient
  */
@@ -28,7 +28,7 @@ export async function resendable(db: Database, accountId: string, id: string, on
     bcc: chosen(email.bcc),
     replyTo: email.replyTo.map(parseMailbox),
     subject: email.subject,
-    // Emails of an earlier release have empty ones.
+    // Emails that an earlier release accepted have an empty text instead of null.
     html: content.html || null,
     text: content.text || null,
     headers: content.headers,
@@ -44,6 +44,7 @@ export async function resendable(db: Database, accountId: string, id: string, on
   };
 }
 
+/** @throws ApiError 400 if one of `only` is not a recipient */
 function choice(recipients: string[], only?: Mailbox[]): (mailbox: Mailbox) => boolean {
   if (!only) return () => true;
   const addresses = only.map(({ address }) => comparable(address));

@@ -4,21 +4,22 @@ import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
 
 interface Found {
+  /** How many emails there are up to the end of the page. */
   found: number;
   ids: string[];
 }
 
-/** A page of the emails that wait for their scheduled time, newest first, and how many there are up to its end. */
+/** A page of the emails that wait for their scheduled time, newest first. */
 export const findScheduled = async (db: Database, filter: Filter, page: Page): Promise<Found> =>
   (await findAmongWaiting(db, filter, page)) ?? (await findAmongQueued(db, filter, page));
 
-/** The most recipients of an account that are looked through: looking up more of them one by one takes seconds. */
+/** The most waiting recipients of an account whose emails are looked up: for more of them that takes seconds. */
 const mostWaiting = 50_000;
 
 /**
- * Searches the waiting recipients, which does not depend on how many emails were ever scheduled.
+ * Searches the emails of the recipients that wait. Its cost does not depend on how many emails were ever scheduled.
  *
- * @returns null if too many wait
+ * @returns null if too many recipients wait
  */
 async function findAmongWaiting(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<Found | null> {
   if (filter.accountId === null) return null;
@@ -44,8 +45,8 @@ async function findAmongWaiting(db: Database, filter: Filter, { cursor, limit, o
 }
 
 /**
- * Searches the hours that have queued emails by the kept counts: most scheduled emails are in hours whose queued emails are
- * mostly scheduled.
+ * Searches the hours that have queued emails, which the kept counts show: in most hours with scheduled emails, most of the
+ * queued ones are scheduled.
  */
 async function findAmongQueued(db: Database, filter: Filter, page: Page): Promise<Found> {
   const { cursor, limit, offset } = page;
@@ -54,7 +55,7 @@ async function findAmongQueued(db: Database, filter: Filter, page: Page): Promis
   const rest = cursor === null ? hours : hours.filter(({ from }) => from <= timeOf(cursor));
   const ids: string[] = [];
   let found = 0;
-  // Most queued emails may wait for something else: then each round looks through more hours.
+  // Most queued emails may wait for something else: so each round searches more hours.
   for (let emails = offset + limit; rest.length > 0 && found < offset + limit; emails *= 4) {
     const some = takeFirst(rest, emails);
     const skipped = Math.max(0, offset - found);

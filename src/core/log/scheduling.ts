@@ -51,7 +51,12 @@ export async function demandOwn(db: Database, sender: Sender, id: string): Promi
   demandSendFrom(sender, parseMailbox(email.from).domain);
 }
 
-/** Changes the recipients that have no job yet; if that is not all of them, the email is on its way and nothing changes. */
+/**
+ * Changes the recipients of an email that waits for its scheduled time.
+ *
+ * @param change SQL: what is set in each; its values start at `$2`
+ * @throws ApiError 409 if it does not wait for it any more
+ */
 async function changeWaiting(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
   const waiting = await tx.query({
     text: `UPDATE recipients SET ${change}
@@ -60,7 +65,7 @@ async function changeWaiting(tx: Sql, id: string, change: string, values: unknow
     values: [id, ...values],
   });
   const [email] = await tx.query<{ pending: number }>({
-    // After its time the email may have been in the hands of a node that died, or wait for something else.
+    // After its time an email may have been with a node that died, or wait for something else.
     text: `SELECT pending FROM emails WHERE id = $1 AND status = 'queued' AND scheduled_at > now() FOR UPDATE`,
     values: [id],
   });
@@ -68,9 +73,9 @@ async function changeWaiting(tx: Sql, id: string, change: string, values: unknow
 }
 
 /**
- * Why an email cannot be canceled or moved, for whoever asked for it.
+ * Why an email cannot be canceled or moved, in words.
  *
- * @throws ApiError 404 if it is gone meanwhile
+ * @throws ApiError 404 if it is gone by now
  */
 async function whyNot(tx: Sql, id: string): Promise<string> {
   const [email] = await tx.query<{ status: EmailStatus; scheduled_at: Date | null; held: boolean }>({

@@ -19,7 +19,7 @@ export interface StatsQuery {
 export interface Bucket {
   /** Where the stretch begins, in UTC. */
   start: Date;
-  /** The sender domain, tag, type, recipients' domain, or who takes its mail; null without a grouping. */
+  /** The sender domain, tag, type, recipients' domain, or provider that takes its mail; null without a grouping. */
   group: string | null;
   /** Emails. */
   accepted: number;
@@ -27,13 +27,15 @@ export interface Bucket {
   suppressed: number;
   /** Emails that a recipient complained about. */
   complaints: number;
-  /** Recipients from here on. */
+  /** Recipients. */
   delivered: number;
+  /** Recipients. */
   pending: number;
+  /** Recipients. */
   failed: number;
-  /** Failed recipients by what the failure is about. */
+  /** Failed recipients by the class of the failure. */
   failedByClass: Record<string, number>;
-  /** Attempts that ended in "later". */
+  /** Attempts that were deferred. */
   deferrals: number;
   /** From when the email was due until the recipient's server took it; null if nothing was delivered. */
   latencyMs: { p50: number; p95: number; p99: number } | null;
@@ -47,7 +49,7 @@ const groups: Record<Grouping, string> = {
   provider: 'provider',
 };
 
-/** SQL: who takes the mail of a domain; the domain itself, if none of its servers was seen. */
+/** SQL: the provider that takes the mail of a domain; the domain itself, if none of its servers was seen. */
 const providerOf = (destination: string) =>
   `coalesce((SELECT name FROM named WHERE named.destination = ${destination}), ${destination})`;
 
@@ -55,8 +57,8 @@ const providerOf = (destination: string) =>
 const destinationOfAttempt = `coalesce(substring(a.recipient FROM '@([^@]*)$'),
   (SELECT destination FROM recipients WHERE email_id = a.email_id AND address = a.recipient))`;
 
-/** Joins that give one email several rows, each in another group. */
-const several: Partial<Record<Grouping, string>> = {
+/** SQL: joins that give an email a row for each group that it belongs to. */
+const severalGroups: Partial<Record<Grouping, string>> = {
   tag: ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged',
   destination: ', LATERAL (SELECT DISTINCT destination FROM recipients WHERE email_id = emails.id) AS reached',
   provider: `, LATERAL (SELECT DISTINCT ${providerOf('r.destination')} AS provider FROM recipients r WHERE r.email_id = emails.id) AS reached`,
@@ -86,8 +88,8 @@ export async function collect(
   const time = [accountId, floorId(query.from), floorId(query.to)];
   const providers = query.groupBy === 'provider' ? await findProviders(db, time, nameOf) : [];
   const group = query.groupBy ? groups[query.groupBy] : 'NULL::text';
-  const rowsOf = (query.groupBy && several[query.groupBy]) ?? '';
-  // Only the recipients that the group is about.
+  const joins = (query.groupBy && severalGroups[query.groupBy]) ?? '';
+  // Restricts a join to the recipients that belong to the group.
   const within = (destination: string) =>
     query.groupBy === 'destination'
       ? ` AND ${destination} = c."group"`
@@ -100,7 +102,7 @@ export async function collect(
            chosen AS (
              SELECT id, date_trunc('${query.interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
                     coalesce(scheduled_at, created_at) AS due, id IN (SELECT email_id FROM complained) AS complaint
-               FROM emails${rowsOf} WHERE account_id = $1 AND id >= $2 AND id < $3),
+               FROM emails${joins} WHERE account_id = $1 AND id >= $2 AND id < $3),
            accepted AS (
              SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE suppressed > 0)::int AS suppressed,
                     count(*) FILTER (WHERE complaint)::int AS complaints
@@ -115,7 +117,7 @@ export async function collect(
            waited AS (
              SELECT c.start, c."group", count(*)::int AS deferrals
                FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred'${within(destinationOfAttempt)} GROUP BY 1, 2),
-           -- What the last attempt for each was about, also where it was given up or decided by somebody.
+           -- The class of the last attempt counts, also if the recipient was given up or somebody decided about it.
            failed AS (
              SELECT c.start, c."group", coalesce(a.classification, 'other') AS classification, count(*)::int AS recipients
                FROM chosen c JOIN recipients r ON r.email_id = c.id AND r.status = 'failed'${within('r.destination')}
@@ -146,7 +148,7 @@ export async function collect(
   }));
 }
 
-/** Who takes the mail of each destination that a server was seen for. */
+/** The provider of each destination that a server was seen of. */
 async function findProviders(db: Database, time: string[], nameOf: ProviderOf) {
   const rows = await db.query<{ destination: string; host: string }>({
     text: `SELECT ${destinationOfAttempt} AS destination, max(a.mx_host) AS host

@@ -9,12 +9,12 @@ import { heldNotes } from '../recipients/waiting-for.ts';
 import * as log from './email-log.ts';
 import { demandOwn } from './scheduling.ts';
 
-/** The last response of a recipient that is not tried any more because somebody said so. */
+/** The last response of a recipient that was given up because somebody asked for it. */
 export const stoppedNote = 'stopped before it was delivered, as was asked for';
 
 /**
- * Gives up the recipients of an email that wait, in the queue or for another attempt: they fail for good, and are not tried
- * again. Those that a node has in hand are left alone, as the message may be on its way.
+ * Gives up the recipients of an email that wait, in the queue or for another attempt: they fail for good. Those that a node
+ * has in hand are left alone, because the message may be on its way.
  *
  * @returns the email, how many were given up, and how many were in hand
  * @throws ApiError 404; 403 if the key may not send from its domain; 409 if there is nothing to stop, or another call does it
@@ -26,12 +26,12 @@ export async function stop(
   id: string,
 ): Promise<{ email: Email; stopped: number; inHand: number }> {
   await demandOwn(db, sender, id);
-  const { stopped, inHand, told } = await db.transaction(async (tx) => {
+  const { stopped, inHand, webhookDeliveries } = await db.transaction(async (tx) => {
     const standing = await standingOf(tx, id);
     if (standing.scheduled)
       throw conflict('the email waits for its scheduled time: DELETE /api/v1/emails/:id cancels it');
     if (standing.waiting.length === 0) throw conflict(whyNot(standing));
-    // Claimed as if by a node, so that the one way to settle recipients serves here too. Jobs that woke them find nothing.
+    // Claimed as if by a node, because `settle` records the outcome of claimed recipients only. Jobs that woke them find nothing.
     const claim = { nodeId: newId(), jobId: newId() };
     const waiting = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients SET claimed_by = $3, job_id = $4
@@ -39,14 +39,19 @@ export async function stop(
       values: [id, standing.waiting, claim.nodeId, claim.jobId],
     });
     const recipients = waiting.map((recipient) => ({ ...recipient, emailId: id }));
-    const told = await settleAs(tx, queue, claim, recipients, { status: 'failed', lastResponse: stoppedNote });
-    return { stopped: waiting.length, inHand: standing.inHand, told };
+    const webhookDeliveries = await settleAs(tx, queue, claim, recipients, {
+      status: 'failed',
+      lastResponse: stoppedNote,
+    });
+    return { stopped: waiting.length, inHand: standing.inHand, webhookDeliveries };
   });
-  if (told > 0) queue.webhooks.wake();
+  if (webhookDeliveries > 0) queue.webhooks.wake();
   return { email: (await log.get(db, sender.accountId, id)).email, stopped, inHand };
 }
 
+/** How many recipients of an email are in which state. */
 interface Standing {
+  /** The email waits for its scheduled time. */
   scheduled: boolean;
   /** The positions of those that can be given up. */
   waiting: number[];
@@ -54,15 +59,15 @@ interface Standing {
   inHand: number;
 }
 
-/** How the email's recipients stand, and will until the transaction ends. */
+/** The state of the email's recipients, which stays the same until the transaction ends. */
 async function standingOf(tx: Sql, id: string): Promise<Standing> {
-  // Locked first, as a node may claim some at this moment; in the order in which everybody settles them.
+  // Locked, because a node may be claiming some at this moment; in the order in which everybody settles them.
   const recipients = await tx.query<{ position: number; in_hand: boolean; held: boolean }>({
     text: `SELECT position, claimed_by IS NOT NULL AS in_hand, coalesce(waiting_for = ANY($2), false) AS held FROM recipients
             WHERE email_id = $1 AND next_attempt_at IS NOT NULL ORDER BY position FOR NO KEY UPDATE`,
     values: [id, heldNotes],
   });
-  // A separate statement, so that it sees the time to which somebody moved the email meanwhile.
+  // A separate statement, so that it sees a scheduled time that was changed while the locks were awaited.
   const [email] = await tx.query<{ scheduled: boolean }>({
     text: 'SELECT coalesce(scheduled_at > now(), false) AS scheduled FROM emails WHERE id = $1',
     values: [id],

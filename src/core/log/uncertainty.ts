@@ -13,13 +13,13 @@ import { demandOwn } from './scheduling.ts';
 /** What to do after an attempt that ended between the final dot and the answer to it. */
 export const uncertainPolicies = ['retry', 'hold'] as const;
 
-/** What a held recipient can be decided to be. */
+/** The decisions about a held recipient: try it again, or record it as delivered or failed without another attempt. */
 export const releases = ['retry', 'delivered', 'failed'] as const;
 export type Release = (typeof releases)[number];
 
 /**
- * Decides about the recipients of an email that are held because they may have got it, or because processes ended with them:
- * they are tried again now, or settled.
+ * Decides about the recipients of an email that are held, because they may have got it or because process after process
+ * crashed while delivering to them.
  *
  * @returns the email, and how many recipients were held
  * @throws ApiError 404; 409 if none of them is held (any more); 403 if the key may not send from its domain
@@ -32,8 +32,8 @@ export async function release(
   as: Release,
 ): Promise<{ email: Email; released: number }> {
   await demandOwn(db, sender, id);
-  const { released, told } = await db.transaction(async (tx) => {
-    // Claimed as if by a node, so that the one way to settle recipients serves here as well.
+  const { released, webhookDeliveries } = await db.transaction(async (tx) => {
+    // Claimed as if by a node, because `settle` records the outcome of claimed recipients only.
     const claim = { nodeId: newId(), jobId: newId() };
     const held = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients
@@ -42,14 +42,15 @@ export async function release(
           RETURNING position, attempts`,
       values: [id, heldNotes, pausedUntil, ...(as === 'retry' ? [null, null] : [claim.nodeId, claim.jobId])],
     });
-    // Whoever decides has to know that somebody else already has, or that there was nothing to decide.
+    // People have to learn that somebody else has decided already, or that there was nothing to decide.
     if (held.length === 0) throw conflict('no recipient of the email is held');
-    if (as === 'retry') return { released: held.length, told: 0 };
+    if (as === 'retry') return { released: held.length, webhookDeliveries: 0 };
     const lastResponse =
       as === 'delivered' ? 'taken for delivered, as was decided' : 'taken for not delivered, as was decided';
     const recipients = held.map((recipient) => ({ ...recipient, emailId: id }));
-    return { released: held.length, told: await settleAs(tx, queue, claim, recipients, { status: as, lastResponse }) };
+    const webhookDeliveries = await settleAs(tx, queue, claim, recipients, { status: as, lastResponse });
+    return { released: held.length, webhookDeliveries };
   });
-  if (told > 0) queue.webhooks.wake();
+  if (webhookDeliveries > 0) queue.webhooks.wake();
   return { email: (await log.get(db, sender.accountId, id)).email, released };
 }
