@@ -15,15 +15,15 @@ interface Waiting {
 type Line = Batcher<Waiting, SendAnswer>;
 type Commit = (waiting: Waiting[]) => Promise<SendAnswer[]>;
 
-/** The most that is committed together: emails, and bytes of their content. */
-const most = 100;
-const heaviest = 4 * 1024 * 1024;
-/** A call with more bytes waits for its account's turn, as it holds a connection for long. */
-const mostOfLight = 1024 * 1024;
-/** If a plan counts emails, commits of an account take turns here: in the database each would hold a connection meanwhile. */
+/** The most calls that are committed together, and the most bytes of their content. */
+const mostCalls = 100;
+const mostBytes = 4 * 1024 * 1024;
+/** A call with more bytes waits for its account's turn, because it holds a connection for long. */
+const mostBytesOfLight = 1024 * 1024;
+/** If the plan counts emails, the commits of an account take turns here: in the database each would hold a connection. */
 const countedLimits: TurnLimits = { most: 1_000, mostOfAccount: 1, mostWaiting: 1_000, patienceMs: 10_000 };
-/** Assumed for what a template makes of a request, which is not known before: usually a few kilobytes. */
-const weightOfTemplate = 100 * 1024;
+/** Assumed for the bodies that a template will make, whose size is not known before: usually a few kilobytes. */
+const bytesOfTemplate = 100 * 1024;
 
 /**
  * Accepts the emails of many calls at once. Calls that one API key makes while a commit of it is under way are committed
@@ -84,7 +84,7 @@ export class Acceptance {
     } catch (error) {
       if (waiting.length === 1 || isUnavailable(error)) return waiting.map(() => ({ error }));
     }
-    // One of them cannot be committed; the others must not fail for that.
+    // One of them cannot be committed; the others must not fail because of it.
     const answers: SendAnswer[] = [];
     for (const one of waiting) answers.push(...(await this.#commit([one])));
     return answers;
@@ -98,41 +98,42 @@ async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): P
   const line =
     lines.get(keyId) ??
     new Batcher<Waiting, SendAnswer>((waiting) => eachKeyOnce(waiting, commit), {
-      most,
-      weigh: ({ call }) => weightOf(call),
-      heaviest,
+      most: mostCalls,
+      weigh: ({ call }) => bytesOf(call),
+      heaviest: mostBytes,
     });
   lines.set(keyId, line);
   const answer = await line.add(one);
-  // Another line may have taken its place meanwhile.
+  // Another line may have been put in its place in the meantime.
   if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
   return answer;
 }
 
 /** Commits calls with the same idempotency key one after the other. */
 async function eachKeyOnce(waiting: Waiting[], commit: Commit): Promise<SendAnswer[]> {
-  const calls = new Map<string | symbol, Waiting>();
-  const again: Waiting[] = [];
+  const keys = new Set<string>();
+  const first: Waiting[] = [];
+  const repeated: Waiting[] = [];
   for (const one of waiting) {
-    const name = one.call.idempotency?.key ?? Symbol();
-    if (calls.has(name)) again.push(one);
-    else calls.set(name, one);
+    const key = one.call.idempotency?.key;
+    if (key !== undefined && keys.has(key)) repeated.push(one);
+    else first.push(one);
+    if (key !== undefined) keys.add(key);
   }
-  const first = [...calls.values()];
   const answers = new Map<Waiting, SendAnswer>();
   for (const [index, answer] of (await commit(first)).entries()) answers.set(first[index] as Waiting, answer);
-  // A call whose key was here already gets the answer that was kept for the first.
-  for (const one of again) answers.set(one, (await commit([one]))[0] as SendAnswer);
+  // Each gets the answer that was kept for the first call with its key.
+  for (const one of repeated) answers.set(one, (await commit([one]))[0] as SendAnswer);
   return waiting.map((one) => answers.get(one) as SendAnswer);
 }
 
-/** A template may make a call large, and so may files: many such calls at once would take all connections. */
+/** Templates and files may make a call large: many such calls at once would take all connections. */
 const isHeavy = (call: SendCall) =>
-  call.requests.some((request) => 'template' in request) || weightOf(call) > mostOfLight;
+  call.requests.some((request) => 'template' in request) || bytesOf(call) > mostBytesOfLight;
 
-function weightOf({ requests }: SendCall): number {
+function bytesOf({ requests }: SendCall): number {
   return requests.reduce((sum, request) => {
-    const texts = 'template' in request ? weightOfTemplate : (request.html?.length ?? 0) + (request.text?.length ?? 0);
+    const texts = 'template' in request ? bytesOfTemplate : (request.html?.length ?? 0) + (request.text?.length ?? 0);
     return sum + texts + request.attachments.reduce((bytes, { content }) => bytes + content.length, 0);
   }, 0);
 }

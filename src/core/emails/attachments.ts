@@ -7,12 +7,12 @@ const heaviestStatement = 4 * 1024 * 1024;
 /** Bytes of a file in one row: `pg` collects each row in memory that doubles until it fits. */
 const pieceBytes = 1024 * 1024;
 
-/** The bytes of a file, for the account that sends it. */
+/** A file that an account sends. */
 export interface NewFile {
   /** In hex. */
   sha256: string;
   content: Buffer;
-  /** When the last email that has it is due. */
+  /** When the last email with this file is due. */
   lastUsedAt: Date;
 }
 
@@ -39,7 +39,7 @@ async function insert(tx: Sql, accountId: string, files: NewFile[]): Promise<voi
   const [first] = files;
   await tx.query({
     name: 'attachments-store',
-    // All bytes are one binary value: as an element of an array, each would be two hex digits.
+    // The bytes of all files are one binary value: as elements of an array they would be sent as hex digits.
     text: `INSERT INTO attachments (account_id, sha256, content, last_used_at)
            SELECT $1, sha256, substring($6::bytea FROM at FOR bytes), last_used_at
              FROM unnest($2::bytea[], $3::integer[], $4::integer[], $5::timestamptz[]) AS f (sha256, at, bytes, last_used_at)
@@ -55,7 +55,7 @@ async function insert(tx: Sql, accountId: string, files: NewFile[]): Promise<voi
   });
 }
 
-/** Which file of which account. */
+/** Identifies a file. */
 export interface FileName {
   accountId: string;
   /** In hex. */
@@ -68,7 +68,7 @@ const keyOf = ({ accountId, sha256 }: FileName) => `${accountId} ${sha256}`;
  * Reads the bytes of files, each once however often it is named, a few megabytes per statement: many files, or a slow
  * connection to the database, must not exceed the time that a statement may take.
  *
- * @returns a function that gives the bytes of one of them; it throws if they are missing: an email that is kept has its files
+ * @returns a function that returns the bytes of one of them, and throws if they are missing: an email that is kept has its files
  */
 export async function loadFiles(db: Sql, wanted: FileName[]): Promise<(file: FileName) => Buffer> {
   const contents = new Map<string, { bytes: Buffer; missing: number }>();
@@ -84,7 +84,7 @@ export async function loadFiles(db: Sql, wanted: FileName[]): Promise<(file: Fil
   }
   return (file) => {
     const content = contents.get(keyOf(file));
-    // A file that was deleted between two statements is there in part.
+    // If a file was deleted between two statements, only a part of it was read.
     if (!content || content.missing > 0)
       throw new Error(`the bytes of attachment ${file.sha256} are not in the database`);
     return content.bytes;
@@ -101,11 +101,12 @@ interface Piece extends FileName {
   total: number;
 }
 
-/** The pieces that begin within one stretch of the bytes of all files, in a fixed order. */
+/** The pieces that begin in the next `heaviestStatement` bytes of all files together, which are in a fixed order. */
 function pieces(db: Sql, wanted: FileName[], from: number): Promise<Piece[]> {
   return db.query<Piece>({
     name: 'attachments-load',
-    // Hex, as pg gets binary values, is half as long again as base64. An empty file counts as one byte, to have a place.
+    // As base64, because pg receives binary values as hex, which is half as long again. An empty file counts as one byte, so that
+    // it has a place in the order.
     text: `SELECT account_id AS "accountId", encode(sha256, 'hex') AS sha256, size, at, total,
                   encode(substring(content FROM at FOR ${pieceBytes}), 'base64') AS base64
              FROM (SELECT *, sum(bytes) OVER (ORDER BY account_id, sha256, at) - bytes AS begins, (sum(bytes) OVER ())::float8 AS total
@@ -120,8 +121,9 @@ function pieces(db: Sql, wanted: FileName[], from: number): Promise<Piece[]> {
 }
 
 /**
- * Removes those of these files of an account that no email has any more, in the caller's transaction, after whatever made
- * them unneeded. A call that accepts one of them again at this moment waits, and then stores its bytes anew.
+ * Removes those of these files of an account that no email has any more. It is part of the caller's transaction, after the
+ * statements that made them unneeded. A call that accepts one of them again at this moment waits, and then stores its bytes
+ * anew.
  *
  * @param hashes SHA-256, in hex
  * @returns how many were removed
@@ -133,8 +135,8 @@ export async function dropUnneeded(tx: Sql, accountId: string, hashes: string[])
     text: 'SELECT FROM attachments WHERE account_id = $1 AND sha256 = ANY($2) ORDER BY sha256 FOR UPDATE',
     values,
   });
-  // A separate statement, to see what was committed while it waited for the locks. It looks up each hash by itself, and
-  // the account of each email that has it: for joins the planner would read all emails of the account, or all with files.
+  // A separate statement, to see what was committed while the locks were awaited. It looks up the emails with each hash, and
+  // then the account of each: for a join the planner would read all emails of the account, or all emails with files.
   const gone = await tx.query({
     text: `DELETE FROM attachments a WHERE a.account_id = $1 AND a.sha256 = ANY($2) AND CASE WHEN EXISTS (
              SELECT FROM email_contents c

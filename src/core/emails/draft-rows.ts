@@ -8,10 +8,10 @@ import type { Draft } from './draft.ts';
 import type { LinedUp } from './mail-lines.ts';
 
 /**
- * Writes all rows of the drafts and enqueues the jobs, inside the caller's transaction and with the same number of
- * statements for one email and for a thousand.
+ * Writes all rows of the drafts and enqueues their jobs, in the caller's transaction and with the same number of statements
+ * for one email and for a thousand.
  *
- * @returns the version of the rows of contents: the transaction that wrote them
+ * @returns the id of the transaction that wrote the contents, which identifies this version of their rows
  */
 export async function store(
   tx: Sql,
@@ -24,6 +24,14 @@ export async function store(
     attachments.map(({ sha256, content }) => ({ sha256, content, lastUsedAt: email.scheduledAt ?? email.createdAt })),
   );
   await storeFiles(tx, accountId, files);
+  await insertEmails(tx, drafts);
+  const version = await storeContents(tx, drafts);
+  await insertRecipients(tx, accountId, drafts, jobIds);
+  await queue.enqueue(tx, jobs);
+  return version;
+}
+
+async function insertEmails(tx: Sql, drafts: Draft[]): Promise<void> {
   await tx.query({
     name: 'accept-emails',
     text: `INSERT INTO emails (id, account_id, api_key_id, domain_id, type, "from", "to", cc, bcc, reply_to, subject, tags,
@@ -35,7 +43,10 @@ export async function store(
                   "fromAddress" text, "fromDomain" text, "recipientAddresses" text[], "messageId" text, tls tls_level, "onUncertain" uncertain_policy, status email_status, pending smallint, suppressed smallint, error text, "createdAt" timestamptz, "scheduledAt" timestamptz)`,
     values: [JSON.stringify(drafts.map((entry) => entry.email))],
   });
-  const version = await storeContents(tx, drafts);
+}
+
+/** @param jobIds the job of each recipient of each draft, in order */
+async function insertRecipients(tx: Sql, accountId: string, drafts: Draft[], jobIds: LinedUp['jobIds']): Promise<void> {
   const rows = drafts.flatMap(({ email, recipients }) =>
     recipients.map((recipient) => ({ ...recipient, emailId: email.id, type: email.type })),
   );
@@ -57,14 +68,12 @@ export async function store(
       accountId,
     ],
   });
-  await queue.enqueue(tx, jobs);
-  return version;
 }
 
-/** Characters of bodies in one statement: a larger statement saves no time, and its work space would not be kept. */
+/** The most characters of bodies in one statement: a larger one saves no time, and its work space would not be kept. */
 const heaviestStatement = 1024 * 1024;
 
-/** Work spaces that no statement is using. New memory for each would make V8 scan the whole heap again and again. */
+/** Work spaces that no statement uses now. New memory for each statement would make V8 scan the whole heap again and again. */
 const spaces: Scratch[] = [];
 const mostSpaces = 4;
 
@@ -75,13 +84,15 @@ async function storeContents(tx: Sql, drafts: Draft[]): Promise<string> {
   return version;
 }
 
-/** Where a text is in the whole, counted from 1 as in SQL, and how many octets of UTF-8 it has. */
+/** The place of a text among the bytes of all texts. */
 interface Piece {
+  /** Counted from 1, as in SQL. */
   at: number;
   bytes: number;
 }
 
-function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; pieces: (Piece | null)[] } {
+/** Encodes texts as UTF-8, one after the other. */
+function encodeAll(texts: (string | null)[], space: Scratch): { bytes: Buffer; pieces: (Piece | null)[] } {
   // At most three octets per character: memory that is not written to costs nothing.
   const bytes = space.of(texts.reduce((sum, text) => sum + 3 * (text?.length ?? 0), 0));
   let end = 0;
@@ -94,16 +105,16 @@ function inOnePiece(texts: (string | null)[], space: Scratch): { bytes: Buffer; 
   return { bytes: bytes.subarray(0, end), pieces };
 }
 
-/** @returns the id of this transaction, as the rows name it */
+/** @returns the id of this transaction, as in `xmin` of the rows */
 async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
   const space = spaces.pop() ?? new Scratch();
   const texts = drafts.flatMap(({ request }) => [request.html, request.text]);
-  const { bytes, pieces } = inOnePiece(texts, space);
+  const { bytes, pieces } = encodeAll(texts, space);
   const html = drafts.map((_, index) => pieces[2 * index]);
   const text = drafts.map((_, index) => pieces[2 * index + 1]);
   const [written] = await tx.query<{ version: string }>({
     name: 'accept-contents',
-    // All bodies are one binary value: as an element of an array, each character would be escaped here and parsed there.
+    // All bodies are one binary value: as elements of an array they would be escaped here and parsed by the database.
     text: `WITH written AS (
            INSERT INTO email_contents (email_id, html, text, headers, attachments)
            SELECT email_id, convert_from(substring($8::bytea FROM html_at FOR html_bytes), 'UTF8'),
@@ -123,7 +134,7 @@ async function insertContents(tx: Sql, drafts: Draft[]): Promise<string> {
       bytes,
     ],
   });
-  // The work space of a statement that failed is dropped: it may still be read.
+  // If the statement fails, its work space is dropped, because it may still be read.
   if (spaces.length < mostSpaces) spaces.push(space);
   return written?.version ?? '';
 }

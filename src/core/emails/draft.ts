@@ -22,15 +22,16 @@ import {
 import type { Sender } from '../accounts/keys.ts';
 import * as suppressions from '../returns/suppressions.ts';
 
-/** One email as the edge has parsed it: every field is checked, nothing inside checks it again. */
+/** One email as it was parsed at the edge: each field has been checked there, and is not checked again. */
 export interface SendRequest {
   from: Mailbox;
   to: Mailbox[];
   cc: Mailbox[];
   bcc: Mailbox[];
   replyTo: Mailbox[];
-  /** May be empty, and there may be no text at all: mail that comes by SMTP need not have either. */
+  /** May be empty, for mail that comes by SMTP. */
   subject: string;
+  /** This and `text` may both be null, for mail that comes by SMTP. */
   html: string | null;
   text: string | null;
   headers: Header[];
@@ -54,21 +55,18 @@ export interface StoredAttachment {
 }
 
 /**
- * A 400 if a body of marketing mail has places for our unsubscribe link but gets none, because the email says itself how to
- * unsubscribe; or if it has too many of them. Null: no objection.
+ * Looks at the places for our unsubscribe link in the bodies of marketing mail. Mail that says itself how to unsubscribe gets
+ * no link, so it may have no place for one; other mail may not have too many.
+ *
+ * @returns a 400, or null if there is no objection
  */
 export function refusalOfPlace({ type, headers, html, text }: SendRequest): ApiError | null {
   if (type !== 'marketing') return null;
-  const bodies = Object.entries({ html, text });
-  const fieldWhere = (is: (text: string | null) => boolean) => bodies.find(([, body]) => is(body))?.[0];
-  if (saysHowToUnsubscribe(headers.map(({ name }) => name))) {
-    const field = fieldWhere(holdsUnsubscribePlace);
-    const why = 'has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own';
-    return field === undefined ? null : invalidRequest(`${field}: ${why}`);
-  }
-  const field = fieldWhere(hasTooManyUnsubscribePlaces);
-  const why = `may have ${mostUnsubscribePlaces} places for the link to unsubscribe at the most`;
-  return field === undefined ? null : invalidRequest(`${field}: ${why}`);
+  const [refused, reason] = saysHowToUnsubscribe(headers.map(({ name }) => name))
+    ? [holdsUnsubscribePlace, 'has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own']
+    : [hasTooManyUnsubscribePlaces, `may have ${mostUnsubscribePlaces} places for the link to unsubscribe at the most`];
+  const field = refused(html) ? 'html' : refused(text) ? 'text' : null;
+  return field && invalidRequest(`${field}: ${reason}`);
 }
 
 /** An email with all its rows, before any of them is written. */
@@ -89,7 +87,7 @@ export interface DraftRecipient {
   nextAttemptAt: Date | null;
 }
 
-/** Lays out an email with its recipients, each once. If any of them is on the suppression list, nothing of it is queued. */
+/** Lays out an email with its recipients, each once. If one of them is on the suppression list, none is queued. */
 export function draft(
   request: SendRequest,
   sender: Sender,
@@ -104,21 +102,22 @@ export function draft(
     suppressed,
     request.type,
   );
-  const queued = refusals.length === 0;
+  const isQueued = refusals.length === 0;
+  const statusOf = (address: string): RecipientStatus => {
+    if (isQueued) return 'queued';
+    return refusals.some((entry) => entry.address === address) ? 'suppressed' : 'canceled';
+  };
   const recipients = addressed.map(({ kind, mailbox }, position): DraftRecipient => {
     const { address, domain: destination } = mailbox;
-    if (!queued) {
-      const status = refusals.some((entry) => entry.address === address) ? 'suppressed' : 'canceled';
-      return { position, kind, address, destination, status, nextAttemptAt: null };
-    }
-    return { position, kind, address, destination, status: 'queued', nextAttemptAt: request.scheduledAt ?? now };
+    const nextAttemptAt = isQueued ? (request.scheduledAt ?? now) : null;
+    return { position, kind, address, destination, status: statusOf(address), nextAttemptAt };
   });
   const email: Email = {
     id,
     accountId: sender.accountId,
     apiKeyId: sender.keyId,
     domainId,
-    status: queued ? 'queued' : 'suppressed',
+    status: isQueued ? 'queued' : 'suppressed',
     type: request.type,
     from: formatMailbox(request.from),
     to: request.to.map(formatMailbox),
@@ -133,10 +132,10 @@ export function draft(
     messageId: `${id}@${request.from.domain}`,
     tls: request.tls,
     onUncertain: request.onUncertain,
-    pending: queued ? recipients.length : 0,
+    pending: isQueued ? recipients.length : 0,
     failed: 0,
     suppressed: refusals.length,
-    error: queued
+    error: isQueued
       ? null
       : cutText(refusals.map(({ address, reason }) => `${address} is suppressed (${reason})`).join('; '), 2_000),
     createdAt: now,

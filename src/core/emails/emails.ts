@@ -16,12 +16,12 @@ import { resolve, type Sendable } from './template-sending.ts';
 
 export type Accepted = { email: Email } | { refusal: ApiError };
 
-/** A request to send emails, which gets one answer. */
+/** A call that sends emails, and gets one answer. */
 export interface SendCall {
   requests: Sendable[];
-  /** If it has a key, its emails are accepted once, however often and however concurrently it is made. */
+  /** If it has a key, its emails are accepted once, even if it is made several times, or several times at once. */
   idempotency: idempotency.Idempotency | null;
-  /** Makes the answer from the results; if it throws, nothing is sent. Its idempotency key stays free if none is accepted. */
+  /** Makes the answer from the results. If it throws, nothing is sent. */
   respond: (results: Accepted[]) => unknown;
 }
 
@@ -30,13 +30,13 @@ export type SendAnswer = { response: unknown; replayed: boolean } | { error: unk
 
 /**
  * Accepts the emails of calls that one API key makes together, with the same number of statements for one email and for a
- * whole batch. Each email is refused or accepted on its own; all accepted ones are committed together with their
- * recipients, contents and jobs before this returns.
+ * whole batch. Each email is accepted or refused by itself. All accepted ones are committed together, with their recipients,
+ * contents and jobs, before this returns. The idempotency key of a call without an accepted email stays free.
  *
- * @param calls no two with the same idempotency key
+ * @param calls no two have the same idempotency key
  * @param fresh keeps the bodies for this process, which sends them soon
  * @returns one answer for each call, in order
- * @throws Error if several are too large together: each may be accepted alone
+ * @throws Error if several calls are too large together: each may be accepted alone
  */
 export async function answerAll(
   db: Database,
@@ -45,51 +45,52 @@ export async function answerAll(
   calls: SendCall[],
   fresh?: FreshBodies,
 ): Promise<SendAnswer[]> {
-  const { answers, told, stored } = await db.transaction((tx) => answerIn(tx, queue, sender, calls));
+  const { answers, webhookDeliveries, stored } = await db.transaction((tx) => answerIn(tx, queue, sender, calls));
   if (stored) fresh?.keep(stored.version, stored.drafts);
   queue.wake();
-  if (told > 0) queue.webhooks.wake();
+  if (webhookDeliveries > 0) queue.webhooks.wake();
   return answers;
 }
 
-/** What remains to be done after the commit. */
-interface Effects {
-  /** Deliveries to webhook endpoints. */
-  told: number;
+/** What the work after the commit depends on. */
+interface Committed {
+  webhookDeliveries: number;
   stored: { version: string; drafts: Draft[] } | null;
 }
 
+/** Accepts the emails of the calls that are the first with their key, and makes the answers. */
 async function answerIn(
   tx: Sql,
   queue: Queue,
   sender: Sender,
   calls: SendCall[],
-): Promise<{ answers: SendAnswer[] } & Effects> {
-  const keyed = calls.flatMap((call) => (call.idempotency ? [call.idempotency] : []));
-  const taken = (await idempotency.take(tx, sender.accountId, keyed)).values();
-  const turns = calls.map((call) => (call.idempotency ? (taken.next().value ?? 'first') : 'first'));
-  const first = calls.flatMap(({ requests }, index) => (turns[index] === 'first' ? requests : []));
-  const { results, ...effects } = await acceptIn(tx, queue, sender, first);
-  // Rendered templates of all calls share one limit: to know which call is too large, each has to be tried alone.
+): Promise<{ answers: SendAnswer[] } & Committed> {
+  const keyed = calls.flatMap((call) => call.idempotency ?? []);
+  const taken = await idempotency.take(tx, sender.accountId, keyed);
+  const turns = new Map(keyed.map(({ key }, index) => [key, taken[index]]));
+  const turnOf = (call: SendCall) => (call.idempotency && turns.get(call.idempotency.key)) ?? 'first';
+  const first = calls.flatMap((call) => (turnOf(call) === 'first' ? call.requests : []));
+  const { results, ...committed } = await acceptIn(tx, queue, sender, first);
+  // The rendered templates of all calls share one limit: to find out which call is too large, each has to be tried alone.
   if (calls.length > 1 && results.some((result) => 'refusal' in result && result.refusal.status === 413))
     throw new Error('too large to be committed together');
   const kept: { key: string; response: unknown }[] = [];
   const free: string[] = [];
-  const answers = calls.map((call, index): SendAnswer => {
-    const turn = turns[index] ?? 'first';
+  const answers = calls.map((call): SendAnswer => {
+    const turn = turnOf(call);
     if (turn instanceof ApiError) return { error: turn };
     if (turn !== 'first') return { ...turn, replayed: true };
     const own = results.splice(0, call.requests.length);
     const answer = respondTo(call, own);
     const key = call.idempotency?.key;
     if (key === undefined) return answer;
-    // A batch is answered even if all of it was refused; that is no success, and a repetition must be tried anew.
+    // A batch is answered even if all of its emails were refused. A repetition of it must be tried anew.
     if ('response' in answer && own.some(isAccepted)) kept.push({ key, response: answer.response });
     else free.push(key);
     return answer;
   });
   await idempotency.keep(tx, sender.accountId, kept, free);
-  return { answers, ...effects };
+  return { answers, ...committed };
 }
 
 const isAccepted = (result: Accepted) => 'email' in result;
@@ -104,12 +105,13 @@ function respondTo({ respond }: SendCall, results: Accepted[]): SendAnswer {
   }
 }
 
+/** Accepts the emails that can be, and stores them. */
 async function acceptIn(
   tx: Sql,
   queue: Queue,
   sender: Sender,
   sendables: Sendable[],
-): Promise<{ results: Accepted[] } & Effects> {
+): Promise<{ results: Accepted[] } & Committed> {
   const resolved = await resolve(tx, sender.accountId, sendables);
   const requests = resolved.filter((request): request is SendRequest => !(request instanceof ApiError));
   const { domains, now } = await sendersNow(
@@ -119,30 +121,24 @@ async function acceptIn(
   );
   const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
   const suppressed = await suppressions.find(tx, sender.accountId, addresses);
-  const results = resolved.map((request): Drafted => {
+  const drafted = resolved.map((request): Drafted => {
     if (request instanceof ApiError) return { refusal: request };
-    const name = request.from.domain;
-    const refusal = refusalOfKey(sender, name) ?? refusalOfPlace(request);
+    const { domain } = request.from;
+    const refusal = refusalOfKey(sender, domain) ?? refusalOfPlace(request);
     if (refusal) return { refusal };
-    const domainId = domains.get(name);
-    if (!domainId) return { refusal: fromDomainNotVerified(name) };
+    const domainId = domains.get(domain);
+    if (!domainId) return { refusal: fromDomainNotVerified(domain) };
     return { draft: draft(request, sender, domainId, suppressed, now) };
   });
-  const paid = await withinPlan(tx, sender, results);
-  const drafts = paid.flatMap((result) => ('draft' in result ? [result.draft] : []));
-  const stored =
-    drafts.length > 0
-      ? {
-          version: await store(tx, queue, sender.accountId, drafts, await lineUp(tx, sender.accountId, drafts, now)),
-          drafts,
-        }
-      : null;
-  const told = await emit(
-    tx,
-    queue,
-    drafts.map(({ email }) => eventOf(email)),
-  );
-  return { results: paid.map((result) => ('draft' in result ? { email: result.draft.email } : result)), told, stored };
+  const charged = await withinPlan(tx, sender, drafted);
+  const results = charged.map((result) => ('draft' in result ? { email: result.draft.email } : result));
+  const drafts = charged.flatMap((result) => ('draft' in result ? [result.draft] : []));
+  if (drafts.length === 0) return { results, webhookDeliveries: 0, stored: null };
+  const linedUp = await lineUp(tx, sender.accountId, drafts, now);
+  const version = await store(tx, queue, sender.accountId, drafts, linedUp);
+  const events = drafts.map(({ email }) => eventOf(email));
+  const webhookDeliveries = await emit(tx, queue, events);
+  return { results, webhookDeliveries, stored: { version, drafts } };
 }
 
 const eventOf = (email: Email): EmailEvent => ({

@@ -2,7 +2,7 @@ import type { Draft } from './draft.ts';
 
 /** The bodies of an email, as one transaction wrote them to its row. */
 export interface FreshBody {
-  /** The transaction's id: a row that was changed since has another. */
+  /** The transaction's id: if the row was changed since, it has another one. */
   version: string;
   html: string | null;
   text: string | null;
@@ -13,11 +13,11 @@ interface Kept extends FreshBody {
   at: number;
 }
 
-/** In bytes, for all of them together. */
-const usualRoom = 128 * 1024 * 1024;
+/** Bytes, for all bodies together. */
+const defaultRoom = 128 * 1024 * 1024;
 
-/** Mail that has not begun by then waits for something other than its turn. */
-const usualMs = 10_000;
+/** Mail whose delivery has not begun by then waits for something other than its turn. */
+const defaultMs = 10_000;
 
 /** Reading back less than this costs no more than keeping it. */
 const fewestBytes = 16 * 1024;
@@ -35,23 +35,26 @@ export class FreshBodies {
   #bytes = 0;
   #sweeper: NodeJS.Timeout | undefined;
 
-  /** @param room in bytes; 0 keeps nothing, for a process that does not deliver. @param ms the longest that each is kept */
-  constructor({ room = usualRoom, ms = usualMs }: { room?: number; ms?: number } = {}) {
+  /**
+   * @param room bytes; 0 keeps nothing, for a process that does not deliver
+   * @param ms how long each body is kept at most
+   */
+  constructor({ room = defaultRoom, ms = defaultMs }: { room?: number; ms?: number } = {}) {
     this.#room = room;
     this.#ms = ms;
   }
 
   /**
-   * Keeps bodies that are to be sent at once, as far as there is room; earlier ones stay, as they are sent sooner.
+   * Keeps bodies that are to be sent at once, as far as there is room. Earlier ones stay, because they are sent sooner.
    *
-   * @param version the transaction that wrote them, committed by now
+   * @param version the transaction that wrote them, which is committed by now
    */
   keep(version: string, drafts: Pick<Draft, 'email' | 'request'>[]): void {
     this.#letGoOld();
     const at = performance.now();
     for (const { email, request } of drafts) {
       const { html, text } = request;
-      // Two bytes a character, whether or not it takes them.
+      // At most two bytes for each character.
       const bytes = 2 * ((html?.length ?? 0) + (text?.length ?? 0));
       const isDue = email.status === 'queued' && email.scheduledAt === null;
       if (!isDue || bytes < fewestBytes || this.#bytes + bytes > this.#room) continue;

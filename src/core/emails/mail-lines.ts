@@ -8,28 +8,29 @@ import type { Draft, DraftRecipient } from './draft.ts';
 
 /**
  * The lines of recipients that are due, two for each account: transactional mail and marketing, neither of which takes room
- * from the other. The queue holds only the head of each line; the rest waits as rows. However much one account has
- * waiting, taking work never walks over more than a few thousand of its jobs. Other accounts' mail overtakes what is deep in
- * its lines, and its own transactional mail overtakes its marketing.
+ * from the other. The queue holds only the head of each line; the rest waits as rows. So taking work never reads more than a
+ * few thousand jobs of an account, however much of its mail waits. Other accounts' mail overtakes what is deep in its lines,
+ * and its own transactional mail overtakes its marketing.
  */
 
+/** The most recipients of a line that are in the queue or being delivered. */
 const roomInQueue = 2_000;
 
-/** Mail to be sent now may exceed the room, so that it does not wait behind mail that was scheduled for this minute. */
+/** Mail that is sent at once may use this much more, so that it does not wait behind mail that was scheduled for this minute. */
 const roomBeyond = 500;
+
+/** Mail that is woken past the head of a line may use even more. */
+const roomPast = roomInQueue + roomBeyond + 500;
 
 /** The most recipients that one round wakes. */
 const wokenAtOnce = 5_000;
 
-/** Mail that goes past the head of a line may exceed both. */
-const roomPast = roomInQueue + roomBeyond + 500;
-
-/** How far into a line to look for mail that could go past its head: each row costs about half a microsecond. */
+/** How far into a line to look for mail to wake past its head: each row costs about half a microsecond. */
 const lookedAt = 50_000;
 
-/** A search in vain rests this many times as long as it took: it takes a hundredth of the time, however long the lines. */
-const restPerLook = 100;
-/** The longest rest, as mail may have come meanwhile that would have to wait for it. */
+/** After a search in vain, the rest is this many times as long: so searching takes a hundredth of the time at most. */
+const restPerSearch = 100;
+/** The longest rest: mail that is accepted meanwhile may have to wait for its end. */
 const longestRestMs = 15_000;
 
 /** Transactional mail comes before marketing; within each, accounts with little under way before those with much. */
@@ -38,40 +39,43 @@ function priorityOf(type: EmailType, ahead: number): number {
   return (type === 'marketing' ? 0 : 10) + (level === -1 ? 3 : level);
 }
 
-/** The most emails that one job wakes. A job costs the database about as much as a recipient does. */
+/** The most emails that one job wakes. They share jobs because a job costs the database about as much as a recipient. */
 export const mostInJob = 10;
 
-/** Gathers recipients into jobs: those of an email at one destination together, and a few emails together if alike. */
-class Gathering {
+/** Gathers recipients into jobs: those of an email at one destination, and several emails of the same kind, share one. */
+class JobGathering {
   readonly jobs: Placed<DeliverJob>[] = [];
   /** By email and destination. */
   readonly #ids = new Map<string, string>();
-  /** By account, destination and priority: the last one, which may have room. */
-  readonly #open = new Map<string, Placed<DeliverJob>>();
+  /** The last job by account, priority and destination, which may have room. */
+  readonly #latest = new Map<string, Placed<DeliverJob>>();
 
   /** @returns the id of the job that wakes this email's recipients at this destination */
   add(accountId: string, emailId: string, destination: string, priority: number): string {
     const known = this.#ids.get(`${emailId} ${destination}`);
     if (known !== undefined) return known;
-    const kind = `${accountId} ${priority} ${destination}`;
-    const open = this.#open.get(kind);
-    const hasRoom = open !== undefined && open.emailIds.length < mostInJob;
-    const job: Placed<DeliverJob> = hasRoom ? open : { id: newId(), emailIds: [emailId], destination, priority };
-    if (hasRoom) {
-      job.emailIds.push(emailId);
-    } else {
-      this.jobs.push(job);
-      this.#open.set(kind, job);
-    }
+    const job = this.#jobFor(emailId, destination, priority, `${accountId} ${priority} ${destination}`);
     this.#ids.set(`${emailId} ${destination}`, job.id);
     return job.id;
   }
+
+  #jobFor(emailId: string, destination: string, priority: number, kind: string): Placed<DeliverJob> {
+    const latest = this.#latest.get(kind);
+    if (latest && latest.emailIds.length < mostInJob) {
+      latest.emailIds.push(emailId);
+      return latest;
+    }
+    const job: Placed<DeliverJob> = { id: newId(), emailIds: [emailId], destination, priority };
+    this.jobs.push(job);
+    this.#latest.set(kind, job);
+    return job;
+  }
 }
 
-/** The jobs to enqueue for recipients that are accepted together. */
+/** The jobs to enqueue for emails that are accepted together. */
 export interface LinedUp {
   jobs: Placed<DeliverJob>[];
-  /** For each recipient of each draft, in order: the job that wakes it; null: it waits as a row. */
+  /** The job of each recipient of each draft, in order; null: it waits as a row. */
   jobIds: (string | null)[];
 }
 
@@ -81,11 +85,11 @@ export interface LinedUp {
  */
 export async function lineUp(tx: Sql, accountId: string, drafts: Draft[], now: Date): Promise<LinedUp> {
   const isNow = ({ nextAttemptAt }: DraftRecipient) => nextAttemptAt !== null && nextAttemptAt <= now;
-  const gathering = new Gathering();
+  const gathering = new JobGathering();
   const ahead = new Map<EmailType, number>();
   for (const { email, recipients } of drafts) {
     if (ahead.has(email.type) || !recipients.some(isNow)) continue;
-    ahead.set(email.type, await underWay(tx, accountId, email.type));
+    ahead.set(email.type, await countUnderWay(tx, accountId, email.type));
   }
   const jobIds = drafts.flatMap(({ email, recipients }) => {
     const woken = recipients.filter(isNow).length;
@@ -98,13 +102,17 @@ export async function lineUp(tx: Sql, accountId: string, drafts: Draft[], now: D
   return { jobs: gathering.jobs, jobIds };
 }
 
-/** SQL: how many of an account's recipients are in the queue or being delivered, counted up to `most`. @param also AND … */
+/**
+ * SQL: how many of an account's recipients `b` are in the queue or being delivered, counted up to `most`.
+ *
+ * @param also another condition, with AND before it
+ */
 const countBusy = (accountId: string, also: string, most: number) =>
   `(SELECT count(*)::int FROM (SELECT FROM recipients b WHERE b.account_id = ${accountId} AND b.job_id IS NOT NULL ${also}
                                 LIMIT ${most}) busy)`;
 
-/** How many of this type are. Those of the other are read as well: there is not much more room for them either. */
-async function underWay(tx: Sql, accountId: string, type: EmailType): Promise<number> {
+/** The same for one line. Recipients of the other are read as well, but there is not much more room for those. */
+async function countUnderWay(tx: Sql, accountId: string, type: EmailType): Promise<number> {
   const [row] = await tx.query<{ busy: number }>({
     name: 'mail-lines-under-way',
     text: `SELECT ${countBusy('$1', `AND b.type = ${unseen('$2::email_type')}`, roomInQueue + roomBeyond)} AS busy`,
@@ -118,14 +126,14 @@ interface Due {
   position: number;
   destination: string;
   account_id: string;
-  /** The line it waits in; a row of the previous release is in the transactional one, whatever its type. */
+  /** The line that it waits in; a row of the previous release is in the transactional one, whatever its type. */
   line: EmailType;
   type: EmailType;
-  /** How many of its line have a job already. */
+  /** How many recipients of its line have a job already. */
   busy: number;
 }
 
-/** Databases in which all weeks are known to have the index of lines. */
+/** Databases that are known to have the index of lines in all weeks. */
 const indexedDatabases = new WeakSet<Database>();
 
 async function isIndexed(db: Database): Promise<boolean> {
@@ -135,7 +143,7 @@ async function isIndexed(db: Database): Promise<boolean> {
 
 /**
  * Makes jobs for recipients that are due: of each account as many as its lines have room for, those that have waited longest
- * first. While weeks from before the release lack the index of lines, both types share one line.
+ * first. As long as weeks from before this release lack the index of lines, both types share one line.
  *
  * @returns how many recipients were woken, and whether there may be more that could be at once
  */
@@ -154,10 +162,10 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
 }
 
 /**
- * Makes jobs for recipients further back in lines that have no room left, except those for these destinations: the head of
- * a line may be all for one that takes little at a time, and mail to everybody else must not wait for it.
+ * Makes jobs for recipients further back in lines that have no room left, except for these destinations. The whole head of a
+ * line may be for one destination that takes little at a time, and mail to others must not wait for it.
  *
- * @param supplied destinations that get nothing more for now, because some of their mail is in hand
+ * @param supplied destinations that get no more for now, because some of their mail is in hand
  * @returns how many recipients were woken
  */
 export async function wakePast(db: Database, queue: Queue, supplied: string[]): Promise<number> {
@@ -172,10 +180,10 @@ export async function wakePast(db: Database, queue: Queue, supplied: string[]): 
 }
 
 /**
- * `wakePast` with rests: a full line costs as much as there is to look through, in vain each time while one site has all of
- * it. One line takes 10 to 30 ms and is looked through each time; ten of them are not.
+ * `wakePast` with rests after a search in vain: if a full line is all for one site, each search reads it to its end. One such
+ * line takes 10 to 30 ms and is searched each time; ten of them are not.
  *
- * @param now in ms
+ * @param now a clock in ms
  */
 export function wakingPast(db: Database, queue: Queue, now = () => performance.now()) {
   let restsUntil = Number.NEGATIVE_INFINITY;
@@ -184,15 +192,18 @@ export function wakingPast(db: Database, queue: Queue, now = () => performance.n
     if (began < restsUntil) return 0;
     const woken = await wakePast(db, queue, supplied);
     const ended = now();
-    if (woken === 0) restsUntil = ended + Math.min((ended - began) * restPerLook, longestRestMs);
+    if (woken === 0) restsUntil = ended + Math.min((ended - began) * restPerSearch, longestRestMs);
     return woken;
   };
 }
 
-/** SQL: the lines, the condition for being in one of them (`line`), and the condition for having no job. */
+/** SQL: how an account's mail is divided into lines. */
 interface Arrangement {
+  /** An array of the lines. */
   lines: string;
+  /** The condition that this row is in this line, with AND before it. */
   isIn: (row: string, line: string) => string;
+  /** The condition that `r` has no job. */
   noJob: string;
 }
 
@@ -216,9 +227,9 @@ const isDue = ({ isIn, noJob }: Arrangement, accountId: string, line: string) =>
   `r.account_id = ${accountId} ${isIn('r', line)} AND ${noJob} AND r.next_attempt_at <= now()`;
 
 /**
- * SQL: `lines`, those in which something is due, with how much of each is in the queue, up to `most`. The first part steps
- * through the index from account to account, however many recipients each has. The second has transactional mail first;
- * it is materialized, or the planner would count again for each recipient.
+ * SQL: `lines`, those in which something is due, with how many of each are under way (`busy`), up to `most`. `waiting` steps
+ * through the index from account to account, however many recipients each has. `lines` has transactional mail first; it is
+ * materialized, or the planner would count again for each recipient.
  */
 const linesOf = (arrangement: Arrangement, most: number) => `WITH RECURSIVE waiting AS (
             (SELECT account_id FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
@@ -245,7 +256,7 @@ const findDue = (arrangement: Arrangement) => `${linesOf(arrangement, roomInQueu
            CROSS JOIN LATERAL ${rowOf('emails', 'id = due.email_id')} e
            LIMIT ${wokenAtOnce}`;
 
-/** Rows are searched without a lock; those found are locked, and checked again. */
+/** The search locks nothing; the rows that it finds are locked, and checked again. */
 const findPast = (arrangement: Arrangement) => `${linesOf(arrangement, roomPast)}
           SELECT due.*, lines.*, e.type
             FROM lines CROSS JOIN LATERAL (
@@ -264,7 +275,7 @@ const findPast = (arrangement: Arrangement) => `${linesOf(arrangement, roomPast)
            LIMIT ${wokenAtOnce}`;
 
 async function giveJobs(tx: Sql, queue: Queue, due: Due[]): Promise<void> {
-  const gathering = new Gathering();
+  const gathering = new JobGathering();
   const ahead = new Map<string, number>();
   const jobIds = due.map(({ email_id: emailId, destination, type, account_id: accountId, line, busy }) => {
     const before = ahead.get(`${accountId} ${line}`) ?? busy;

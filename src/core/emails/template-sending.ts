@@ -22,8 +22,8 @@ export type TemplatedRequest = Omit<SendRequest, 'from' | 'subject' | 'html' | '
 export type Sendable = SendRequest | TemplatedRequest;
 
 /**
- * The most characters, of templates and of the emails made from them, that one call has in memory: as many as its body could
- * have carried. A few hundred bytes could otherwise ask for gigabytes.
+ * The most characters of templates, and of emails made from them, that one call may use: as many as its body could have had.
+ * Otherwise a request of a few hundred bytes could take gigabytes of memory.
  */
 const mostCharacters = 40 * 1024 * 1024;
 
@@ -49,7 +49,7 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
     const email = fillIn(request, known);
     if (email instanceof ApiError) return email;
     const characters = (email.html?.length ?? 0) + (email.text?.length ?? 0);
-    // From the first that does not fit, none does: rendering what is thrown away costs time too.
+    // After the first that does not fit, no other is rendered: that would cost time for nothing.
     room = characters > room ? 0 : room - characters;
     return room === 0 ? tooLarge() : email;
   };
@@ -59,7 +59,7 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
 function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequest | ApiError {
   const { template: use, ...rest } = request;
   try {
-    // Fields that the request has itself are not rendered, so that their variables need not be given.
+    // Fields that the request has itself are not rendered: the variables in them need not be given.
     const rendered = render(
       {
         ...template,

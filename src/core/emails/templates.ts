@@ -56,7 +56,7 @@ export async function list(
     orderBy: { id: 'desc' },
     take: page.limit,
     skip: page.offset,
-    // Without the contents: those of a page could be gigabytes.
+    // Not the contents: a page of them could have gigabytes.
     select: { id: true, name: true, alias: true, publishedAt: true, createdAt: true, updatedAt: true },
   });
   const count = await db.prisma.template.count({ where: { accountId } });
@@ -123,9 +123,9 @@ export async function remove(db: Database, accountId: string, id: string): Promi
 /**
  * Makes the draft the version that emails are sent with.
  *
- * @param seen `updatedAt` of the template as the publisher saw it; null: publishes whatever the draft says now
- * @throws ApiError 404; 409 if it has changed since then; 400 if the draft has neither html nor text, or holds what only
- * looks like a placeholder
+ * @param seen `updatedAt` of the template as the publisher saw it; null: publishes the draft as it is now
+ * @throws ApiError 404; 409 if it has changed since then; 400 if the draft has neither html nor text, or has something that
+ *   only looks like a placeholder
  */
 export async function publish(
   db: Database,
@@ -135,7 +135,7 @@ export async function publish(
 ): Promise<Template> {
   if (!isId(id)) throw notFound();
   const { draft } = await get(db, accountId, id);
-  // Drafts are checked when they are written, but older ones were not.
+  // Drafts are checked when they are written, but an earlier release did not do that.
   const refused = refuseContent(draft);
   if (refused) throw invalidRequest(refused);
   const published = await db.query({
@@ -152,7 +152,7 @@ export async function publish(
   return template;
 }
 
-/** The objection of `refusePlaceholders` to one of its texts, after the name of the field; null: none. */
+/** The first objection of `refusePlaceholders` to one of the texts, with the name of its field; null: there is none. */
 function refuseContent({ from, subject, replyTo, html, text }: TemplateContent): string | null {
   const addresses = replyTo.map((one, index): [string, string] => [`reply_to[${index}]`, one]);
   const texts: [string, string | null][] = [
@@ -170,9 +170,9 @@ function refuseContent({ from, subject, replyTo, html, text }: TemplateContent):
 }
 
 /**
- * What an email made from the template would say.
+ * Renders the template as it would be for an email.
  *
- * @throws ApiError 404, or 400 when this version is missing or cannot be rendered with these variables
+ * @throws ApiError 404, or 400 if this version is missing or cannot be rendered with these variables
  */
 export async function preview(
   db: Database,
@@ -196,9 +196,11 @@ export async function preview(
 }
 
 /**
- * The published versions of these templates, with one statement, in order; a template named twice is the same object. Null:
- * the account has no such template. `draft`: it was never published. `too large`: those before it have used up
- * `mostCharacters`.
+ * Finds the published versions of these templates, with one statement, in order; a template that is named twice is the same
+ * object.
+ *
+ * @returns for each: null if the account has no such template, `draft` if it was never published, `too large` if it and those
+ *   before it have more than `mostCharacters`
  */
 export async function findPublished(
   db: Sql,
