@@ -1,5 +1,6 @@
 import type { Database } from '../../db/client.ts';
 import { ApiError, fromDomainNotVerified } from '../../errors.ts';
+import type { Email } from '../../generated/prisma/client.ts';
 import type { SuppressionReason } from '../../generated/prisma/enums.ts';
 import { createReturnPath } from '../../mail/token.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../sending-pools.ts';
@@ -14,21 +15,21 @@ import { findDmarc, isAligned } from '../domains/dmarc.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
 import { demandSendFrom } from '../domains/sender-domains.ts';
 import { askSpf } from '../domains/spf.ts';
-import { draft, refusalOfPlace, type SendRequest } from '../emails/draft.ts';
+import { type Draft, type DraftRecipient, draft, refusalOfPlace, type SendRequest } from '../emails/draft.ts';
 import { resolve, type Sendable } from '../emails/template-sending.ts';
 import * as suppressions from '../returns/suppressions.ts';
 import type { TokenKeys } from '../secrets/service-secrets.ts';
 import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
 
-/** What sending would lead to, found out without storing or sending anything. */
+/** The outcome that sending an email would have; nothing is stored or sent. */
 export interface DryRun {
-  /** What the email would be right after it was accepted. */
+  /** The outcome of its acceptance. */
   would: 'be_queued' | 'be_scheduled' | 'be_suppressed' | 'exceed_quota';
-  /** The bytes that would go over the wire, with the signature. */
+  /** The bytes that would be sent, with the signature. */
   message: Buffer;
   returnPath: string;
-  /** The addresses that it would leave from; null: the system chooses. */
+  /** The addresses that it would be sent from; null: the system chooses. */
   source: SourceOutlook | null;
   suppressed: { address: string; reason: SuppressionReason }[];
   destinations: DryDestination[];
@@ -69,18 +70,53 @@ const spfTimeoutMs = 10_000;
  * @throws ApiError as `answerAll` refuses: 400, 403
  */
 export async function dryRun(db: Database, sender: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
+  const request = await complete(db, sender, sendable);
+  const { signing, domainTls, pool } = await findSigning(db, sender, request);
+  const demand = demandOf(request.tls, signing.domain, domainTls);
+  const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
+  const listed = await suppressions.find(db, sender.accountId, addresses);
+  const drafted = draft(request, sender, signing.domainId, listed, new Date());
+  const { email, recipients } = drafted;
+  const byDomain = [...Map.groupBy(recipients, ({ destination }) => destination)];
+  const [message, isGranted, destinations, authentication] = await Promise.all([
+    buildMessage(drafted, signing, demand, tools),
+    email.status === 'queued' && plans.isCounted(sender.plan) ? plans.wouldGrant(db, sender.accountId) : true,
+    Promise.all(byDomain.map(([domain, to]) => lookUpDestination(domain, to, demand, tools))),
+    authenticate(request.from.domain, signing, tools.surroundings),
+  ]);
+  return {
+    would: outcomeOf(email, isGranted),
+    message,
+    returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, tools.surroundings.mailHostname),
+    source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
+    suppressed: suppressions.among(addresses, listed, request.type),
+    destinations,
+    authentication,
+  };
+}
+
+/** The whole request, if it names a template. */
+async function complete(db: Database, sender: Sender, sendable: Sendable): Promise<SendRequest> {
   const [request] = await resolve(db, sender.accountId, [sendable]);
   if (!request || request instanceof ApiError) throw request ?? new Error('no request was resolved');
   const refusal = refusalOfPlace(request);
   if (refusal) throw refusal;
-  const { signing, domainTls, pool } = await findSigning(db, sender, request);
-  const tls = demandOf(request.tls, signing.domain, domainTls);
-  const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
-  const listed = await suppressions.find(db, sender.accountId, addresses);
-  const laidOut = draft(request, sender, signing.domainId, listed, new Date());
-  const { email, recipients, attachments } = laidOut;
-  const { mailHostname, keyring } = tools.surroundings;
-  const [first] = recipients;
+  return request;
+}
+
+function outcomeOf({ status, scheduledAt, createdAt }: Email, isGranted: boolean): DryRun['would'] {
+  if (status === 'suppressed') return 'be_suppressed';
+  if (!isGranted) return 'exceed_quota';
+  return scheduledAt !== null && scheduledAt > createdAt ? 'be_scheduled' : 'be_queued';
+}
+
+/** The message; if each recipient gets a copy of their own, that of the first. */
+async function buildMessage(
+  { email, request, recipients, attachments }: Draft,
+  signing: Signing,
+  tls: TlsDemand,
+  { surroundings, tokenKeys, baseUrl }: DryRunTools,
+): Promise<Buffer> {
   const source = {
     ...email,
     html: request.html,
@@ -90,44 +126,11 @@ export async function dryRun(db: Database, sender: Sender, sendable: Sendable, t
     tls,
     dueAt: request.scheduledAt ?? email.createdAt,
   };
-  const places = { key: tools.tokenKeys.unsubscribe, baseUrl: tools.baseUrl, host: mailHostname };
-  const byDomain = Map.groupBy(recipients, (recipient) => recipient.destination);
-  const [pieces, granted, destinations, authentication] = await Promise.all([
-    build(
-      source,
-      signing.keys.map((key) => openKey(keyring, signing, key)),
-      isPersonal(source) && first ? { position: 0, address: first.address, places } : null,
-    ),
-    email.status === 'queued' && plans.isCounted(sender.plan) ? plans.wouldGrant(db, sender.accountId) : true,
-    Promise.all(
-      [...byDomain].map(([domain, of]) =>
-        lookAt(
-          domain,
-          of.map(({ address }) => address),
-          tls,
-          tools,
-        ),
-      ),
-    ),
-    authenticate(request.from.domain, signing, tools.surroundings),
-  ]);
-  const scheduled = email.scheduledAt !== null && email.scheduledAt > email.createdAt;
-  return {
-    would:
-      email.status === 'suppressed'
-        ? 'be_suppressed'
-        : !granted
-          ? 'exceed_quota'
-          : scheduled
-            ? 'be_scheduled'
-            : 'be_queued',
-    message: Buffer.concat(pieces),
-    returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, mailHostname),
-    source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
-    suppressed: suppressions.among(addresses, listed, request.type),
-    destinations,
-    authentication,
-  };
+  const keys = signing.keys.map((key) => openKey(surroundings.keyring, signing, key));
+  const places = { key: tokenKeys.unsubscribe, baseUrl, host: surroundings.mailHostname };
+  const [first] = recipients;
+  const copy = isPersonal(source) && first ? { position: 0, address: first.address, places } : null;
+  return Buffer.concat(await build(source, keys, copy));
 }
 
 async function findSigning(
@@ -150,38 +153,30 @@ async function findSigning(
   return { signing: { domainId: row.id, domain: row.domain, keys }, domainTls: row.tls, pool: row.pool };
 }
 
-async function lookAt(
+async function lookUpDestination(
   domain: string,
-  recipients: string[],
+  drafted: DraftRecipient[],
   demand: TlsDemand,
   { lookUp, tlsPolicies }: DryRunTools,
 ): Promise<DryDestination> {
+  const recipients = drafted.map(({ address }) => address);
   const found = await resolveDestination(domain, lookUp);
   const names = found.kind === 'hosts' ? found.hosts.map(({ name }) => name) : [];
   const { refused, ...tls } = await tlsPolicies.describe(domain, demand, names);
   if (found.kind !== 'hosts') {
-    return {
-      domain,
-      recipients,
-      hosts: [],
-      tls,
-      problem: { permanent: found.kind === 'permanent', reason: found.reason },
-    };
+    const problem = { permanent: found.kind === 'permanent', reason: found.reason };
+    return { domain, recipients, hosts: [], tls, problem };
   }
   const hosts = await Promise.all(
     found.hosts.map(async ({ name, preference }) => {
       const reached = await resolveHost(name, lookUp);
-      const reachable = reached.kind === 'addresses';
-      return {
-        name,
-        preference,
-        addresses: reachable ? reached.addresses : [],
-        problem: reachable ? (refused.get(name) ?? null) : reached.reason,
-      };
+      return reached.kind === 'addresses'
+        ? { name, preference, addresses: reached.addresses, problem: refused.get(name) ?? null }
+        : { name, preference, addresses: [], problem: reached.reason };
     }),
   );
-  const usable = hosts.some((host) => host.problem === null);
-  const problem = usable ? null : { permanent: false, reason: hosts[0]?.problem ?? 'no host can be reached' };
+  const isReachable = hosts.some(({ problem }) => problem === null);
+  const problem = isReachable ? null : { permanent: false, reason: hosts[0]?.problem ?? 'no host can be reached' };
   return { domain, recipients, hosts, tls, problem };
 }
 
@@ -202,7 +197,7 @@ async function authenticate(from: string, signing: Signing, where: Surroundings)
   const spfAligned = isAligned(mailHostname, from);
   const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
   const found = await findDmarc(from, where);
-  // Several records count as none, and a lookup that fails now changes nothing of what would be sent.
+  // Several records count as none. If the lookup fails now, the email would be sent all the same.
   const [policy, ...others] = found.kind === 'records' ? found.records : [];
   const record = policy === undefined || others.length > 0 ? null : cleanRemoteText(policy, 500);
   return {

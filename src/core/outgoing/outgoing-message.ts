@@ -24,7 +24,7 @@ export function openKey(keyring: Keyring, { domainId, domain }: Signing, { selec
   return { domain, selector, privateKey: parsePrivateKey(open(keyring, sealed, sealContext(domainId))) };
 }
 
-/** True if each recipient gets a copy of their own, as the links in it name who unsubscribes. */
+/** True if each recipient gets a copy of their own, because the links in it say who unsubscribes. */
 export function isPersonal(email: Pick<MessageSource, 'type' | 'headers'>): boolean {
   return email.type === 'marketing' && !saysHowToUnsubscribe(email.headers.map(([name]) => name));
 }
@@ -40,28 +40,28 @@ export interface CopyFor {
 export const hasPersonalBody = ({ html, text }: Pick<MessageSource, 'html' | 'text'>): boolean =>
   holdsUnsubscribePlace(html) || holdsUnsubscribePlace(text);
 
-/** From this many characters on, a personal body is made in a turn of its own. */
+/** From this many characters on, a personal body is made in its own turn of the event loop. */
 const ownTurnFrom = 50_000;
 
 let turns: Promise<unknown> = Promise.resolve();
 
-/** A newsletter to a hundred destinations needs as many bodies at once, and everything else would wait for all of them. */
+/** A newsletter to a hundred destinations needs as many bodies at once: without turns, everything else would wait for all. */
 function ownTurn(): Promise<unknown> {
   turns = turns.then(() => nextTurn());
   return turns;
 }
 
-/** A message, split after line ends; the first piece has its whole header. */
+/** A message in pieces, which end with a line; the first piece has the whole header. */
 export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
 
-/** A body of fewer bytes is copied behind its header, which costs less than sending two pieces. */
+/** A body of fewer bytes is copied behind its header: that costs less than sending two pieces. */
 const inOnePiece = 16_384;
 
 /**
- * The signed bytes of an email as they go over the wire: the same each time, so that a second copy is recognized as one.
+ * The signed bytes of an email as they are sent: the same each time, so that receivers recognize a second copy.
  *
  * @param copy null for an email that is the same for all
- * @param body if it was already made, for this email or for another with the same texts and no files; never a personal body
+ * @param body if it was made before, for this email or for another with the same texts and no files; never a personal body
  */
 export async function build(
   email: MessageSource,

@@ -6,7 +6,7 @@ import type { TlsLevel } from '../../smtp/tls-names.ts';
 import { stricter, type TlsDemand } from '../../smtp/tls-policy.ts';
 import { loadFiles } from '../emails/attachments.ts';
 import type { StoredAttachment } from '../emails/draft.ts';
-import type { FreshBodies } from '../emails/fresh-bodies.ts';
+import type { FreshBodies, FreshBody } from '../emails/fresh-bodies.ts';
 import { isErased } from '../returns/erased.ts';
 
 /** A DKIM key of the sender's domain, as it is stored. */
@@ -36,7 +36,7 @@ export interface OutgoingEmail {
   text: string | null;
   headers: [name: string, value: string][];
   attachments: (StoredAttachment & { content: Buffer })[];
-  /** Its bodies and attachments are left out above, so it cannot be built: they are larger than was to be read. */
+  /** Set if its bodies and attachments were too large to be read: they are left out above, and it cannot be built. */
   unread?: Unread;
   /** When it became due: the time in its Date header, from which retries are counted. */
   dueAt: Date;
@@ -54,7 +54,7 @@ export interface OutgoingEmail {
 export interface Unread {
   bodies: number;
   files: number;
-  /** The same for emails with the same files, each of which is read once. */
+  /** Emails with the same files have the same key: each file is read once. */
   filesKey: string;
 }
 
@@ -74,7 +74,7 @@ interface Row {
   pool: string | null;
   html: string | null;
   text: string | null;
-  /** Its bodies are kept in memory, and were not read. */
+  /** Its bodies were not read, because they are kept in memory. */
   fresh: boolean;
   body_bytes: number;
   file_bytes: number;
@@ -92,13 +92,13 @@ interface Row {
   suppressed: string[];
 }
 
-/** Bytes of bodies and files from which on an email is not loaded before its time, nor together with many others. */
+/** An email with this many bytes of bodies and files is not loaded before its turn, nor together with many others. */
 const large = 100_000;
 
 /** The `most` of an email that is read however large it is. */
 export const unbounded = 2 ** 31 - 1;
 
-/** Mail that has waited longer, behind others or for an operator, may be for somebody who has been suppressed since. */
+/** If mail has waited longer, behind other mail or for an operator, its recipient may have been suppressed since. */
 const atOnce = '2 s';
 
 /** An email to load. */
@@ -106,13 +106,13 @@ export interface Wanted {
   id: string;
   /** One of the recipients that it is loaded for has been tried: the suppression list may have changed since. */
   tried: boolean;
-  /** Its turn is yet to come: it is left out if it is large or has attachments. */
+  /** It is loaded before its turn: then it is left out if it is large or has attachments. */
   ahead: boolean;
-  /** An email with this many bytes of bodies and files comes without them, as `unread`; by default, one that is large. */
+  /** If its bodies and files have this many bytes, they are not read (see `unread`). By default, if they are large. */
   most?: number;
 }
 
-/** SQL: an email's recipients on the list, as the list has them: what lower() makes of an address depends on the locale. */
+/** SQL: an email's recipients on the list, compared without lower(): its result depends on the locale. */
 const suppressedOf = `ARRAY(SELECT x.address FROM suppressions x WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
                              AND (x.reason <> 'unsubscribe' OR e.type = 'marketing'))`;
 
@@ -121,25 +121,44 @@ const sizeOfFiles = `SELECT coalesce(sum(octet_length(f.content)), 0)::integer F
                       CROSS JOIN LATERAL ${rowOf('attachments', "account_id = e.account_id AND sha256 = decode(listed.sha256, 'hex')")} f`;
 
 /**
- * Loads emails for delivery, with one statement and one more if there are attachments, or several for many megabytes.
+ * Loads emails for delivery. It takes one statement, and one more if they have attachments, or several for many megabytes.
  *
  * @param fresh of this process: bodies in there are not read, and are dropped once their email is loaded
  */
 export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies): Promise<Map<string, OutgoingEmail>> {
-  const bodies = new Map(wanted.map(({ id }) => [id, fresh?.of(id)]));
-  const rows = await db.query<Row>({
+  const kept: KeptBodies = new Map(wanted.map(({ id }) => [id, fresh?.of(id)]));
+  const rows = await readRows(db, wanted, kept);
+  const limits = new Map(wanted.map(({ id, most = large }) => [id, most]));
+  const isWhole = (row: Row) => row.body_bytes + row.file_bytes < (limits.get(row.id) ?? large);
+  const whole = rows.filter(isWhole);
+  const contentOf = await loadContents(db, whole, kept);
+  for (const { id } of whole) fresh?.letGo(id);
+  const keysOfDomains = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
+  return new Map(
+    rows.map((row) => {
+      const content = isWhole(row) ? contentOf(row) : leftOut(row);
+      return [row.id, present(row, keysOfDomains.get(row.domain_id) ?? [], content)];
+    }),
+  );
+}
+
+/** Bodies that are kept in memory, by the email's id. */
+type KeptBodies = ReadonlyMap<string, FreshBody | undefined>;
+
+function readRows(db: Database, wanted: Wanted[], kept: KeptBodies): Promise<Row[]> {
+  return db.query<Row>({
     name: 'outgoing-load',
     text: `SELECT e.id, e.account_id, e.type, e."from", e."to", e.cc, e.reply_to, e.subject, e.message_id, e.on_uncertain, e.tls, d.tls AS domain_tls, d.pool, c.headers, c.attachments,
                   kept.fresh, weight.body_bytes, weight.file_bytes,
                   CASE WHEN NOT kept.fresh AND weight.body_bytes < wanted.most THEN c.html END AS html,
                   CASE WHEN NOT kept.fresh AND weight.body_bytes < wanted.most THEN c.text END AS text,
                   coalesce(e.scheduled_at, e.created_at) AS due_at, e.domain_id, d.domain, d.dkim_selector, s.selector AS second_selector,
-                  -- Once for each domain: a key is longer than most emails.
+                  -- Only in one row of each domain: a key is longer than most emails.
                   CASE row_number() OVER same WHEN 1 THEN d.dkim_private_key END AS dkim_private_key,
                   CASE row_number() OVER same WHEN 1 THEN s.private_key END AS second_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
-                  -- Whoever is tried for the first time and at once was looked up when the email was accepted.
+                  -- For a first attempt at once, the list was looked up when the email was accepted.
                   CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL OR e.created_at < now() - interval '${atOnce}' THEN ${suppressedOf} ELSE '{}' END AS suppressed
              FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}, ${unseen('$4::xid[]')}, ${unseen('$5::integer[]')}) AS wanted (id, tried, ahead, version, most)
             CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
@@ -157,28 +176,29 @@ export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies):
       wanted.map(({ id }) => id),
       wanted.map(({ tried }) => tried),
       wanted.map(({ ahead }) => ahead),
-      wanted.map(({ id }) => bodies.get(id)?.version),
+      wanted.map(({ id }) => kept.get(id)?.version),
       wanted.map(({ most = large }) => most),
     ],
   });
-  const mostOf = new Map(wanted.map(({ id, most = large }) => [id, most]));
-  const isWhole = (row: Row) => row.body_bytes + row.file_bytes < (mostOf.get(row.id) ?? large);
-  const whole = rows.filter(isWhole);
-  const files = whole.flatMap(({ account_id: accountId, attachments }) =>
-    attachments.map(({ sha256 }) => ({ accountId, sha256 })),
-  );
-  const contentOf = await loadFiles(db, files);
-  const keys = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
-  for (const { id } of whole) fresh?.letGo(id);
-  const read = (row: Row): Content => {
-    const { html, text } = (row.fresh && bodies.get(row.id)) || row;
-    const nameOf = ({ sha256 }: StoredAttachment) => ({ accountId: row.account_id, sha256 });
-    return { html, text, attachments: row.attachments.map((file) => ({ ...file, content: contentOf(nameOf(file)) })) };
-  };
-  return new Map(rows.map((row) => [row.id, present(row, keys, isWhole(row) ? read(row) : leftOut(row))]));
 }
 
-/** What it takes to decide about an attempt, for emails that are not to be sent now. */
+/** Reads the files of these emails, and puts the contents together. */
+async function loadContents(db: Database, rows: Row[], kept: KeptBodies): Promise<(row: Row) => Content> {
+  const files = rows.flatMap(({ account_id: accountId, attachments }) =>
+    attachments.map(({ sha256 }) => ({ accountId, sha256 })),
+  );
+  const bytesOf = await loadFiles(db, files);
+  return (row) => {
+    const { html, text } = (row.fresh && kept.get(row.id)) || row;
+    const attachments = row.attachments.map((file) => ({
+      ...file,
+      content: bytesOf({ accountId: row.account_id, sha256: file.sha256 }),
+    }));
+    return { html, text, attachments };
+  };
+}
+
+/** Loads what decisions about an attempt need, for emails that are not sent now. */
 export async function loadDue(
   db: Database,
   emailIds: string[],
@@ -192,7 +212,7 @@ export async function loadDue(
   );
 }
 
-/** Which recipients of these emails are on the suppression list by now. */
+/** The recipients of these emails that are on the suppression list by now. */
 export async function loadSuppressed(db: Database, emailIds: string[]): Promise<Map<string, ReadonlySet<string>>> {
   const rows = await db.query<{ id: string; suppressed: string[] }>({
     text: `SELECT e.id, ${suppressedOf} AS suppressed FROM emails e WHERE e.id = ANY($1)`,
@@ -201,7 +221,7 @@ export async function loadSuppressed(db: Database, emailIds: string[]): Promise<
   return new Map(rows.map(({ id, suppressed }) => [id, new Set(suppressed)]));
 }
 
-/** For those emails that may be sent: what decides their pool, and when they became due. */
+/** For those of these emails that may be sent: what decides their pool, and when they became due. */
 export async function loadStreams(db: Database, emailIds: string[]): Promise<Map<string, Stream & { dueAt: Date }>> {
   const rows = await db.query<Stream & { id: string; due_at: Date }>({
     name: 'outgoing-streams',
@@ -216,7 +236,7 @@ export async function loadStreams(db: Database, emailIds: string[]): Promise<Map
   return new Map(rows.map(({ id, type, pool, due_at: dueAt }) => [id, { type, pool, dueAt }]));
 }
 
-/** How a refusal names the sending side's own TLS setting. */
+/** The words with which a refusal names the sending side's own TLS setting. */
 export const tlsSetting = 'the TLS setting of';
 
 /** What an email and its sender domain demand of TLS together. */
@@ -237,20 +257,20 @@ const keysOf = (row: Row) => [
 
 type Content = Pick<OutgoingEmail, 'html' | 'text' | 'attachments' | 'unread'>;
 
+/** The content of an email that is too large to be read now. */
 function leftOut({ body_bytes: bodies, file_bytes: files, attachments }: Row): Content {
   const filesKey = attachments.map(({ sha256 }) => sha256).join();
   return { html: null, text: null, attachments: [], unread: { bodies, files, filesKey } };
 }
 
-function present(row: Row, keysByDomain: Map<string, SealedKey[]>, content: Content): OutgoingEmail {
+function present(row: Row, keys: SealedKey[], content: Content): OutgoingEmail {
   const { domain } = row;
-  const keys = keysByDomain.get(row.domain_id) ?? [];
   return {
     id: row.id,
     accountId: row.account_id,
     type: row.type,
     from: row.from,
-    // Recipients who were erased since are not shown to the others.
+    // Recipients that have been erased since are not shown to the others.
     to: row.to.filter(isShown),
     cc: row.cc.filter(isShown),
     replyTo: row.reply_to.filter(isShown),

@@ -6,10 +6,10 @@ import { demandOf } from './outgoing.ts';
 
 export type TlsOutlook = Omit<TlsDescription, 'refused'>;
 
-/** The most that are looked up for one answer: each may need DNS and a policy file. */
+/** The most destinations that are looked up for one answer: each may need DNS queries and a policy file. */
 const mostDestinations = 10;
 
-/** The TLS that will be demanded on the way to the destinations that an email still waits for, ten at most, by domain. */
+/** The TLS that will be demanded of the destinations that an email still has to reach, ten at most, by domain. */
 export async function tlsOutlook(
   db: Database,
   { email, recipients }: { email: Email; recipients: Recipient[] },
