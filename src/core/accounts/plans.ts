@@ -24,7 +24,7 @@ export const planNames = Object.keys(plans) as [PlanName, ...PlanName[]];
 
 export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans.free;
 
-/** Whether emails are counted at all: if not, no row needs to be locked. */
+/** Whether the plan limits the number of emails. If not, none are counted, and no row needs to be locked. */
 export const isCounted = (name: string): boolean => planOf(name).perMonth !== null || planOf(name).perDay !== null;
 
 /**
@@ -40,6 +40,7 @@ export async function charge(
 ): Promise<{ granted: number; dayIsFull: boolean }> {
   const [row] = await tx.query<{ granted: number; dayIsFull: boolean }>({
     name: 'plans-charge',
+    // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan.
     text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day, date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month),
            account AS (
              SELECT a.id, a.credit, p."perMonth" AS per_month, p."perDay" AS per_day, p."pricePast" AS price, t.day, t.month,
@@ -48,45 +49,48 @@ export async function charge(
                FROM today t, accounts a
                LEFT JOIN jsonb_to_recordset($3::jsonb) AS p (name text, "perMonth" int, "perDay" int, "pricePast" numeric) ON p.name = a.plan
               WHERE a.id = $1 FOR NO KEY UPDATE OF a),
-           allowed AS (
-             SELECT *, greatest(0, least($2::int, coalesce(per_day - day_used, $2::int), coalesce(
-                      CASE WHEN price IS NULL THEN per_month - month_used
-                           ELSE greatest(per_month - month_used, 0) + least(floor(credit / price), $2::int)::int END, $2::int))) AS granted
-               FROM account)
+           remaining AS (
+             SELECT *, per_day - day_used AS of_day,
+                    CASE WHEN price IS NULL THEN per_month - month_used
+                         ELSE greatest(per_month - month_used, 0) + least(floor(credit / price), $2::int)::int END AS of_month_and_credit
+               FROM account),
+           allowed AS (SELECT *, greatest(0, least($2::int, of_day, of_month_and_credit)) AS granted FROM remaining),
+           charged AS (
+             SELECT *, greatest(0, month_used + granted - greatest(per_month, month_used)) AS paid_with_credit FROM allowed)
            UPDATE accounts a
-              SET usage_day = w.day, usage_day_count = w.day_used + w.granted,
-                  usage_month = w.month, usage_month_count = w.month_used + w.granted,
-                  credit = w.credit - coalesce(w.price * greatest(0, w.month_used + w.granted - greatest(w.per_month, w.month_used)), 0)
-             FROM allowed w WHERE a.id = w.id
-        RETURNING w.granted, coalesce(w.day_used + w.granted >= w.per_day, false) AS "dayIsFull"`,
+              SET usage_day = c.day, usage_day_count = c.day_used + c.granted,
+                  usage_month = c.month, usage_month_count = c.month_used + c.granted,
+                  credit = c.credit - coalesce(c.price * c.paid_with_credit, 0)
+             FROM charged c WHERE a.id = c.id
+        RETURNING c.granted, coalesce(c.day_used + c.granted >= c.per_day, false) AS "dayIsFull"`,
     values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
   });
   return row ?? { granted: 0, dayIsFull: false };
 }
 
-/** Why an account may send no more, and the seconds until it may again if nothing else changes. */
+/** Why the plan grants no more emails, and in how many seconds it grants some again. */
 export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { detail: string; retryAfter: number } {
   const { perDay, perMonth, pricePast } = planOf(name);
   const next = dayIsFull
     ? Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + 1)
     : Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
-  const what = dayIsFull ? `${perDay} emails a day` : `${perMonth} emails a month`;
+  const limit = dayIsFull ? `${perDay} emails a day` : `${perMonth} emails a month`;
   const credit = pricePast === null ? '' : ', and the credit for more is used up';
-  const detail = `the ${name} plan allows ${what}${credit}; it goes on at ${new Date(next).toISOString()}`;
+  const detail = `the ${name} plan allows ${limit}${credit}; it goes on at ${new Date(next).toISOString()}`;
   return { detail, retryAfter: Math.max(1, Math.ceil((next - now.getTime()) / 1_000)) };
 }
 
-class Undone extends Error {}
+class RolledBack extends Error {}
 
 /** Whether one more email would be allowed now: it is charged, and rolled back. */
 export async function wouldGrant(db: Database, accountId: string): Promise<boolean> {
   let granted = 0;
   const trial = db.transaction(async (tx) => {
     ({ granted } = await charge(tx, accountId, 1));
-    throw new Undone();
+    throw new RolledBack();
   });
   await trial.catch((error: Error) => {
-    if (!(error instanceof Undone)) throw error;
+    if (!(error instanceof RolledBack)) throw error;
   });
   return granted > 0;
 }
@@ -99,9 +103,9 @@ export async function allowsDomain(tx: Sql, accountId: string): Promise<boolean>
   });
   const most = planOf(account?.plan ?? '').domains;
   if (most === null) return true;
-  const [row] = await tx.query<{ n: number }>({
-    text: 'SELECT count(*)::int AS n FROM domains WHERE account_id = $1',
+  const [row] = await tx.query<{ count: number }>({
+    text: 'SELECT count(*)::int AS count FROM domains WHERE account_id = $1',
     values: [accountId],
   });
-  return (row?.n ?? 0) < most;
+  return (row?.count ?? 0) < most;
 }
