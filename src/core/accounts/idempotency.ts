@@ -2,7 +2,7 @@ import type { Sql } from '../../db/client.ts';
 import { deleteRows } from '../../db/stretches.ts';
 import { type ApiError, conflict } from '../../errors.ts';
 
-/** A call that must take effect once, however often and however concurrently it is made. */
+/** A call that must take effect once, even if it is repeated, or made several times at once. */
 export interface Idempotency {
   key: string;
   /** SHA-256 of method, path and body: two calls with the same one are the same call. */

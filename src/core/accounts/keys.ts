@@ -11,7 +11,7 @@ import { deriveKey } from '../../seal.ts';
 export const scopes = ['send', 'read'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Whoever sends or changes emails: the holder of a key, or a user who is logged in. */
+/** The caller who sends or changes emails: the holder of a key, or a user who is logged in. */
 export interface Sender {
   accountId: string;
   /** Null for a user. */
@@ -31,7 +31,7 @@ const prefix = 'sk_live_';
 const secretLength = 43;
 const shownLength = prefix.length + 4;
 
-/** Derives a key from this secret. The key is not stored, so whoever has the secret can derive it again. */
+/** Derives a key from this secret. The key is not stored, because the same secret derives it again. */
 export function derived(secret: Buffer): string {
   const seed = deriveKey(secret, 'api key');
   let round = 0;
