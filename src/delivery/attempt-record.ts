@@ -41,24 +41,22 @@ export function record(
   email: Settled | undefined,
   ending: Ending | null,
 ): AttemptRecord {
-  const now = clock.now();
-  // One random draw for all, so that recipients deferred together are one message again.
-  const draw = Math.random();
-  const begunAt = delivery.sessions[0]?.startedAt ?? null;
+  const shared: Shared = {
+    policy,
+    now: clock.now(),
+    draw: Math.random(),
+    email,
+    ending,
+    begunAt: delivery.sessions[0]?.startedAt ?? null,
+  };
+  const { nodeId, emailId, jobId } = claim;
   const settlements = claim.recipients.map(({ position, address, attempts }): Settlement => {
     const result = finalResult(delivery, address);
     // Only a permanent refusal: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere = result.outcome === 'bounced' && saysNobodyThere(result.class);
-    const { nodeId, emailId, jobId } = claim;
     return {
       ...{ nodeId, emailId, position, jobId },
-      ...stepOf(
-        result,
-        { attempts, email, ending, begunAt, isSuppressed: isSuppressed(email, address) },
-        policy,
-        now,
-        draw,
-      ),
+      ...stepOf(result, attempts, isSuppressed(email, address), shared),
       uncertain: result.uncertain,
       suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
     };
@@ -66,7 +64,7 @@ export function record(
   const number = new Map(claim.recipients.map((recipient) => [recipient.address, recipient.attempts + 1]));
   const attempts = delivery.sessions.filter(isTried).flatMap((session) =>
     session.results.map((result, index) => ({
-      ...rowOf(claim.emailId, session, result, number.get(result.recipient) ?? 1),
+      ...rowOf(emailId, session, result, number.get(result.recipient) ?? 1),
       conversation: index === 0 ? conversationOf(session) : null,
     })),
   );
@@ -79,49 +77,46 @@ const isTried = ({ host, results }: Session) => host !== null || !results.every(
 /** What a result means for a recipient. */
 type Step = Pick<Settlement, 'status' | 'attempts' | 'undone' | 'nextAttemptAt' | 'waitingFor' | 'lastResponse'>;
 
-interface Before {
-  attempts: number;
+/** What all recipients of an attempt have in common. */
+interface Shared {
+  policy: RetryPolicy;
+  now: Date;
+  /** One random number for all, so that recipients deferred together are one message again. */
+  draw: number;
   email: Settled | undefined;
   ending: Ending | null;
   begunAt: Date | null;
-  isSuppressed: boolean;
 }
 
-function stepOf(
-  result: RecipientResult,
-  { attempts, email, ending, begunAt, isSuppressed }: Before,
-  policy: RetryPolicy,
-  now: Date,
-  draw: number,
-): Step {
-  const isOpen = result.outcome === 'deferred' && !isSuppressed;
-  const step: Step = {
-    status: 'deferred',
-    attempts: attempts + 1,
-    nextAttemptAt: now,
-    waitingFor: null,
-    lastResponse: responseOf(result),
-  };
+/** @param before attempts before this one */
+function stepOf(result: RecipientResult, before: number, suppressed: boolean, shared: Shared): Step {
+  const { policy, now, draw, email, ending, begunAt } = shared;
+  const attempts = before + 1;
+  const isOpen = result.outcome === 'deferred' && !suppressed;
+  const waits = { status: 'deferred', attempts, waitingFor: null, lastResponse: responseOf(result) } as const;
   // Held until it is released: no timeout decides, nor does the end of its retry time.
   if (isOpen && result.uncertain && email?.onUncertain === 'hold')
-    return { ...step, nextAttemptAt: pausedUntil, waitingFor: heldNote };
-  // What this server left undone says nothing about the recipient's server, and ends no delivery.
-  const isCutShort = ending?.signal.aborted && result.reply === null && !result.uncertain;
-  const isLeft = isOpen && isGivenUpHere(result);
-  if ((isOpen && isCutShort) || (isLeft && ending?.begun)) return { ...step, attempts, undone: true };
+    return { ...waits, nextAttemptAt: pausedUntil, waitingFor: heldNote };
+  if (isOpen && isUndone(result, ending)) return { ...waits, attempts: before, undone: true, nextAttemptAt: now };
   const history = {
-    attempts: step.attempts,
+    attempts,
     dueAt: email?.dueAt ?? now,
     begunAt: result.phase === 'local' ? null : begunAt,
   };
-  const { status, nextAttemptAt, response: lastResponse } = decide(result, history, policy, now, () => draw);
-  // The attempt counts, so that retries get rarer if this goes on.
-  if (isLeft && status === 'failed')
-    return { ...step, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs.at(-1) ?? givenUpMs)) };
+  const { status, nextAttemptAt, response } = decide(result, history, policy, now, () => draw);
   // A suppressed recipient is settled even if no server was asked: otherwise each attempt would count it again.
-  return isSuppressed
-    ? { ...step, status: 'suppressed', nextAttemptAt: null, lastResponse }
-    : { ...step, status, nextAttemptAt, lastResponse };
+  if (suppressed) return { ...waits, status: 'suppressed', nextAttemptAt: null, lastResponse: response };
+  // The end of its time is no reason to give up what only this server did not do. The attempt counts, so retries get rarer.
+  if (status === 'failed' && isOpen && isGivenUpHere(result))
+    return { ...waits, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs.at(-1) ?? givenUpMs)) };
+  return { ...waits, status, nextAttemptAt, lastResponse: response };
+}
+
+/** True if the shutdown of this server ended the attempt: that says nothing about the recipient's, and ends no delivery. */
+function isUndone(result: RecipientResult, ending: Ending | null): boolean {
+  if (ending === null) return false;
+  const isCutShort = ending.signal.aborted && result.reply === null && !result.uncertain;
+  return isCutShort || (ending.begun && isGivenUpHere(result));
 }
 
 /** Used if the schedule is empty. */

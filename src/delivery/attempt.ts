@@ -76,17 +76,17 @@ async function tryDelivery(
   email: OutgoingEmail | undefined,
   how: How,
 ): Promise<Delivery> {
-  const all = claim.recipients.map((recipient) => recipient.address);
+  const all = addressesOf(claim.recipients);
   const signing = email?.signing;
   const objection = objectionTo(email);
-  if (!email || !signing || objection !== null) return atHome(all, (address) => refusal(address, objection ?? gone));
+  if (!email || !signing || objection !== null) return unasked(all, (address) => refusal(address, objection ?? gone));
   const suppressed = all.filter((address) => isSuppressed(email, address));
-  const kept = atHome(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));
+  const refused = unasked(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));
   const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
-  if (recipients.length === 0) return kept;
+  if (recipients.length === 0) return refused;
   const personal = isPersonal(email);
   const copies = personal ? recipients.map((recipient) => [recipient]) : [recipients];
-  const sessions = suppressed.length > 0 ? [...kept.sessions] : [];
+  const sessions = suppressed.length > 0 ? refused.sessions : [];
   for (const [index, readers] of copies.entries()) {
     const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, how).catch((error: Error) =>
       notBuilt(tools, claim, readers, error),
@@ -94,7 +94,9 @@ async function tryDelivery(
     sessions.push(...made.sessions);
     const rest = copies.slice(index + 1).flat();
     if (rest.length > 0 && how.ending.begun) {
-      sessions.push(...atHome(addressesOf(rest), (address) => ({ ...refusal(address, stops), ...undecided })).sessions);
+      sessions.push(
+        ...unasked(addressesOf(rest), (address) => ({ ...refusal(address, stops), ...undecided })).sessions,
+      );
       break;
     }
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
@@ -122,8 +124,10 @@ export function objectionTo(email: OutgoingEmail | undefined): string | null {
 
 /** The record of an email whose time was over before its pool had room for it. */
 export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
-  const all = claim.recipients.map(({ address }) => address);
-  const waited = atHome(all, (address) => ({ ...refusal(address, reason), outcome: 'deferred' }));
+  const waited = unasked(addressesOf(claim.recipients), (address) => ({
+    ...refusal(address, reason),
+    outcome: 'deferred',
+  }));
   return record(by, claim, waited, email, null);
 }
 
@@ -133,11 +137,12 @@ export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, r
  * fails unasked. If a host deferred this one's MAIL or DATA and no other was reached, it may still take the next one.
  */
 function isAboutAll({ outcome, phase, reply }: RecipientResult, { sessions }: Delivery): boolean {
-  if (isBeforeMail(phase)) return outcome !== 'delivered' && !sessions.some(({ results }) => results.some(isPutOff));
+  if (isBeforeMail(phase))
+    return outcome !== 'delivered' && !sessions.some(({ results }) => results.some(isDeferredByHost));
   return outcome === 'deferred' && reply !== null && slowDown(phase, reply) !== null;
 }
 
-const isPutOff = ({ phase, reply }: RecipientResult) =>
+const isDeferredByHost = ({ phase, reply }: RecipientResult) =>
   (phase === 'mail' || phase === 'data') && reply !== null && reply.code !== 421;
 
 /** One copy of an email, sent in one transaction to all its readers. */
@@ -153,13 +158,10 @@ interface Copy {
 function notBuilt({ log }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
   log.error({ emailId, error: error.stack }, 'an email could not be built or handed to the transport');
   const tries = Math.max(...readers.map(({ attempts }) => attempts)) + 1;
-  return atHome(
-    readers.map(({ address }) => address),
-    (address) => ({
-      ...refusal(address, 'the message could not be built; the log of the server says why'),
-      outcome: tries >= triesForDefects ? 'bounced' : 'deferred',
-    }),
-  );
+  return unasked(addressesOf(readers), (address) => ({
+    ...refusal(address, 'the message could not be built; the log of the server says why'),
+    outcome: tries >= triesForDefects ? 'bounced' : 'deferred',
+  }));
 }
 
 async function deliverCopy(
@@ -169,7 +171,7 @@ async function deliverCopy(
   { site, remark, source, ending, onMessage }: How,
 ): Promise<Delivery> {
   const { email, signing, readers, personal } = copy;
-  const recipients = readers.map(({ address }) => address);
+  const recipients = addressesOf(readers);
   const [reader] = readers;
   const position = reader?.position ?? 0;
   const named = { position, alone: readers.length === 1 };
@@ -235,7 +237,7 @@ function refusal(recipient: string, reason: string): RecipientResult {
 }
 
 /** A delivery that was decided without asking any server. */
-function atHome(recipients: string[], result: (recipient: string) => RecipientResult): Delivery {
+function unasked(recipients: string[], result: (recipient: string) => RecipientResult): Delivery {
   const session: Session = {
     startedAt: new Date(),
     durationMs: 0,
