@@ -14,11 +14,20 @@ const manyUnreached = 5;
 /** What an attempt's result is about: the site, DNS (it named no hosts to ask), or another operator's host among the MX hosts. */
 export type Whose = 'site' | 'dns' | 'another';
 
-/** What an attempt says about the site, and whether the destination is its own site now; `begins`: that site, if it is new. */
+/** What an attempt says about the site, and what follows for the destination. */
 export interface Judged {
   verdict: Verdict;
+  /** The destination is a site of its own from now on. */
   apart: boolean;
-  begins: Site | null;
+  /** That site, if the destination had none of its own before. */
+  newSite: Site | null;
+}
+
+interface Entry {
+  site: Site;
+  /** The name of the site that takes its mail. */
+  sharedSite: string;
+  until: number;
 }
 
 /**
@@ -28,7 +37,7 @@ export interface Judged {
  */
 export class Apart {
   readonly #now: () => number;
-  readonly #all = new Map<string, { site: Site; of: string; until: number }>();
+  readonly #entries = new Map<string, Entry>();
   /** By site: the destinations that were not reached since the site last took or judged mail. */
   readonly #unreached = new Map<string, Set<string>>();
 
@@ -38,46 +47,50 @@ export class Apart {
 
   /** The destination as its own site; null: it shares a site with others. */
   siteOf(destination: string): Site | null {
-    return this.#at(destination)?.site ?? null;
+    return this.#find(destination)?.site ?? null;
   }
 
-  /** The name of the site that it would otherwise belong to. */
-  wouldBeOf(destination: string): string | null {
-    return this.#at(destination)?.of ?? null;
+  /** The name of the site that takes the mail of a destination that is apart; null: it is not apart. */
+  sharedSiteOf(destination: string): string | null {
+    return this.#find(destination)?.sharedSite ?? null;
   }
 
   judge(site: Site, destination: string, verdict: Verdict, whose: Whose): Judged {
     if (verdict === 'fine' || (verdict === 'slower' && whose === 'site')) this.#unreached.delete(site.name);
-    if (verdict === 'fine' && site.name === destination) this.#all.delete(destination);
-    const leaves = verdict === 'unreachable' || (verdict === 'slower' && whose === 'another');
-    if (!leaves || site.name === destination) return { verdict, apart: false, begins: null };
-    const before = this.siteOf(destination);
-    const itself = this.#add(site, destination);
-    const ofSite = verdict === 'unreachable' && whose === 'site' && this.#areMany(site, destination);
-    return { verdict: ofSite ? verdict : 'nothing', apart: true, begins: before ? null : itself };
+    const isOwnSite = site.name === destination;
+    if (isOwnSite && verdict === 'fine') this.#entries.delete(destination);
+    const isReason = verdict === 'unreachable' || (verdict === 'slower' && whose === 'another');
+    if (isOwnSite || !isReason) return { verdict, apart: false, newSite: null };
+    const wasApart = this.#find(destination) !== null;
+    const ownSite = this.#add(destination, site);
+    const isOfSite = verdict === 'unreachable' && whose === 'site' && this.#areManyUnreached(site, destination);
+    return { verdict: isOfSite ? verdict : 'nothing', apart: true, newSite: wasApart ? null : ownSite };
   }
 
   /** Puts the destination of this name, or all of the site, back into their site. @returns the destinations put back */
   end(name: string): string[] {
     this.#unreached.delete(name);
-    const ended = [...this.#all].filter(([destination, { of }]) => destination === name || of === name);
-    for (const [destination] of ended) this.#all.delete(destination);
+    const ended = [...this.#entries].filter(
+      ([destination, { sharedSite }]) => destination === name || sharedSite === name,
+    );
+    for (const [destination] of ended) this.#entries.delete(destination);
     return ended.map(([destination]) => destination);
   }
 
-  #at(destination: string): { site: Site; of: string } | null {
-    const found = this.#all.get(destination);
-    return found && found.until > this.#now() ? found : null;
+  #find(destination: string): Entry | null {
+    const entry = this.#entries.get(destination);
+    return entry && entry.until > this.#now() ? entry : null;
   }
 
-  #add(site: Site, destination: string): Site {
-    if (this.#all.size >= mostApart) this.#all.clear();
-    const itself = { ...site, name: destination };
-    this.#all.set(destination, { site: itself, of: site.name, until: this.#now() + apartMs });
-    return itself;
+  #add(destination: string, shared: Site): Site {
+    if (this.#entries.size >= mostApart) this.#entries.clear();
+    const site = { ...shared, name: destination };
+    this.#entries.set(destination, { site, sharedSite: shared.name, until: this.#now() + apartMs });
+    return site;
   }
 
-  #areMany(site: Site, destination: string): boolean {
+  /** Counts the destination as not reached; true if so many are that it is the site, and then they are counted anew. */
+  #areManyUnreached(site: Site, destination: string): boolean {
     const unreached = (this.#unreached.get(site.name) ?? new Set()).add(destination);
     const many = unreached.size >= manyUnreached;
     if (this.#unreached.size >= mostSites) this.#unreached.clear();

@@ -24,6 +24,7 @@ export class Standing {
   readonly #transport: Transport;
   readonly #providers: readonly Provider[];
   readonly #sites = new Map<string, { site: Promise<Site>; until: number }>();
+  /** By site: destinations whose mail goes there. */
   readonly #seen = new Map<string, Set<string>>();
   readonly #apart: Apart;
   #paused = new Set<string>();
@@ -52,13 +53,13 @@ export class Standing {
     if (apart) return apart;
     const known = this.#sites.get(destination);
     if (known && known.until > performance.now()) return known.site;
-    const site = this.#look(destination);
+    const site = this.#findSite(destination);
     if (this.#sites.size >= mostSites) this.#sites.clear();
     this.#sites.set(destination, { site, until: performance.now() + siteKeptMs });
     return site;
   }
 
-  async #look(destination: string): Promise<Site> {
+  async #findSite(destination: string): Promise<Site> {
     const found = await resolveDestination(destination, this.#transport).catch(() => null);
     if (found?.kind !== 'hosts') this.#sites.delete(destination);
     const site = siteOf(destination, found?.kind === 'hosts' ? (found.hosts[0]?.name ?? null) : null, this.#providers);
@@ -86,13 +87,13 @@ export class Standing {
     const whose = isOfAnother ? 'another' : attempts.some(({ phase }) => phase !== 'dns') ? 'site' : 'dns';
     const judged = this.#apart.judge(site, destination, verdict, whose);
     // The new site backs off from this attempt on; those under way beside it say nothing new.
-    if (judged.begins) this.throttle.end(this.throttle.begin(judged.begins), verdict, reply);
+    if (judged.newSite) this.throttle.end(this.throttle.begin(judged.newSite), verdict, reply);
     return { verdict: judged.verdict, moved: judged.apart };
   }
 
   /** The name under which the destination is paused; null if it is not. */
   pausedAs(destination: string, site: Site): string | null {
-    const names = [destination, site.name, this.#apart.wouldBeOf(destination)];
+    const names = [destination, site.name, this.#apart.sharedSiteOf(destination)];
     return names.find((name) => name !== null && this.#paused.has(name)) ?? null;
   }
 
@@ -155,10 +156,10 @@ export class Standing {
     this.#toldAs = nodeId;
   }
 
-  /** The destinations whose mail is counted under this site: one that is set apart counts under its own name. */
+  /** The destinations whose mail is counted under this site: one that is apart counts under its own name. */
   #destinationsOf(site: string): string[] {
     if (this.#apart.siteOf(site)) return [site];
-    return [...(this.#seen.get(site) ?? [])].filter((destination) => this.#apart.wouldBeOf(destination) !== site);
+    return [...(this.#seen.get(site) ?? [])].filter((destination) => this.#apart.sharedSiteOf(destination) !== site);
   }
 
   /** Changes whenever anything in the report does. */

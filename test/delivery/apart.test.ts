@@ -10,18 +10,18 @@ t.test('one that is not reached stands for itself for a while, and its provider 
   const apart = new Apart(() => now);
   const itself = { ...google, name: 'a.test' };
   const first = apart.judge(google, 'a.test', 'unreachable', 'site');
-  t.strictSame(first, { verdict: 'nothing', apart: true, begins: itself });
+  t.strictSame(first, { verdict: 'nothing', apart: true, newSite: itself });
   const beside = apart.judge(google, 'a.test', 'unreachable', 'site');
-  t.strictSame(beside, { verdict: 'nothing', apart: true, begins: null }, 'one that was under way beside it');
-  t.strictSame([apart.siteOf('a.test'), apart.wouldBeOf('a.test')], [itself, 'Google']);
+  t.strictSame(beside, { verdict: 'nothing', apart: true, newSite: null }, 'one that was under way beside it');
+  t.strictSame([apart.siteOf('a.test'), apart.sharedSiteOf('a.test')], [itself, 'Google']);
   t.equal(apart.siteOf('b.test'), null);
   t.strictSame(apart.judge(itself, 'a.test', 'unreachable', 'site'), {
     verdict: 'unreachable',
     apart: false,
-    begins: null,
+    newSite: null,
   });
   now = 15 * 60_000;
-  t.strictSame([apart.siteOf('a.test'), apart.wouldBeOf('a.test')], [null, null], 'not for longer');
+  t.strictSame([apart.siteOf('a.test'), apart.sharedSiteOf('a.test')], [null, null], 'not for longer');
 });
 
 t.test('once it takes mail again it belongs with the others', async (t) => {
@@ -30,7 +30,7 @@ t.test('once it takes mail again it belongs with the others', async (t) => {
   t.strictSame(apart.judge({ ...google, name: 'a.test' }, 'a.test', 'fine', 'site'), {
     verdict: 'fine',
     apart: false,
-    begins: null,
+    newSite: null,
   });
   t.equal(apart.siteOf('a.test'), null);
 });
@@ -53,8 +53,8 @@ t.test(
     const apart = new Apart(() => 0);
     for (const one of ['a', 'b', 'c', 'd']) apart.judge(google, one, 'unreachable', 'site');
     const itself = { ...google, name: 'z' };
-    t.strictSame(apart.judge(google, 'z', 'slower', 'another'), { verdict: 'nothing', apart: true, begins: itself });
-    t.strictSame(apart.judge(itself, 'z', 'slower', 'another'), { verdict: 'slower', apart: false, begins: null });
+    t.strictSame(apart.judge(google, 'z', 'slower', 'another'), { verdict: 'nothing', apart: true, newSite: itself });
+    t.strictSame(apart.judge(itself, 'z', 'slower', 'another'), { verdict: 'slower', apart: false, newSite: null });
     t.equal(
       apart.judge(google, 'e', 'unreachable', 'site').verdict,
       'unreachable',
@@ -73,12 +73,12 @@ t.test('sites that are never reached take no memory without end', async (t) => {
 t.test('what is no failure, and what is its own site, is left as it is', async (t) => {
   const apart = new Apart(() => 0);
   for (const verdict of ['fine', 'slower', 'nothing'] as const)
-    t.strictSame(apart.judge(google, 'a.test', verdict, 'site'), { verdict, apart: false, begins: null });
+    t.strictSame(apart.judge(google, 'a.test', verdict, 'site'), { verdict, apart: false, newSite: null });
   const own = { ...google, name: 'own.test' };
   t.strictSame(apart.judge(own, 'own.test', 'unreachable', 'site'), {
     verdict: 'unreachable',
     apart: false,
-    begins: null,
+    newSite: null,
   });
   t.equal(apart.siteOf('own.test'), null);
 });
@@ -90,5 +90,5 @@ t.test('a flush ends it, of one or of all of a site', async (t) => {
   t.strictSame(apart.end('a.test'), ['a.test']);
   t.strictSame(apart.end('Google'), ['b.test', 'c.test']);
   t.equal(apart.siteOf('b.test'), null);
-  t.strictSame(apart.wouldBeOf('d.test'), 'Other');
+  t.strictSame(apart.sharedSiteOf('d.test'), 'Other');
 });
