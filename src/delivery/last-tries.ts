@@ -7,20 +7,27 @@ import { type AttemptRecord, isSuppressed, type Judgement, record, type Settled 
 import { isOver, soonestMs } from './schedule.ts';
 import type { Source } from './source-addresses.ts';
 
-/** How long claims wait that found no room, and over how long their return is spread, in ms. */
+/** How long claims wait that found no room, in ms; their return is spread over this time, in so many groups. */
 const againMs = 30_000;
 const spreadMs = 60_000;
-const spreadOver = 4;
+const groups = 4;
 
 /** How long an attempt's result holds for other mail to its destination, in ms. */
 const speaksMs = 45_000;
 const mostRemembered = 10_000;
 
+/** An attempt that did not reach its destination. */
 interface Unreached {
   /** By the database's clock; `heardAt` is by one that does not jump. */
   begunAt: Date;
   heardAt: number;
   reason: string;
+}
+
+/** A claim whose time is over. */
+interface Over {
+  claim: Claim;
+  email: Settled;
 }
 
 /** What becomes of claims whose site is in back-off. */
@@ -80,56 +87,70 @@ export class LastTries {
    * @param backMs until the site is tried again
    */
   async sort(claims: Claim[], backMs: number, room: () => number): Promise<Sorted> {
+    const over = await this.#findOver(claims);
+    const { known, open } = await this.#answer(over);
+    const now = open.slice(0, room());
+    const ended = new Set(over.map(({ claim }) => claim));
+    const notOver = claims.filter((claim) => !ended.has(claim));
+    const later = [...spreadOut(open.slice(now.length), backMs), { ms: backMs, claims: notOver }];
+    return { now, known, later: later.filter(({ claims }) => claims.length > 0) };
+  }
+
+  async #findOver(claims: Claim[]): Promise<Over[]> {
     const { policy, clock } = this.#judgement;
     // No email is due before it is accepted, so only the old ones' due times have to be read.
     const old = claims.filter(({ emailId }) => isOver(policy, timeOf(emailId), clock.now()));
     const emails = await this.#read(old, loadDue);
-    const unasked: { claim: Claim; email: Settled; said: Unreached }[] = [];
-    const over: Claim[] = [];
-    for (const claim of old) {
+    return old.flatMap((claim) => {
       const email = emails.get(claim.emailId);
-      const said = this.#saidOf(claim.destination);
-      if (!email || !isOver(policy, email.dueAt, clock.now())) continue;
-      if (!said || !isOver(policy, email.dueAt, said.begunAt)) over.push(claim);
-      else unasked.push({ claim, email, said });
-    }
-    const suppressed = await this.#read(
-      unasked.map(({ claim }) => claim),
-      loadSuppressed,
-    );
+      return email && isOver(policy, email.dueAt, clock.now()) ? [{ claim, email }] : [];
+    });
+  }
+
+  /** The claims whose result is known, and those that need an attempt. */
+  async #answer(over: Over[]): Promise<{ known: Sorted['known']; open: Claim[] }> {
     const known: Sorted['known'] = [];
-    for (const { claim, email, said } of unasked) {
-      const now = { suppressed: suppressed.get(claim.emailId) ?? new Set<string>() };
-      // No server is asked for a recipient who was suppressed meanwhile.
-      if (claim.recipients.some(({ address }) => isSuppressed(now, address))) over.push(claim);
-      else known.push({ claim, outcome: record(this.#judgement, claim, asTried(claim, said), email, null) });
+    const open: Claim[] = [];
+    const unreached: (Over & { tried: Unreached })[] = [];
+    for (const one of over) {
+      const tried = this.#triedFor(one);
+      if (tried) unreached.push({ ...one, tried });
+      else open.push(one.claim);
     }
-    const many = room();
-    const ended = new Set([...over, ...known.map(({ claim }) => claim)]);
-    const later = [...soon(over.slice(many), backMs), { ms: backMs, claims: claims.filter((one) => !ended.has(one)) }];
-    return { now: over.slice(0, many), known, later: later.filter(({ claims }) => claims.length > 0) };
+    const claims = unreached.map(({ claim }) => claim);
+    const suppressed = await this.#read(claims, loadSuppressed);
+    for (const { claim, email, tried } of unreached) {
+      const current = { suppressed: suppressed.get(claim.emailId) ?? new Set<string>() };
+      // The attempt asks no server for a recipient who was suppressed meanwhile, and says so.
+      if (claim.recipients.some(({ address }) => isSuppressed(current, address))) open.push(claim);
+      else known.push({ claim, outcome: record(this.#judgement, claim, asTried(claim, tried), email, null) });
+    }
+    return { known, open };
+  }
+
+  /** The last attempt to the destination, if it did not reach it and speaks for this claim: it began after its time was over. */
+  #triedFor({ claim, email }: Over): Unreached | null {
+    const last = this.#unreached.get(claim.destination);
+    if (!last || this.#now() - last.heardAt >= this.#speaksMs) return null;
+    return isOver(this.#judgement.policy, email.dueAt, last.begunAt) ? last : null;
   }
 
   async #read<Value>(claims: Claim[], load: (db: Database, ids: string[]) => Promise<Map<string, Value>>) {
     if (claims.length === 0) return new Map<string, Value>();
     return load(this.#db, [...new Set(claims.map(({ emailId }) => emailId))]).catch(() => new Map<string, Value>());
   }
-
-  #saidOf(destination: string): Unreached | null {
-    const said = this.#unreached.get(destination);
-    return said && this.#now() - said.heardAt < this.#speaksMs ? said : null;
-  }
 }
 
-function soon(claims: Claim[], mostMs: number): Sorted['later'] {
-  const each = Math.ceil(claims.length / spreadOver);
-  return Array.from({ length: spreadOver }, (_, at) => ({
-    ms: Math.min(againMs + (at * spreadMs) / spreadOver, mostMs),
+/** When claims that found no room come again: in a few groups, one after the other. */
+function spreadOut(claims: Claim[], mostMs: number): Sorted['later'] {
+  const each = Math.ceil(claims.length / groups);
+  return Array.from({ length: groups }, (_, at) => ({
+    ms: Math.min(againMs + (at * spreadMs) / groups, mostMs),
     claims: claims.slice(at * each, (at + 1) * each),
   }));
 }
 
-/** The result that the attempt already made would have had for these, too. */
+/** The result of an attempt that was made, as that of one for this claim. */
 function asTried({ destination, recipients }: Claim, { begunAt, reason: said }: Unreached): Delivery {
   const reason = `Not tried by itself, as its time was over when mail to ${destination} was tried at ${begunAt.toISOString()}: ${said}`;
   const results = recipients.map(({ address: recipient }) => ({
