@@ -35,7 +35,7 @@ export class Lines {
     const expected = this.#expected.get(destination);
     if (!expected?.delete(claims)) return false;
     if (expected.size === 0) this.#expected.delete(destination);
-    this.#remember(site.name, destination);
+    this.#addMember(site.name, destination);
     const line = this.#lines.get(site.name);
     if (line) line.claims.push(...claims);
     else this.#lines.set(site.name, { site, claims: [...claims] });
@@ -78,21 +78,21 @@ export class Lines {
   /** Takes the first claim out of a line, which must not be empty. */
   shift(line: Line): Claim {
     const claim = line.claims.shift() as Claim;
-    this.#left(line, [claim]);
+    this.#removed(line, [claim]);
     return claim;
   }
 
   /** Takes out all but the first `keep`. */
   cut(line: Line, keep: number): Claim[] {
     const rest = line.claims.splice(keep);
-    this.#left(line, rest);
+    this.#removed(line, rest);
     return rest;
   }
 
   remove(line: Line, claims: Claim[]): void {
     const gone = new Set(claims);
     line.claims = line.claims.filter((claim) => !gone.has(claim));
-    this.#left(line, claims);
+    this.#removed(line, claims);
   }
 
   /** Calls `wake` once after `ms`, however often this is called meanwhile. */
@@ -116,7 +116,7 @@ export class Lines {
     return [...waiting, ...expected];
   }
 
-  #remember(name: string, destination: string): void {
+  #addMember(name: string, destination: string): void {
     const members = this.#members.get(name) ?? new Set();
     members.add(destination);
     const [oldest] = members;
@@ -124,7 +124,7 @@ export class Lines {
     this.#members.set(name, members);
   }
 
-  #left(line: Line, claims: Claim[]): void {
+  #removed(line: Line, claims: Claim[]): void {
     for (const { destination } of claims) this.#counts.add(destination, -1);
     if (line.claims.length > 0) return;
     this.#lines.delete(line.site.name);

@@ -11,15 +11,15 @@ import { EmailsAhead } from './emails-ahead.ts';
 import { LargeEmails } from './large-emails.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
-import { ruleAll } from './room.ts';
+import { chooseSources } from './pool-room.ts';
 import { isOver } from './schedule.ts';
-import type { Started } from './slots.ts';
-import type { Closed, Ruling, Source, SourceAddresses } from './source-addresses.ts';
+import type { Slot } from './slots.ts';
+import type { Choice, Closed, Source, SourceAddresses } from './source-addresses.ts';
 
 const preparedAtOnce = 100;
 
-/** How many messages are begun ahead in one go: a hundred would hold up everything else while they are built. */
-const begunAtOnce = 16;
+/** How many messages are begun ahead in one turn: a hundred would hold up everything else while they are built. */
+const builtAheadAtOnce = 16;
 
 const megabyte = 1024 * 1024;
 
@@ -29,25 +29,25 @@ const lanes = [
   { upTo: Number.POSITIVE_INFINITY, room: 128 * megabyte },
 ];
 
-/** How long an unreadable email is left alone. */
+/** How long an unreadable email is parked. */
 const unreadableMs = 60_000;
 
 /** A claim whose turn it is, with its slot. */
 export interface Ready {
   claim: Claim;
-  started: Started;
+  slot: Slot;
 }
 
-/** What becomes of prepared claims. */
-interface Outcomes {
+/** What becomes of prepared claims, and which come next. */
+interface Dispatching {
   /** @param email undefined if it no longer exists */
   run(ready: Ready, email: OutgoingEmail | undefined, source: Source | null): Promise<void> | void;
   /** The claim has to wait until `closed` opens. */
-  keepBack(ready: Ready, email: OutgoingEmail, closed: Closed): void;
-  /** They have not begun, for example because the database is away. */
-  handBack(some: Ready[]): void;
-  /** The claims behind these whose turn comes soon, about `many`. */
-  behind(some: Ready[], many: number): Claim[];
+  park(ready: Ready, email: OutgoingEmail, closed: Closed): void;
+  /** The claims cannot go now, for example because the database is away. */
+  release(some: Ready[]): void;
+  /** The claims after these whose turn comes soon, about `count`. */
+  comingAfter(some: Ready[], count: number): Claim[];
 }
 
 interface Tools extends Judgement {
@@ -57,11 +57,11 @@ interface Tools extends Judgement {
   fresh?: FreshBodies;
 }
 
-/** How emails are prepared. */
+/** How emails of one kind, small or large, are prepared. */
 interface How {
   load(claims: Claim[]): Promise<Map<string, OutgoingEmail>>;
-  /** Called for each claim once it is no longer in hand. */
-  gone?: (ready: Ready) => void;
+  /** Called for each claim when its attempt is over, or was not made. */
+  done?: (ready: Ready) => void;
 }
 
 /**
@@ -74,22 +74,22 @@ export class Preparation {
   readonly #tools: Tools;
   readonly #emails: EmailsAhead;
   readonly #sources: SourceAddresses;
-  readonly #outcomes: Outcomes;
+  readonly #dispatching: Dispatching;
   readonly #small: How;
   readonly #lanes: { upTo: number; emails: LargeEmails<Ready> }[];
   #ready: Ready[] = [];
   #running = false;
   #stopping = false;
 
-  constructor(db: Database, tools: Tools, sources: SourceAddresses, outcomes: Outcomes) {
+  constructor(db: Database, tools: Tools, sources: SourceAddresses, dispatching: Dispatching) {
     this.#db = db;
     this.#tools = tools;
     this.#emails = new EmailsAhead(db, tools.fresh);
     this.#sources = sources;
-    this.#outcomes = outcomes;
+    this.#dispatching = dispatching;
     this.#small = { load: (claims) => this.#emails.load(claims) };
-    const prepare = (some: Ready[], gone: (ready: Ready) => void) =>
-      this.#prepareLarge(some, { load: (claims) => this.#load(claims, unbounded), gone });
+    const prepare = (some: Ready[], done: (ready: Ready) => void) =>
+      this.#prepareLarge(some, { load: (claims) => this.#load(claims, unbounded), done });
     this.#lanes = lanes.map(({ upTo, room }) => ({ upTo, emails: new LargeEmails(room, prepare) }));
   }
 
@@ -98,7 +98,7 @@ export class Preparation {
     if (!this.#running) void this.#prepareAll();
   }
 
-  /** From now on, claims that wait for room are handed back once there is some. */
+  /** From now on, large emails that wait for room are released once there is some. */
   stop(): void {
     this.#stopping = true;
   }
@@ -119,13 +119,20 @@ export class Preparation {
     this.#running = false;
   }
 
-  /** Loads and builds what comes behind these before its turn. */
+  /** Loads and builds what comes after these before its turn. */
   async #lookAhead(some: Ready[]): Promise<void> {
-    const came = await this.#emails.readAhead(this.#outcomes.behind(some, this.#emails.depth));
-    for (const [index, claim] of came.entries()) {
-      if (index % begunAtOnce === begunAtOnce - 1) await nextTurn();
-      this.#begin(claim);
+    const loaded = await this.#emails.readAhead(this.#dispatching.comingAfter(some, this.#emails.depth));
+    for (const [index, claim] of loaded.entries()) {
+      if (index % builtAheadAtOnce === builtAheadAtOnce - 1) await nextTurn();
+      this.#buildAhead(claim);
     }
+  }
+
+  #buildAhead(claim: Claim): void {
+    const email = this.#emails.at(claim);
+    const [reader] = claim.recipients;
+    if (!email?.signing || !reader || objectionTo(email) !== null) return;
+    this.#tools.messages.buildAhead(email, email.signing, isPersonal(email) ? reader : null);
   }
 
   async #prepare(some: Ready[], how: How): Promise<void> {
@@ -133,49 +140,49 @@ export class Preparation {
     try {
       emails = await how.load(some.map(({ claim }) => claim));
     } catch (error) {
-      this.#prepareApart(some, how, error as Error);
+      this.#prepareInHalves(some, how, error as Error);
       return;
     }
-    const whole = some.filter((ready) => !this.#setApart(ready, emails.get(ready.claim.emailId)));
+    const loaded = some.filter((ready) => !this.#divertLarge(ready, emails.get(ready.claim.emailId)));
     try {
-      const claims = whole.map(({ claim }) => claim);
-      const rulings = await ruleAll(this.#sources, claims, emails);
-      for (const [index, ready] of whole.entries())
-        this.#goOn(ready, emails.get(ready.claim.emailId), rulings[index] ?? { source: null }, how);
+      const claims = loaded.map(({ claim }) => claim);
+      const choices = await chooseSources(this.#sources, claims, emails);
+      for (const [index, ready] of loaded.entries())
+        this.#handOver(ready, emails.get(ready.claim.emailId), choices[index] ?? { source: null }, how);
     } catch (error) {
-      this.#handBack(whole, how, error as Error);
+      this.#release(loaded, how, error as Error);
     }
   }
 
   /** Prepares claims that have waited for room: sending may have been put on hold meanwhile. */
   async #prepareLarge(some: Ready[], how: How): Promise<void> {
-    if (this.#stopping || this.#tools.lease.onHold) this.#handBack(some, how);
+    if (this.#stopping || this.#tools.lease.onHold) this.#release(some, how);
     else await this.#prepare(some, how);
   }
 
-  #goOn(ready: Ready, email: OutgoingEmail | undefined, ruling: Ruling, { gone }: How): void {
-    if ('source' in ruling) {
-      const going = this.#outcomes.run(ready, email, ruling.source);
-      if (gone) void Promise.resolve(going).then(() => gone(ready));
+  #handOver(ready: Ready, email: OutgoingEmail | undefined, choice: Choice, { done }: How): void {
+    if ('source' in choice) {
+      const running = this.#dispatching.run(ready, email, choice.source);
+      if (done) void Promise.resolve(running).then(() => done(ready));
     } else if (email) {
-      this.#outcomes.keepBack(ready, email, ruling.closed);
-      gone?.(ready);
+      this.#dispatching.park(ready, email, choice.closed);
+      done?.(ready);
     }
   }
 
   /** Halves a batch that could not be loaded until what fails is alone. Nobody waits for this: each try may take as long. */
-  #prepareApart(some: Ready[], how: How, error: Error): void {
+  #prepareInHalves(some: Ready[], how: How, error: Error): void {
     const [first, second] = some;
-    if (isAway(error)) this.#handBack(some, how, error);
-    else if (first && !second) void this.#putOff(first, how, error);
+    if (isAway(error)) this.#release(some, how, error);
+    else if (first && !second) void this.#parkUnreadable(first, how, error);
     else {
       const middle = some.length >> 1;
       for (const half of [some.slice(0, middle), some.slice(middle)]) void this.#prepare(half, how);
     }
   }
 
-  /** Leaves an email alone for a while if its content cannot be read. */
-  async #putOff(ready: Ready, how: How, error: Error): Promise<void> {
+  /** Parks an email whose content cannot be read. */
+  async #parkUnreadable(ready: Ready, how: How, error: Error): Promise<void> {
     const { log, clock } = this.#tools;
     const { emailId } = ready.claim;
     log.error({ emailId, error: error.message }, 'an email could not be read; it is tried again later');
@@ -183,14 +190,14 @@ export class Preparation {
       const email = (await this.#load([ready.claim], 0)).get(emailId);
       const opensAt = new Date(clock.now().getTime() + unreadableMs);
       const closed = { opensAt, reason: 'its content could not be read from the database' };
-      this.#goOn(ready, email, email ? { closed } : { source: null }, how);
+      this.#handOver(ready, email, email ? { closed } : { source: null }, how);
     } catch (error) {
-      this.#handBack([ready], how, error as Error);
+      this.#release([ready], how, error as Error);
     }
   }
 
-  /** @returns whether the email is large, and handled elsewhere */
-  #setApart(ready: Ready, email: OutgoingEmail | undefined): boolean {
+  /** @returns true if the email is large: it goes on in its lane, or is parked */
+  #divertLarge(ready: Ready, email: OutgoingEmail | undefined): boolean {
     if (!email?.unread || objectionTo(email) !== null) return false;
     const { unread } = email;
     const { policy, clock } = this.#tools;
@@ -199,30 +206,23 @@ export class Preparation {
     // An email whose time is over gets its last try now.
     if (lane?.isCrowdedFor(ready, email, unread) && !isOver(policy, email.dueAt, now)) {
       const closed = { opensAt: lane.backAt(unread, now), reason: 'large emails go a few at a time' };
-      this.#outcomes.keepBack(ready, email, closed);
+      this.#dispatching.park(ready, email, closed);
     } else lane?.add(ready, email, unread);
     return true;
   }
 
   /** @param error why they could not be made ready, if that was tried */
-  #handBack(some: Ready[], { gone }: How, error?: Error): void {
+  #release(some: Ready[], { done }: How, error?: Error): void {
     if (error)
-      this.#tools.log.warn({ error: error.message }, 'emails could not be made ready; their claims are handed back');
-    this.#outcomes.handBack(some);
-    if (gone) some.forEach(gone);
+      this.#tools.log.warn({ error: error.message }, 'emails could not be made ready; their claims are released');
+    this.#dispatching.release(some);
+    if (done) some.forEach(done);
   }
 
-  /** Large emails wait, so any of them may be for somebody who was suppressed meanwhile. */
+  /** As if all were tried before: large emails wait, and meanwhile a recipient may have been suppressed. */
   #load(claims: Claim[], most: number): Promise<Map<string, OutgoingEmail>> {
     const ids = new Set(claims.map(({ emailId }) => emailId));
     const wanted = [...ids].map((id) => ({ id, tried: true, ahead: false, most }));
     return load(this.#db, wanted, this.#tools.fresh);
-  }
-
-  #begin(claim: Claim): void {
-    const email = this.#emails.at(claim);
-    const [reader] = claim.recipients;
-    if (!email?.signing || !reader || objectionTo(email) !== null) return;
-    this.#tools.messages.begin(email, email.signing, isPersonal(email) ? reader : null);
   }
 }

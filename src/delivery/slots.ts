@@ -8,8 +8,8 @@ const youngMs = 300;
 const shareOfUnproven = 1 / 2;
 const shareOfFirst = 7 / 8;
 
-/** One attempt that has a slot. */
-export interface Started {
+/** The place of one attempt under way. */
+export interface Slot {
   site: Site;
   ticket: Ticket;
   /** The site's limits at the time, as a sentence. */
@@ -67,14 +67,14 @@ export class Slots {
     return Math.min(left, Math.max(0, first, upTo(shareOfUnproven)));
   }
 
-  take(site: Site): Started {
+  take(site: Site): Slot {
     this.#young += 1;
     this.#all += 1;
     const unproven = !this.#throttle.record(site).proven;
     if (unproven) this.#unproven += 1;
     const throttle = this.#throttle;
     const ticket = throttle.begin(site);
-    const started: Started = {
+    const slot: Slot = {
       site,
       ticket,
       unproven,
@@ -84,32 +84,32 @@ export class Slots {
       },
       ageing: null,
     };
-    started.ageing = setTimeout(() => {
-      started.ageing = null;
+    slot.ageing = setTimeout(() => {
+      slot.ageing = null;
       this.#change(() => (this.#young -= 1));
     }, youngMs);
-    return started;
+    return slot;
   }
 
-  /** @param messages sent in the attempt */
-  give(started: Started, verdict: Verdict, reply: string | null, messages = 1): void {
-    this.#throttle.end(started.ticket, verdict, reply, messages);
-    this.#free(started);
+  /** Gives back the slot of an attempt that is over. @param messages sent in the attempt */
+  give(slot: Slot, verdict: Verdict, reply: string | null, messages = 1): void {
+    this.#throttle.end(slot.ticket, verdict, reply, messages);
+    this.#free(slot);
   }
 
-  /** Gives back one that was not used. */
-  cancel(started: Started): void {
-    this.#throttle.cancel(started.ticket);
-    this.#free(started);
+  /** Gives back a slot in which no attempt was made. */
+  cancel(slot: Slot): void {
+    this.#throttle.cancel(slot.ticket);
+    this.#free(slot);
   }
 
-  #free(started: Started): void {
+  #free(slot: Slot): void {
     this.#change(() => {
-      if (started.ageing !== null) this.#young -= 1;
-      clearTimeout(started.ageing ?? undefined);
-      started.ageing = null;
+      if (slot.ageing !== null) this.#young -= 1;
+      clearTimeout(slot.ageing ?? undefined);
+      slot.ageing = null;
       this.#all -= 1;
-      if (started.unproven) this.#unproven -= 1;
+      if (slot.unproven) this.#unproven -= 1;
     });
   }
 

@@ -5,19 +5,11 @@ import { warmUpOf } from '../core/recipients/waiting-for.ts';
 import * as warmUp from '../core/recipients/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import {
-  choosePool,
-  dayOf,
-  missingPool,
-  type SendingAddress,
-  type SendingPools,
-  type Stream,
-  startOf,
-  type WarmUp,
-  warmUpOn,
-} from '../sending-pools.ts';
+import { choosePool, dayOf, missingPool, type SendingPools, type Stream, startOf } from '../sending-pools.ts';
 import { leftFrom } from './outcome.ts';
+import { type Family, familiesOn } from './pool-families.ts';
 import { WarmUpBudget } from './warm-up-budget.ts';
+import { type Need, reserveAll, undoAll } from './warm-up-reservation.ts';
 
 /** The addresses that one attempt may leave from. */
 export interface Source {
@@ -29,7 +21,7 @@ export interface Source {
   closed: Closed | null;
 }
 
-/** A pool, or one address family of it, from which nothing may leave now. */
+/** Why nothing may leave now, such as a pool or one address family of it without room, and until when. */
 export interface Closed {
   opensAt: Date;
   /** What is waited for, in words. */
@@ -42,31 +34,13 @@ export interface Want {
   messages: number;
 }
 
-/** Closed: nothing may be sent now. A null source leaves the choice to the system. */
-export type Ruling = { source: Source | null } | { closed: Closed };
-
-interface Warming extends WarmUp {
-  ip: string;
-  firstDay: string;
-}
-
-/** A pool's addresses of one family. */
-interface Family {
-  settled: string[];
-  warming: Warming[];
-}
-
-/** What one attempt needs of one family of its pool. */
-interface Part {
-  family: Family;
-  messages: number;
-  taken: { from: Warming; number: number } | null;
-}
+/** What an attempt leaves from; a null source leaves that to the system. Closed: nothing may be sent now. */
+export type Choice = { source: Source | null } | { closed: Closed };
 
 const dayMs = 86_400_000;
 /** How long mail waits if another node has room and may take it. */
 const elsewhereMs = 20_000;
-const lookEveryMs = 5_000;
+const readEveryMs = 5_000;
 const mostNamed = 4;
 
 /**
@@ -80,11 +54,14 @@ export class SourceAddresses {
   readonly #log: Logger;
   readonly #clock: Clock;
   readonly #budget: WarmUpBudget;
+  /** By pool, on the budget's day. */
   #families = new Map<string, Family[]>();
   readonly #warned = new Set<string>();
+  /** Pools, each with an address family, that have room on another node. */
   #roomElsewhere = new Set<string>();
   #reportedAs: string | null = null;
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** When the other nodes' use of addresses was last read. */
+  #readAt = Number.NEGATIVE_INFINITY;
 
   constructor(db: Database, pools: SendingPools, log: Logger, clock: Clock = systemClock) {
     this.#db = db;
@@ -103,47 +80,49 @@ export class SourceAddresses {
 
   /** True if any pool of this node is known to have used up its day. */
   get someClosed(): boolean {
-    return [...this.#today().values()].some((families) => this.#isFull(families));
+    return [...this.#today().values()].some((families) => this.#areFull(families));
   }
 
   /** What this stream is known to wait for, without asking the database; null: it may have room. */
   closedFor(stream: Stream): Closed | null {
     const pool = this.#poolOf(stream);
     const families = this.#today().get(pool ?? '');
-    return pool !== null && families && this.#isFull(families) ? this.#closed(pool, families) : null;
+    return pool !== null && families && this.#areFull(families) ? this.#closed(pool, families) : null;
   }
 
-  /** Rules on these in their order: with one statement if an address is new, and none otherwise. */
-  async grant(wants: Want[]): Promise<Ruling[]> {
+  /** Chooses for each of these in their order: with one statement if an address is new, and none otherwise. */
+  async choose(wants: Want[]): Promise<Choice[]> {
     const today = this.#today();
     const { day } = this.#budget;
     const asked = wants.map(({ stream, messages }) => {
       const pool = this.#poolOf(stream);
       const families = today.get(pool ?? '') ?? [];
-      return { pool, stream, parts: families.map((family): Part => ({ family, messages, taken: null })) };
+      return { pool, stream, needs: families.map((family): Need => ({ family, messages, reserved: null })) };
     });
-    const parts = asked.flatMap((one) => one.parts);
-    const giveUp = () => {
-      for (const { taken, messages } of parts) if (taken) this.#budget.release({ ip: taken.from.ip, day, messages });
-    };
-    await this.#reserve(parts.filter(({ family }) => family.warming.length > 0)).catch((error: Error) => {
-      giveUp();
+    const needs = asked.flatMap((one) => one.needs);
+    try {
+      const ofNew = needs.filter(({ family }) => family.warming.length > 0);
+      await reserveAll(this.#budget, ofNew);
+    } catch (error) {
+      undoAll(this.#budget, needs, day);
       throw error;
-    });
-    if (this.#today() !== today) {
-      giveUp();
-      return this.grant(wants);
     }
-    return asked.map((one) => (one.pool === null ? { source: null } : this.#rule(one.pool, one.stream, one.parts)));
+    if (this.#today() !== today) {
+      undoAll(this.#budget, needs, day);
+      return this.choose(wants);
+    }
+    return asked.map((one) =>
+      one.pool === null ? { source: null } : this.#choiceFor(one.pool, one.stream, one.needs),
+    );
   }
 
-  /** Takes back what an attempt did not use. */
-  settle({ reserved }: Source, attempts: Pick<AttemptRow, 'phase' | 'localAddress' | 'recipient'>[]): void {
+  /** Notes what was reserved for an attempt and not used by it, for the next `giveBack`. */
+  noteUnused({ reserved }: Source, attempts: Pick<AttemptRow, 'phase' | 'localAddress' | 'recipient'>[]): void {
     for (const { ip, day, messages } of reserved) {
       const used = new Set(
         attempts.filter((row) => leftFrom(row, isIPv6(ip))).map(({ recipient }) => (messages > 1 ? recipient : '')),
       );
-      this.#budget.release({ ip, day, messages: messages - used.size });
+      this.#budget.noteUnused({ ip, day, messages: messages - used.size });
     }
   }
 
@@ -155,7 +134,7 @@ export class SourceAddresses {
       this.#reportedAs = nodeId;
     await this.giveBack();
     const someNew = [...this.#today().values()].flat().some(({ warming }) => warming.length > 0);
-    if (someNew && Math.abs(this.#clock.now().getTime() - this.#lookedAt) >= lookEveryMs) await this.#look();
+    if (someNew && Math.abs(this.#clock.now().getTime() - this.#readAt) >= readEveryMs) await this.#readOthers();
   }
 
   /** Gives what was not used to other messages. */
@@ -163,15 +142,15 @@ export class SourceAddresses {
     return this.#budget.giveBack();
   }
 
-  async #look(): Promise<void> {
+  async #readOthers(): Promise<void> {
     const { day } = this.#budget;
     const all = await warmUp.list(this.#db, day);
     if (day !== this.#budget.day) return;
-    this.#lookedAt = this.#clock.now().getTime();
+    this.#readAt = this.#clock.now().getTime();
     const own = new Set(this.#pools.addresses.map(({ ip }) => ip));
-    for (const { ip, warmUp: at } of all) if (own.has(ip) && at) this.#budget.correct(ip, at.sent);
-    const others = all.filter(({ ip, warmUp: at }) => !own.has(ip) && (at === null || at.sent < at.cap));
-    this.#roomElsewhere = new Set(others.map(({ pool, ip }) => placeOf(pool, ip)));
+    for (const { ip, warmUp: use } of all) if (own.has(ip) && use) this.#budget.correct(ip, use.sent);
+    const roomy = all.filter(({ ip, warmUp: use }) => !own.has(ip) && (use === null || use.sent < use.cap));
+    this.#roomElsewhere = new Set(roomy.map(({ pool, ip }) => familyName(pool, ip)));
   }
 
   #poolOf(stream: Stream): string | null {
@@ -190,113 +169,75 @@ export class SourceAddresses {
     const day = dayOf(this.#clock.now());
     if (day === this.#budget.day) return this.#families;
     this.#budget.startDay(day);
-    this.#lookedAt = Number.NEGATIVE_INFINITY;
-    this.#families = new Map();
-    for (const [pool, addresses] of Map.groupBy(this.#pools.addresses, (address) => address.pool)) {
-      const families = Map.groupBy(addresses, ({ ip }) => isIPv6(ip)).values();
-      this.#families.set(
-        pool,
-        [...families].map((of) => familyOf(of, this.#pools.plan, day)),
-      );
-    }
+    this.#readAt = Number.NEGATIVE_INFINITY;
+    this.#families = familiesOn(day, this.#pools);
     return this.#families;
   }
 
-  #isFull(families: Family[]): boolean {
+  #areFull(families: Family[]): boolean {
     return families.every(
-      ({ settled, warming }) => settled.length === 0 && warming.every((one) => this.#budget.room(one) < 1),
+      ({ settled, warming }) => settled.length === 0 && warming.every((address) => this.#budget.room(address) < 1),
     );
   }
 
-  /** Reserves for all parts at once; asks again only if other nodes had taken what seemed to be left. */
-  async #reserve(parts: Part[]): Promise<void> {
+  #choiceFor(pool: string, stream: Stream, needs: Need[]): Choice {
     const { day } = this.#budget;
-    for (let open = parts; open.length > 0; open = open.filter(({ taken }) => taken === null)) {
-      const asked = new Map<Warming, Part[]>();
-      for (const part of open) {
-        const left = (one: Warming) => this.#budget.room(one) - sum(asked.get(one) ?? []);
-        const most = part.family.warming.toSorted((a, b) => left(b) - left(a))[0];
-        if (most && left(most) >= part.messages) asked.set(most, [...(asked.get(most) ?? []), part]);
-      }
-      if (asked.size === 0) return;
-      const asks = [...asked].map(([{ ip, cap }, some]) => ({ ip, cap, messages: sum(some) }));
-      const grants = await this.#budget.reserve(asks);
-      for (const [index, [from, some]] of [...asked].entries()) {
-        const { granted, first } = grants[index] ?? { granted: 0, first: 1 };
-        const rest = share(from, some, granted, first);
-        this.#budget.release({ ip: from.ip, day, messages: rest });
-      }
-      if (day !== this.#budget.day) return;
-    }
-  }
-
-  #rule(pool: string, stream: Stream, parts: Part[]): Ruling {
-    const { day } = this.#budget;
-    const isShut = ({ taken, family }: Part) => taken === null && family.settled.length === 0;
-    const shut = parts.filter(isShut).map(({ family }) => family);
-    const need = Math.max(0, ...parts.filter(isShut).map(({ messages }) => messages));
-    const closed = shut.length === 0 ? null : this.#closed(pool, shut, need);
-    const open = parts.filter((part) => !isShut(part));
+    const open = needs.filter(hasAddress);
+    const shut = needs.filter((need) => !hasAddress(need));
+    const closed =
+      shut.length === 0
+        ? null
+        : this.#closed(
+            pool,
+            shut.map(({ family }) => family),
+            mostOf(shut),
+          );
     if (closed !== null && open.length === 0) return { closed };
     const missing = choosePool(this.#pools, stream)?.missing ?? null;
-    const from = open.map(({ taken, family }) => (taken === null ? named(family.settled) : described(taken)));
+    const from = open.map(({ reserved, family }) => (reserved === null ? listed(family.settled) : described(reserved)));
     return {
       source: {
-        addresses: open.flatMap(({ taken, family }) => (taken === null ? family.settled : [taken.from.ip])),
+        addresses: open.flatMap(({ reserved, family }) => (reserved === null ? family.settled : [reserved.from.ip])),
         note: `${missing === null ? '' : `${missingPool(missing)}; `}pool ${pool}: from ${from.join(' or ')}`,
-        reserved: open.flatMap(({ taken, messages }) => (taken === null ? [] : [{ ip: taken.from.ip, day, messages }])),
+        reserved: open.flatMap(({ reserved, messages }) =>
+          reserved === null ? [] : [{ ip: reserved.from.ip, day, messages }],
+        ),
         closed,
       },
     };
   }
 
-  #closed(pool: string, families: Family[], need = 1): Closed {
+  /** @param messages how many have to go together */
+  #closed(pool: string, families: Family[], messages = 1): Closed {
     const warming = families.flatMap((family) => family.warming);
     const tomorrow = startOf(this.#budget.day).getTime() + dayMs;
     const opens = new Date(Math.min(...warming.map(({ beginsAt }) => Math.max(tomorrow, beginsAt.getTime()))));
-    const why = warming.map((one) =>
-      one.day === 0
-        ? `${one.ip} begins on ${one.firstDay}`
-        : `${one.ip} has had ${this.#budget.sent(one.ip)} of the ${one.cap} messages of day ${one.day}`,
+    const why = warming.map(({ ip, day, cap, firstDay }) =>
+      day === 0
+        ? `${ip} begins on ${firstDay}`
+        : `${ip} has had ${this.#budget.sent(ip)} of the ${cap} messages of day ${day}`,
     );
-    const together = need > 1 ? `${need} at once need room; ` : '';
-    const elsewhere = warming.some(({ ip }) => this.#roomElsewhere.has(placeOf(pool, ip)));
+    const together = messages > 1 ? `${messages} at once need room; ` : '';
+    const elsewhere = warming.some(({ ip }) => this.#roomElsewhere.has(familyName(pool, ip)));
     const then = elsewhere ? 'another node has room' : `more on ${dayOf(opens)} (UTC)`;
     return {
       opensAt: elsewhere ? new Date(this.#clock.now().getTime() + elsewhereMs) : opens,
-      reason: `${warmUpOf(pool)}: ${together}${named(why, ', ')}; ${then}`,
+      reason: `${warmUpOf(pool)}: ${together}${listed(why, ', ')}; ${then}`,
     };
   }
 }
 
-function familyOf(addresses: SendingAddress[], plan: readonly number[], day: string): Family {
-  const all = addresses.map((address) => ({ ...address, at: warmUpOn(day, address, plan) }));
-  return {
-    settled: all.flatMap(({ ip, at }) => (at === null ? [ip] : [])),
-    warming: all.flatMap(({ ip, firstDay, at }) => (at && firstDay ? [{ ...at, ip, firstDay }] : [])),
-  };
-}
+const hasAddress = ({ reserved, family }: Need) => reserved !== null || family.settled.length > 0;
 
-/** Gives each part in turn all it needs or nothing, and returns what is left. */
-function share(from: Warming, parts: Part[], granted: number, first: number): number {
-  let left = granted;
-  for (const part of parts) {
-    if (part.messages > left) continue;
-    part.taken = { from, number: first + granted - left };
-    left -= part.messages;
-  }
-  return left;
-}
+const mostOf = (needs: Need[]) => Math.max(...needs.map(({ messages }) => messages));
 
 /** Names the addresses of one pool and family. */
-const placeOf = (pool: string, ip: string) => `${pool} ${isIPv6(ip)}`;
+const familyName = (pool: string, ip: string) => `${pool} ${isIPv6(ip)}`;
 
-const sum = (parts: Part[]) => parts.reduce((total, { messages }) => total + messages, 0);
-
-const described = ({ from, number }: NonNullable<Part['taken']>) =>
+const described = ({ from, number }: NonNullable<Need['reserved']>) =>
   `${from.ip}, day ${from.day} of its warm-up, message ${number} of ${from.cap} today`;
 
-function named(texts: string[], separator = ' or '): string {
+function listed(texts: string[], separator = ' or '): string {
   const more = texts.length - mostNamed;
   return texts.slice(0, mostNamed).join(separator) + (more > 0 ? `${separator}${more} more` : '');
 }

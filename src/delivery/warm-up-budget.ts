@@ -60,7 +60,7 @@ export class WarmUpBudget {
   }
 
   /** Notes what was reserved and not sent, for the next `giveBack`. */
-  release({ ip, day, messages }: warmUp.Unused): void {
+  noteUnused({ ip, day, messages }: warmUp.Unused): void {
     if (messages <= 0) return;
     const key = `${ip} ${day}`;
     this.#unused.set(key, { ip, day, messages: messages + (this.#unused.get(key)?.messages ?? 0) });
@@ -76,7 +76,7 @@ export class WarmUpBudget {
     } catch (error) {
       // The statement may have succeeded with its answer lost: giving back twice would let more leave than the cap.
       if (isUnavailable(error)) throw error;
-      for (const one of unused) this.release(one);
+      for (const one of unused) this.noteUnused(one);
       throw error;
     }
     for (const { ip, day, messages } of unused) {

@@ -38,11 +38,11 @@ const bytesOf = (builder: MessageBuilder, email: OutgoingEmail) =>
 t.test('a message that was begun is built once, and is the one that is sent', async (t) => {
   const builder = new MessageBuilder(keyring, places);
   const { email, read } = emailOf('<p>Hello</p>');
-  builder.begin(email, signing, null);
+  builder.buildAhead(email, signing, null);
   // One that is begun after it is built after it.
   await bytesOf(builder, emailOf('<p>Another</p>').email);
   const once = read();
-  builder.begin(email, signing, null);
+  builder.buildAhead(email, signing, null);
   const bytes = await bytesOf(builder, email);
   t.match(bytes, /^DKIM-Signature: [\s\S]*<p>Hello<\/p>/);
   t.equal(read(), once, 'nobody looked at it again');
@@ -53,7 +53,7 @@ t.test('a message that was begun is built once, and is the one that is sent', as
 t.test('what was read again since then is built again', async (t) => {
   const builder = new MessageBuilder(keyring, places);
   const { email } = emailOf('<p>before</p>');
-  builder.begin(email, signing, null);
+  builder.buildAhead(email, signing, null);
   const { email: now } = emailOf('<p>after</p>', email.id);
   const [first, second] = await Promise.all([bytesOf(builder, now), bytesOf(builder, now)]);
   t.match(first, /after/);
@@ -67,7 +67,7 @@ t.test('of many bodies that look alike at their ends, each email gets its own', 
     own: `${index % 4} ${(index >> 2) % 3}`,
     email: emailOf(alike(index % 4), newId(), alike((index >> 2) % 3)).email,
   }));
-  for (const { email } of emails.slice(0, 20)) builder.begin(email, signing, null);
+  for (const { email } of emails.slice(0, 20)) builder.buildAhead(email, signing, null);
   const built = await Promise.all(emails.map(({ email }) => bytesOf(builder, email)));
   const found = built.map((bytes) => /h (\d) t[\s\S]*h (\d) t/.exec(bytes)?.slice(1).reverse().join(' '));
   t.same(
@@ -86,21 +86,21 @@ t.test('no more than enough are begun, and what nobody asks for is let go after 
   performance.now = () => began;
   const builder = new MessageBuilder(keyring, places);
   const [first, another, last] = [emailOf('<p>first</p>'), emailOf('<p>another</p>'), emailOf('<p>last</p>')];
-  builder.begin(first.email, signing, null);
-  for (let more = 2; more < 300; more += 1) builder.begin(emailOf(`<p>${more}</p>`).email, signing, null);
-  builder.begin(another.email, signing, null);
-  builder.begin(last.email, signing, null);
+  builder.buildAhead(first.email, signing, null);
+  for (let more = 2; more < 300; more += 1) builder.buildAhead(emailOf(`<p>${more}</p>`).email, signing, null);
+  builder.buildAhead(another.email, signing, null);
+  builder.buildAhead(last.email, signing, null);
   // Once it is built the first is, too; and there is one in its place.
   await bytesOf(builder, another.email);
-  builder.begin(emailOf('<p>one more</p>').email, signing, null);
-  builder.begin(last.email, signing, null);
+  builder.buildAhead(emailOf('<p>one more</p>').email, signing, null);
+  builder.buildAhead(last.email, signing, null);
   t.equal(last.read(), 0, 'there was no room for it');
   const once = first.read();
   t.ok(once > 0);
   performance.now = () => began + 1_001;
   // One that is being built is let go when it is.
   for (let waited = 0; waited < 60_000 && last.read() === 0; waited += 50) {
-    builder.begin(last.email, signing, null);
+    builder.buildAhead(last.email, signing, null);
     await sleep(50);
   }
   t.ok(last.read() > 0, 'now there is');
@@ -113,7 +113,7 @@ t.test('no more than enough are begun, and what nobody asks for is let go after 
 t.test('what cannot be built is told to whoever asks for it, and to nobody else', async (t) => {
   const builder = new MessageBuilder(new Keyring(testKey(2)), places);
   const { email } = emailOf('<p>sealed with another key</p>');
-  builder.begin(email, signing, null);
+  builder.buildAhead(email, signing, null);
   await sleep(20);
   await t.rejects(bytesOf(builder, email));
 });

@@ -54,9 +54,9 @@ async function scene(t: Test) {
         new Promise((end) => {
           started.push({ id, email, end });
         }),
-      keepBack: ({ claim: { emailId: id } }, _, closed) => void back.push({ id, closed }),
-      handBack: (some) => back.push(...some.map(({ claim: { emailId: id } }) => ({ id }))),
-      behind: () => [],
+      park: ({ claim: { emailId: id } }, _, closed) => void back.push({ id, closed }),
+      release: (some) => back.push(...some.map(({ claim: { emailId: id } }) => ({ id }))),
+      comingAfter: () => [],
     },
   );
   const store = async (all: Partial<SendRequest>[]): Promise<Claim[]> => {
@@ -103,7 +103,7 @@ async function scene(t: Test) {
   const readyFor = (claim: Claim, of: Site): Ready => {
     const slot = slots.take(of);
     t.teardown(() => slots.cancel(slot));
-    return { claim, started: slot };
+    return { claim, slot };
   };
   const add = (claims: Claim[], of: Site = site) => {
     for (const claim of claims) preparation.add(readyFor(claim, of));
@@ -157,7 +157,7 @@ t.test(
   },
 );
 
-t.test('what cannot be read is put off by itself, whatever it came with', async (t) => {
+t.test('what cannot be read is parked by itself, whatever it came with', async (t) => {
   const { db, store, add, started, under, back, now } = await scene(t);
   const sizes = [1_000, 1_000, 1_000, 300_000, 300_000, 300_000, 5 * megabyte, 5 * megabyte];
   const claims = await store(sizes.map((bytes) => withFile(bytes)));
@@ -213,7 +213,7 @@ t.test(
   },
 );
 
-t.test('what waits for room while sending is put on hold, or ends, is handed back', async (t) => {
+t.test('what waits for room while sending is put on hold, or ends, is released', async (t) => {
   for (const end of ['hold', 'stop'] as const) {
     const { copies, add, started, back, lease, preparation } = await scene(t);
     const claims = await copies(3, withFile(35 * megabyte));

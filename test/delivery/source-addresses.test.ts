@@ -3,7 +3,7 @@ import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/c
 import * as nodes from '../../src/core/recipients/nodes.ts';
 import { forgetOld, list } from '../../src/core/recipients/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
-import { type Ruling, type Source, SourceAddresses, type Want } from '../../src/delivery/source-addresses.ts';
+import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/source-addresses.ts';
 import { WarmUpBudget } from '../../src/delivery/warm-up-budget.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
@@ -36,17 +36,17 @@ const wants = (count: number, { messages = 1, pool = null as string | null, mark
     messages,
   }));
 
-const sources = (rulings: Ruling[]): Source[] =>
-  rulings.flatMap((one) => ('source' in one && one.source !== null ? [one.source] : []));
-const closings = (rulings: Ruling[]) => rulings.flatMap((one) => ('closed' in one ? [one.closed] : []));
-const from = (rulings: Ruling[]) => sources(rulings).map(({ addresses }) => addresses.join(' '));
+const sources = (choices: Choice[]): Source[] =>
+  choices.flatMap((one) => ('source' in one && one.source !== null ? [one.source] : []));
+const closings = (choices: Choice[]) => choices.flatMap((one) => ('closed' in one ? [one.closed] : []));
+const from = (choices: Choice[]) => sources(choices).map(({ addresses }) => addresses.join(' '));
 
 const delivered = (localAddress: string, recipient = 'a@b.test') => ({ phase: 'dot', localAddress, recipient });
 
 t.test('the pool is the one of the domain, else that of the kind of mail', async (t) => {
   const { node, told } = await scene(t);
   const all = node(pools('127.0.0.1,marketing=127.0.0.6,bulk=127.0.0.7', '', '1'));
-  const ask = async (of: SourceAddresses, want: Want[]) => sources(await of.grant(want))[0];
+  const ask = async (of: SourceAddresses, want: Want[]) => sources(await of.choose(want))[0];
   t.match(await ask(all, wants(1)), { addresses: ['127.0.0.1'], note: 'pool default: from 127.0.0.1' });
   t.match(await ask(all, wants(1, { marketing: true })), { addresses: ['127.0.0.6'] });
   t.match(await ask(all, wants(1, { marketing: true, pool: 'bulk' })), { addresses: ['127.0.0.7'] });
@@ -56,7 +56,7 @@ t.test('the pool is the one of the domain, else that of the kind of mail', async
   });
   const none = node(pools('b=127.0.0.8,a=127.0.0.9', '', '1'));
   t.match(await ask(none, wants(1, { marketing: true })), { addresses: ['127.0.0.8'] }, 'the first');
-  t.same(await node({ addresses: [], plan: [] }).grant(wants(2)), [{ source: null }, { source: null }]);
+  t.same(await node({ addresses: [], plan: [] }).choose(wants(2)), [{ source: null }, { source: null }]);
   t.equal(told.statements, 0, 'nothing is asked while no address is new');
 });
 
@@ -75,30 +75,34 @@ t.test(
 t.test('a new address goes first, up to its cap; the others take the rest', async (t) => {
   const { node, told } = await scene(t);
   const mixed = node(pools('127.0.0.1,127.0.0.6,2001:db8::6', '127.0.0.6=2026-11-19', '1,4,9'));
-  const first = await mixed.grant(wants(3));
+  const first = await mixed.choose(wants(3));
   t.same(new Set(from(first)), new Set(['127.0.0.6 2001:db8::6']));
   t.equal(
     sources(first)[1]?.note,
     'pool default: from 127.0.0.6, day 2 of its warm-up, message 2 of 4 today or 2001:db8::6',
   );
-  t.same(from(await mixed.grant(wants(3))), [
+  t.same(from(await mixed.choose(wants(3))), [
     '127.0.0.6 2001:db8::6',
     '127.0.0.1 2001:db8::6',
     '127.0.0.1 2001:db8::6',
   ]);
   t.equal(told.statements, 2, 'one for each batch, and another where it was short: it knew what was left');
-  await mixed.grant(wants(50));
+  await mixed.choose(wants(50));
   t.equal(told.statements, 2, 'none once it is full');
   t.equal(mixed.someClosed, false);
 
   told.now = new Date('2026-11-21T00:00:00Z');
   t.same(
-    from(await mixed.grant(wants(10))).filter((one) => one.startsWith('127.0.0.6')).length,
+    from(await mixed.choose(wants(10))).filter((one) => one.startsWith('127.0.0.6')).length,
     9,
     'the next day has its own cap',
   );
   told.now = new Date('2026-11-22T00:00:00Z');
-  t.same(new Set(from(await mixed.grant(wants(10)))), new Set(['127.0.0.1 127.0.0.6 2001:db8::6']), 'the plan is over');
+  t.same(
+    new Set(from(await mixed.choose(wants(10)))),
+    new Set(['127.0.0.1 127.0.0.6 2001:db8::6']),
+    'the plan is over',
+  );
 });
 
 t.test('what has no room waits, and says for what', async (t) => {
@@ -106,20 +110,20 @@ t.test('what has no room waits, and says for what', async (t) => {
   const fresh = node(pools('bulk=127.0.0.6', '127.0.0.6=2026-11-20', '3,3'));
   const stream: Want['stream'] = { type: 'transactional', pool: 'bulk' };
   t.equal(fresh.closedFor(stream), null);
-  const rulings = await fresh.grant(wants(10));
-  t.equal(sources(rulings).length, 3);
+  const choices = await fresh.choose(wants(10));
+  t.equal(sources(choices).length, 3);
   const waits = {
     opensAt: new Date('2026-11-21T00:00:00Z'),
     reason: 'warm-up of pool bulk: 127.0.0.6 has had 3 of the 3 messages of day 1; more on 2026-11-21 (UTC)',
   };
-  t.same(closings(rulings), Array(7).fill(waits));
+  t.same(closings(choices), Array(7).fill(waits));
   t.equal(fresh.someClosed, true);
   t.same(fresh.closedFor(stream), waits);
   told.now = new Date('2026-11-21T00:00:00Z');
   t.equal(fresh.someClosed, false);
 
   const later = node(pools('127.0.0.9', '127.0.0.9=2026-12-24', '3'));
-  t.same(closings(await later.grant(wants(1))), [
+  t.same(closings(await later.choose(wants(1))), [
     {
       opensAt: new Date('2026-12-24T00:00:00Z'),
       reason: 'warm-up of pool default: 127.0.0.9 begins on 2026-12-24; more on 2026-12-24 (UTC)',
@@ -130,10 +134,10 @@ t.test('what has no room waits, and says for what', async (t) => {
 t.test('a family that is full is left out, and said so', async (t) => {
   const { node } = await scene(t);
   const both = node(pools('127.0.0.6,::1', '127.0.0.6=2026-11-20,::1=2026-11-19', '1,2'));
-  const rulings = await both.grant(wants(3));
-  t.same(from(rulings), ['127.0.0.6 ::1', '::1']);
-  t.match(sources(rulings)[1]?.closed, { reason: /127\.0\.0\.6 has had 1 of the 1 messages of day 1/ });
-  t.equal(closings(rulings).length, 1);
+  const choices = await both.choose(wants(3));
+  t.same(from(choices), ['127.0.0.6 ::1', '::1']);
+  t.match(sources(choices)[1]?.closed, { reason: /127\.0\.0\.6 has had 1 of the 1 messages of day 1/ });
+  t.equal(closings(choices).length, 1);
 });
 
 t.test('nodes that ask at the same time never get more than the cap', async (t) => {
@@ -145,9 +149,9 @@ t.test('nodes that ask at the same time never get more than the cap', async (t) 
   await Promise.all(
     both.map(async (one) => {
       for (let round = 0; round < 12; round += 1) {
-        const rulings = await one.grant(wants(7));
-        got += sources(rulings).length;
-        for (const { note } of sources(rulings)) number.add(note);
+        const choices = await one.choose(wants(7));
+        got += sources(choices).length;
+        for (const { note } of sources(choices)) number.add(note);
       }
     }),
   );
@@ -164,20 +168,20 @@ t.test('what was reserved and not sent goes to others', async (t) => {
   const { node, db } = await scene(t);
   const config = pools('127.0.0.6', '127.0.0.6=2026-11-20', '10');
   const [one, other] = [node(config), node(config)];
-  const granted = sources(await one.grant([...wants(2), ...wants(1, { messages: 5 }), ...wants(1, { messages: 4 })]));
-  t.equal(granted.length, 3, 'copies are messages each, all of an email or none');
-  const [first, second, third] = granted as [Source, Source, Source];
-  one.settle(first, [delivered('127.0.0.6')]);
-  one.settle(second, [
+  const chosen = sources(await one.choose([...wants(2), ...wants(1, { messages: 5 }), ...wants(1, { messages: 4 })]));
+  t.equal(chosen.length, 3, 'copies are messages each, all of an email or none');
+  const [first, second, third] = chosen as [Source, Source, Source];
+  one.noteUnused(first, [delivered('127.0.0.6')]);
+  one.noteUnused(second, [
     { phase: 'connect', localAddress: null, recipient: 'a@b.test' },
     { phase: 'starttls', localAddress: '127.0.0.6', recipient: 'a@b.test' },
   ]);
-  one.settle(third, [delivered('127.0.0.6', 'x@b.test'), { ...delivered('127.0.0.6', 'y@b.test'), phase: 'rcpt' }]);
-  t.equal(sources(await other.grant(wants(9))).length, 3, 'seven are reserved still');
+  one.noteUnused(third, [delivered('127.0.0.6', 'x@b.test'), { ...delivered('127.0.0.6', 'y@b.test'), phase: 'rcpt' }]);
+  t.equal(sources(await other.choose(wants(9))).length, 3, 'seven are reserved still');
   await one.giveBack();
   t.match(await db.query({ text: 'SELECT messages FROM warm_up_days' }), [{ messages: 6 }]);
   await other.exchange(await register(db));
-  t.equal(sources(await other.grant(wants(9))).length, 4);
+  t.equal(sources(await other.choose(wants(9))).length, 4);
 });
 
 t.test('what may have been given back is not given back again', async (t) => {
@@ -205,7 +209,7 @@ t.test('what may have been given back is not given back again', async (t) => {
     ['no', 4],
   ] as const) {
     answer = how;
-    budget.release({ ip, day, messages: 3 });
+    budget.noteUnused({ ip, day, messages: 3 });
     await t.rejects(budget.giveBack());
     await budget.giveBack();
     t.match(await counted(), { messages: left }, `${how}: three are given back, and once`);
@@ -225,7 +229,7 @@ t.test('a full node leaves the rest to one that has room', async (t) => {
   await node(pools('127.0.0.1,bulk=127.0.0.2', '', '1')).exchange(await register(db));
   await fresh.exchange(nodeId);
   await fresh.exchange(nodeId);
-  const [closed] = closings(await fresh.grant(wants(2)));
+  const [closed] = closings(await fresh.choose(wants(2)));
   t.match(closed, { opensAt: new Date('2026-11-20T12:00:20Z'), reason: /another node has room$/ });
   t.match(await list(db, '2026-11-20'), [
     { ip: '127.0.0.2', pool: 'bulk', warmUp: null },
@@ -235,7 +239,7 @@ t.test('a full node leaves the rest to one that has room', async (t) => {
   await db.query({ text: 'DELETE FROM nodes WHERE id <> $1', values: [nodeId] });
   told.now = new Date(told.now.getTime() + 6_000);
   await fresh.exchange(nodeId);
-  t.match(closings(await fresh.grant(wants(1))), [{ opensAt: new Date('2026-11-21T00:00:00Z') }]);
+  t.match(closings(await fresh.choose(wants(1))), [{ opensAt: new Date('2026-11-21T00:00:00Z') }]);
 });
 
 t.test('a node whose clock is a year ahead makes no new day of today', async (t) => {
@@ -243,11 +247,11 @@ t.test('a node whose clock is a year ahead makes no new day of today', async (t)
   told.now = new Date();
   const today = told.now.toISOString().slice(0, 10);
   const config = pools('127.0.0.6', `127.0.0.6=${today}`, '3');
-  t.equal(sources(await node(config).grant(wants(3))).length, 3);
+  t.equal(sources(await node(config).choose(wants(3))).length, 3);
   await db.query({
     text: `INSERT INTO warm_up_days (ip, day, cap, messages, granted) VALUES ('127.0.0.6', now() - interval '40 days', 3, 3, 3)`,
   });
   await forgetOld(db, new Date(Date.now() + 365 * 86_400_000));
-  t.equal(sources(await node(config).grant(wants(1))).length, 0);
+  t.equal(sources(await node(config).choose(wants(1))).length, 0);
   t.equal((await db.query({ text: 'SELECT FROM warm_up_days' })).length, 1, 'old ones are gone');
 });

@@ -5,10 +5,10 @@ import type { Database } from '../db/client.ts';
 import { objectionTo } from './attempt.ts';
 import type { Judgement } from './attempt-record.ts';
 import { afterOpening, isOver } from './schedule.ts';
-import type { Closed, Ruling, SourceAddresses } from './source-addresses.ts';
+import type { Choice, Closed, SourceAddresses } from './source-addresses.ts';
 
-/** A claim that its pool has no room for. */
-export interface Waiting {
+/** A claim that its pool of sending addresses has no room for now. */
+export interface WithoutRoom {
   claim: Claim;
   dueAt: Date;
   closed: Closed;
@@ -18,16 +18,16 @@ export interface Waiting {
  * The claims known to have no room in their pools today, found with one statement, or without any while no pool is full.
  * Claims past their time are not among them: they get their last try.
  */
-export async function findWaiting(
+export async function findWithoutRoom(
   db: Database,
   sources: SourceAddresses,
   { policy, clock }: Judgement,
   claims: Claim[],
-): Promise<Waiting[]> {
+): Promise<WithoutRoom[]> {
   if (claims.length === 0 || !sources.someClosed) return [];
   const now = clock.now();
   const emailIds = [...new Set(claims.map(({ emailId }) => emailId))];
-  // If the streams cannot be read, the claims are ruled on later, as all are.
+  // If the streams cannot be read, the claims find out when their sources are chosen, as all do.
   const streams = await outgoing.loadStreams(db, emailIds).catch(() => new Map<string, never>());
   return claims.flatMap((claim) => {
     const stream = streams.get(claim.emailId);
@@ -36,31 +36,31 @@ export async function findWaiting(
   });
 }
 
-/** What each of these claims leaves from, in their order; those that must not be sent need no address. */
-export async function ruleAll(
+/** Chooses what each of these claims leaves from, in their order; those that must not be sent need no address. */
+export async function chooseSources(
   sources: SourceAddresses,
   claims: Claim[],
   emails: ReadonlyMap<string, outgoing.OutgoingEmail>,
-): Promise<Ruling[]> {
+): Promise<Choice[]> {
   const wanted = claims.flatMap(({ emailId, recipients }, index) => {
     const email = emails.get(emailId);
     if (!email || objectionTo(email) !== null) return [];
     return [{ index, want: { stream: email, messages: isPersonal(email) ? recipients.length : 1 } }];
   });
-  const granted = await sources.grant(wanted.map(({ want }) => want));
-  const rulings = claims.map((): Ruling => ({ source: null }));
-  for (const [at, { index }] of wanted.entries()) rulings[index] = granted[at] ?? { source: null };
-  return rulings;
+  const chosen = await sources.choose(wanted.map(({ want }) => want));
+  const choices = claims.map((): Choice => ({ source: null }));
+  for (const [at, { index }] of wanted.entries()) choices[index] = chosen[at] ?? { source: null };
+  return choices;
 }
 
-/** Until when these claims wait and for what, grouped by what goes on together. */
-export function waits(
+/** Until when to park these claims and for what reason, grouped so that claims that go on together are parked together. */
+export function groupForParking(
   { policy, clock }: Judgement,
-  waiting: Waiting[],
+  some: WithoutRoom[],
 ): { claims: Claim[]; until: Date; reason: string }[] {
   const now = clock.now();
   const random = Math.random();
-  const timed = waiting.map(({ claim, dueAt, closed }) => ({
+  const timed = some.map(({ claim, dueAt, closed }) => ({
     claim,
     until: afterOpening(policy, closed.opensAt, dueAt, now, () => random),
     reason: closed.reason,
@@ -68,6 +68,6 @@ export function waits(
   const groups = Map.groupBy(timed, ({ until, reason }) => `${until.getTime()} ${reason}`).values();
   return [...groups].flatMap((alike) => {
     const [first] = alike;
-    return first ? [{ ...first, claims: alike.map(({ claim }) => claim) }] : [];
+    return first ? [{ claims: alike.map(({ claim }) => claim), until: first.until, reason: first.reason }] : [];
   });
 }

@@ -1,0 +1,96 @@
+import t from 'tap';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { claim, park } from '../../src/core/recipients/recipients.ts';
+import { tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
+import { connect } from '../../src/db/client.ts';
+import { Overflow } from '../../src/delivery/overflow.ts';
+import type { Site } from '../../src/delivery/providers.ts';
+import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+
+const site: Site = { name: 'a.test', connections: 20, perMinute: null, perConnection: null };
+/** As of when a test begins: others may have gone on for minutes before it. */
+const times = () => {
+  const now = new Date();
+  return { now, later: new Date(now.getTime() + 60_000) };
+};
+
+t.test(
+  'what was parked as too much for its site is called back in its order, and nothing else that waits',
+  async (t) => {
+    const { now, later } = times();
+    const { db, queue } = await openQueue(t);
+    const account = await buildAccount(db);
+    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    await accept(
+      db,
+      queue,
+      holderOf(account),
+      [0, 1, 2, 3, 4].map((n) => requestOf(`s@${domain}`, [`r${n}@a.test`])),
+    );
+    const nodeId = newId();
+    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+    const [first, second, third, paused, last] = claims;
+    if (!first || !second || !third || !paused || !last) throw new Error('they were not claimed');
+    const wanted = [first, second, third, last];
+    await park(db, wanted, later, tooMuchFor(site.name));
+    await park(db, [paused], later, 'something else');
+    const due = async () =>
+      (
+        await db.query<{ email_id: string }>({
+          text: 'SELECT email_id FROM recipients WHERE next_attempt_at <= now() AND waiting_for IS NULL ORDER BY 1',
+        })
+      ).map(({ email_id }) => email_id);
+    const ids = (some: typeof claims) => some.map(({ emailId }) => emailId).sort();
+
+    const overflow = new Overflow(db);
+    t.notOk(overflow.has(site));
+    overflow.add(site, [first, second, third, paused], later);
+    overflow.add(site, [last], now);
+    await overflow.callBack(site, 2, now);
+    t.strictSame(await due(), ids([first, second]));
+    t.ok(overflow.has(site));
+    t.strictSame(overflow.sites, [site]);
+    await overflow.callBack(site, 100, now);
+    t.strictSame(
+      await due(),
+      ids([first, second, third]),
+      'not what waits for something else, nor what is due by itself',
+    );
+    t.notOk(overflow.has(site));
+    await overflow.callBack(site, 100, now);
+  },
+);
+
+t.test('no more than ten thousand are remembered, and there is room again for others', async (t) => {
+  const { later } = times();
+  const { db } = await openQueue(t);
+  const overflow = new Overflow(db);
+  const many = (count: number) =>
+    Array.from({ length: count }, () => ({ nodeId: '', jobId: '', emailId: newId(), destination: '', recipients: [] }));
+  const other = { ...site, name: 'b.test' };
+  overflow.add(site, many(9_999), later);
+  overflow.add(other, many(2), later);
+  overflow.add({ ...site, name: 'c.test' }, many(1), later);
+  t.strictSame(
+    overflow.sites.map(({ name }) => name),
+    ['a.test', 'b.test'],
+  );
+  overflow.forgetDue(new Date(later.getTime() + 1));
+  t.notOk(overflow.has(other), 'what is due by now is forgotten');
+  overflow.add(other, many(1), later);
+  t.ok(overflow.has(other));
+});
+
+t.test('where the database is away nothing is thrown', async (t) => {
+  const { now, later } = times();
+  const db = connect('postgres://nobody@127.0.0.1:1/nothing', silentLog, 1);
+  t.teardown(() => db.close());
+  const overflow = new Overflow(db);
+  overflow.add(site, [{ nodeId: '', jobId: '', emailId: newId(), destination: '', recipients: [] }], later);
+  await t.resolves(overflow.callBack(site, 1, now));
+});
