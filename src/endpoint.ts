@@ -15,14 +15,14 @@ const deniedPorts = new Set([
  */
 export function refuseUrl(url: URL, allowPrivate: PrivateNetworks): string | null {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an http or https address';
-  if (url.username || url.password) return 'must not hold a user name or a password';
+  if (url.username || url.password) return 'must not contain a user name or a password';
   const port = portOf(url);
-  if (!ownPorts.has(port) && (port < 1024 || deniedPorts.has(port))) return `may not have the port ${port}`;
+  if (!ownPorts.has(port) && (port < 1024 || deniedPorts.has(port))) return `must not use port ${port}`;
   const host = hostOf(url);
   if (isIP(host) !== 0 && !isReachable(host, allowPrivate))
-    return 'must be on the public internet: this address is private (ALLOW_PRIVATE_NETWORKS can let it in)';
+    return 'must be on the public internet: this address is private (see ALLOW_PRIVATE_NETWORKS)';
   if (isLocalhost(host) && !loopback.some((address) => isReachable(address, allowPrivate)))
-    return 'must be on the public internet: this name is of the server itself (ALLOW_PRIVATE_NETWORKS can let it in)';
+    return 'must be on the public internet: this name belongs to the server itself (see ALLOW_PRIVATE_NETWORKS)';
   return null;
 }
 

@@ -112,7 +112,7 @@ async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) =
   const { req } = ctx;
   const accountId = accountOf(ctx);
   const declared = Number(req.headers['content-length'] ?? 0);
-  const refuse = () => payloadTooLarge(`the body may have ${limit} bytes at the most`);
+  const refuse = () => payloadTooLarge(`the body must have at most ${limit} bytes`);
   if (declared > limit) throw refuse();
   const body = new Assembly(declared);
   try {
@@ -134,7 +134,7 @@ async function* chunksOf(req: IncomingMessage): AsyncGenerator<Buffer, void> {
     yield* req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
   } catch {
     // The client hung up. The error itself looks just like that of a lost database connection.
-    throw invalidRequest('the body ended before all of it was there');
+    throw invalidRequest('the connection ended before the whole body arrived');
   }
 }
 

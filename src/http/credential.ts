@@ -5,8 +5,8 @@ import { sessionToken } from './session-cookie.ts';
 export type Wanted = 'login' | 'key or login';
 
 const wantedWords: Record<Wanted, string> = {
-  login: 'the token of a login, from POST /api/v1/auth/login, as Authorization: Bearer',
-  'key or login': 'an API key as X-API-Key, or the token of a login as Authorization: Bearer',
+  login: 'a login token from POST /api/v1/auth/login, in Authorization: Bearer',
+  'key or login': 'an API key in X-API-Key, or a login token in Authorization: Bearer',
 };
 
 /** What to do after a credential was refused. It depends on the request alone, so that it reveals nothing that is stored. */
@@ -14,16 +14,16 @@ export function aboutCredential(ctx: Context, wanted: Wanted): string {
   const [key, authorization] = [ctx.get('X-API-Key'), ctx.get('Authorization')];
   const isKeyAsToken = /^bearer +sk_/i.test(authorization);
   if (wanted === 'login' && (isKeyAsToken || (key !== '' && authorization === '')))
-    return `this call takes no API key but ${wantedWords.login}`;
-  if (wanted === 'key or login' && /^bearer /i.test(key)) return 'X-API-Key is the key alone, without Bearer';
+    return `this call does not accept API keys: send ${wantedWords.login}`;
+  if (wanted === 'key or login' && /^bearer /i.test(key)) return 'X-API-Key must be the key alone, without Bearer';
   if (wanted === 'key or login' && key !== '')
     return key.startsWith('eyJ')
-      ? 'a token is sent as Authorization: Bearer, not as X-API-Key'
-      : 'the API key is none, was revoked, or has expired';
-  if (isKeyAsToken) return 'an API key is sent as X-API-Key, not as Authorization';
+      ? 'send a login token in Authorization: Bearer, not in X-API-Key'
+      : 'the API key is unknown, revoked or expired';
+  if (isKeyAsToken) return 'send an API key in X-API-Key, not in Authorization';
   if (authorization !== '' && !/^bearer /i.test(authorization))
-    return `Authorization must be Bearer and a token: this call takes ${wantedWords[wanted]}`;
+    return `Authorization must be Bearer and a token: send ${wantedWords[wanted]}`;
   if (authorization !== '' || sessionToken(ctx) !== null)
-    return 'the token is not valid, or its login has ended: POST /api/v1/auth/login gives another one';
-  return `there is no credential: this call takes ${wantedWords[wanted]}`;
+    return 'the login token is invalid or has expired: log in again with POST /api/v1/auth/login';
+  return `the request has no credential: send ${wantedWords[wanted]}`;
 }

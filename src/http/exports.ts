@@ -18,7 +18,7 @@ export class Exports {
    */
   async open(accountId: string, client: Socket, begin: () => Readable | Promise<Readable>): Promise<Readable> {
     if (this.#underWay.of(accountId) >= mostExports)
-      throw rateLimited(retrySeconds, `an account may have ${mostExports} exports under way at a time`);
+      throw rateLimited(retrySeconds, `an account may have ${mostExports} exports running at a time`);
     this.#underWay.add(accountId, 1);
     try {
       const body = await begin();

@@ -89,7 +89,7 @@ export class Live {
       await this.#tell([...this.#viewers]);
     } catch (error) {
       // The database is unavailable. Viewers get what they missed once it is back.
-      this.#log.debug({ error: (error as Error).message }, 'nothing could be told to those who look on');
+      this.#log.debug({ error: (error as Error).message }, 'a live update could not be sent');
     }
   }
 

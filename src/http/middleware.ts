@@ -73,7 +73,8 @@ export function securityHeaders(https: boolean): Middleware {
 /** An HTTP/1.1 request has exactly one Host (RFC 9112 section 3.2). With two, a proxy may have routed by the other one. */
 export const demandHost: Middleware = async function demandHost(ctx, next) {
   const hosts = ctx.req.headersDistinct.host?.length ?? 0;
-  if (hosts > 1 || (hosts === 0 && ctx.req.httpVersion !== '1.0')) throw invalidRequest('Host: must be there, once');
+  if (hosts > 1 || (hosts === 0 && ctx.req.httpVersion !== '1.0'))
+    throw invalidRequest('Host: must be given exactly once');
   await next();
 };
 
@@ -92,7 +93,7 @@ export const errors: Middleware = async function errors(ctx, next) {
     const shown = toApiError(error);
     const log = ctx.state.log as Logger;
     if (shown.status === 500) log.error({ error: (error as Error).stack }, 'a request failed');
-    if (shown.status === 503) log.warn({ error: (error as Error).message }, 'a request could not be served now');
+    if (shown.status === 503) log.warn({ error: (error as Error).message }, 'a request was answered with 503');
     ctx.status = shown.status;
     ctx.set(shown.headers);
     discardRest(ctx.req);

@@ -18,6 +18,9 @@ export class RateLimiter extends TokenBuckets {
     ctx.set('RateLimit-Policy', `"${policyName}";q=${burst};w=${Math.ceil(burst / perSecond)}`);
     ctx.set('RateLimit', `"${policyName}";r=${Math.floor(left)};t=${fullIn}`);
     if (waitSeconds > 0)
-      throw rateLimited(waitSeconds, `an API key may make ${perSecond} requests a second, and ${burst} at once`);
+      throw rateLimited(
+        waitSeconds,
+        `an API key may make ${perSecond} requests per second, in bursts of up to ${burst}`,
+      );
   }
 }

@@ -99,7 +99,7 @@ const headers = z
   )
   .transform((value, context) => {
     if (Object.keys(value).length > limits.headers) {
-      context.addIssue(`may have ${limits.headers} entries at the most`);
+      context.addIssue(`must have at most ${limits.headers} entries`);
       return z.NEVER;
     }
     return Object.entries(value).flatMap(([name, content]) => {
@@ -276,7 +276,7 @@ function refuse(request: ReturnType<typeof common>, context: z.RefinementCtx): v
   const issue = (path: string, message: string) => issueAt([path], message);
   if (to.length === 0) issue('to', 'must name at least one recipient');
   if (to.length + cc.length + bcc.length > limits.recipients)
-    issue('to', `to, cc and bcc together may have ${limits.recipients} addresses at the most`);
+    issue('to', `to, cc and bcc must have at most ${limits.recipients} addresses together`);
   if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
     issue('attachments', 'are larger than 20 MB together');
   const ids = attachments.map(({ contentId }) => contentId);

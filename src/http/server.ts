@@ -91,8 +91,8 @@ type BrokenRequest = Error & { code?: string; reason?: string };
 
 function whatIsWrong({ code, reason }: BrokenRequest): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW')
-    return headersTooLarge(`the path and the headers of a request may have ${maxHeaderSize} bytes together`);
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return invalidRequest('the request did not come in time');
+    return headersTooLarge(`the path and headers of a request must have at most ${maxHeaderSize} bytes together`);
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return invalidRequest('the request did not arrive in time');
   return invalidRequest(`this is not HTTP/1.1${reason === undefined ? '' : `: ${reason}`}`);
 }
 

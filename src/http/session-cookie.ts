@@ -37,12 +37,12 @@ export function setSessionCookie(
 export function refuseForged(ctx: Context): void {
   if (['GET', 'HEAD'].includes(ctx.method)) return;
   if (ctx.get(ownPageHeader) === '')
-    throw forbidden(`who has the cookie of a login changes things with the header ${ownPageHeader}`);
+    throw forbidden(`with a login cookie, requests that change something need the header ${ownPageHeader}`);
   refuseElsewhere(ctx);
 }
 
 /** @throws ApiError 403 if the browser says that the request comes from a page of another site */
 export function refuseElsewhere(ctx: Context): void {
   const site = ctx.get('Sec-Fetch-Site');
-  if (site !== '' && site !== 'same-origin') throw forbidden('a page of another site asks');
+  if (site !== '' && site !== 'same-origin') throw forbidden('the request comes from a page of another site');
 }

@@ -56,7 +56,7 @@ function refuse(bytes: Buffer, mostValues: number, lists: List[]): string | null
       if (nameNext) {
         walked += end - at;
         if (walked <= mostWalked) names.add(bytes, at + 1, end);
-        if (names.count > mostNames) return `the body holds more than ${mostNames} different names`;
+        if (names.count > mostNames) return `the body contains more than ${mostNames} different names`;
       }
       nameNext = false;
       at = end;
@@ -81,8 +81,8 @@ function refuse(bytes: Buffer, mostValues: number, lists: List[]): string | null
       }
       depth -= 1;
     }
-    if (values > mostValues) return `the body holds more than ${mostValues} values`;
-    if (walked > mostWalked) return `the body holds more than ${mostWalked} bytes of names, numbers and white space`;
+    if (values > mostValues) return `the body contains more than ${mostValues} values`;
+    if (walked > mostWalked) return `the body contains more than ${mostWalked} bytes of names, numbers and white space`;
   }
   return null;
 }

@@ -19,7 +19,7 @@ const longestFallback = 2_000;
 
 const holdGoodPlaceholders = (value: string, context: z.RefinementCtx) => {
   const refused = holdsTooManyPlaceholders(value)
-    ? `may hold ${mostPlaceholders} placeholders at the most`
+    ? `must have at most ${mostPlaceholders} placeholders`
     : refusePlaceholders(value);
   if (refused) context.addIssue(refused);
 };
@@ -43,7 +43,7 @@ const variable = z
   .object(
     {
       key: line(64)
-        .refine(isKey, 'must be letters, digits and _ and not begin with a digit')
+        .refine(isKey, 'must have only letters, digits and _, and not begin with a digit')
         .meta({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' })
         .describe('The name between the braces.'),
       type: oneOf(['string', 'number']).describe('The type of its values.'),
@@ -78,7 +78,7 @@ const variables = list(variable, mostVariables).superRefine((value, context) => 
 const aliasPattern = /^[A-Za-z0-9._-]+$/;
 
 const alias = line(100)
-  .refine((value) => aliasPattern.test(value), 'must be letters, digits, dots, underscores and hyphens')
+  .refine((value) => aliasPattern.test(value), 'must have only letters, digits, dots, underscores and hyphens')
   .meta({ pattern: aliasPattern.source });
 
 const content = {
@@ -93,7 +93,7 @@ const content = {
       (value) => (typeof value === 'string' ? [value] : value),
       z
         .array(memberPattern, { error: 'must be a string or an array of strings' })
-        .max(limits.recipients, `may have ${limits.recipients} addresses at the most`),
+        .max(limits.recipients, `must have at most ${limits.recipients} addresses`),
     )
     .meta(oneOrMore(limits.recipients))
     .nullish()

@@ -20,7 +20,7 @@ export const templateVariables = z
   .superRefine((value, context) => {
     const entries = Object.entries(value);
     if (entries.length > mostVariables) {
-      context.addIssue(`may have ${mostVariables} entries at the most`);
+      context.addIssue(`must have at most ${mostVariables} entries`);
       return;
     }
     for (const [key, each] of entries) {
@@ -53,7 +53,7 @@ function refuseValue(value: unknown): string | null {
   if (value === null) return null;
   if (typeof value === 'number') return Number.isFinite(value) ? null : 'must be a finite number';
   if (typeof value !== 'string') return 'must be a string or a number';
-  if (value.length > longestValue) return `may have ${longestValue} characters at the most`;
-  if (value.includes('\0')) return 'holds a NUL character';
-  return value.isWellFormed() ? null : 'holds half of a surrogate pair';
+  if (value.length > longestValue) return `must have at most ${longestValue} characters`;
+  if (value.includes('\0')) return 'contains a NUL character';
+  return value.isWellFormed() ? null : 'contains half of a surrogate pair';
 }

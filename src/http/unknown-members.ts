@@ -28,25 +28,25 @@ interface Guarded {
 const guarded: Guarded[] = [
   {
     ours: 'scheduled_at',
-    otherwise: 'it goes out at once',
+    otherwise: 'the email would be sent at once',
     // SendGrid, Mandrill, MailerSend and Nylas; Mailgun; Unosend.
     elsewhere: ['sendat', 'o:deliverytime', 'scheduledfor', 'scheduled'],
     asks: isAhead,
     each: 'emails',
   },
-  { ours: 'cc', otherwise: 'they get no copy', each: 'emails' },
-  { ours: 'bcc', otherwise: 'they get no copy', each: 'emails' },
+  { ours: 'cc', otherwise: 'nobody would get a copy', each: 'emails' },
+  { ours: 'bcc', otherwise: 'nobody would get a copy', each: 'emails' },
   {
     ours: 'reply_to',
-    otherwise: 'answers go to the sender',
+    otherwise: 'replies would go to the sender',
     // SendGrid, Amazon SES, Mailgun.
     elsewhere: ['replytolist', 'replytoaddresses', 'h:replyto'],
     each: 'emails',
   },
-  { ours: 'attachments', otherwise: 'it goes without the files', each: 'emails' },
+  { ours: 'attachments', otherwise: 'the files would not be sent', each: 'emails' },
   {
     ours: 'type',
-    otherwise: 'who has unsubscribed gets it too',
+    otherwise: 'unsubscribed recipients would get it too',
     // Postmark.
     elsewhere: ['messagestream', 'emailtype'],
     asks: (value) => isWord(value, marketing),
@@ -54,29 +54,29 @@ const guarded: Guarded[] = [
   },
   {
     ours: 'tls',
-    otherwise: 'it may go in clear',
+    otherwise: 'mail might be sent unencrypted',
     // nodemailer, Mailgun.
     elsewhere: ['requiretls', 'o:requiretls'],
     asks: (value) => value === true || isWord(value, /^(yes|true)$|requ|enforce|verif/i),
     each: 'emails',
   },
-  { ours: 'on_uncertain', otherwise: 'it may arrive twice', each: 'emails' },
+  { ours: 'on_uncertain', otherwise: 'the email might arrive twice', each: 'emails' },
   {
     ours: 'dry_run',
-    otherwise: 'it goes out',
+    otherwise: 'the email would be sent',
     // Mailgun, Mailjet.
     elsewhere: ['o:testmode', 'sandboxmode'],
-    not: { words: 'a parameter of the call, POST /api/v1/emails?dry_run=true', beside: ['to', 'emails'] },
+    not: { words: 'a query parameter, as in POST /api/v1/emails?dry_run=true', beside: ['to', 'emails'] },
   },
   {
     ours: 'idempotency_key',
-    otherwise: 'it happens twice when it is tried again',
+    otherwise: 'a retry would repeat the call',
     not: { words: 'the header Idempotency-Key', beside: ['to', 'emails', 'recipients', 'amount'] },
   },
-  { ours: 'recipients', otherwise: 'all of them get it again' },
+  { ours: 'recipients', otherwise: 'all recipients would get it again' },
   {
     ours: 'scopes',
-    otherwise: 'the key may send',
+    otherwise: 'the key could send',
     // Resend has the first.
     elsewhere: ['permission', 'permissions', 'role', 'access', 'readonly'],
     // Scopes that only read, or that are unknown here.
@@ -84,16 +84,16 @@ const guarded: Guarded[] = [
   },
   {
     ours: 'domains',
-    otherwise: 'the key is for all of them',
+    otherwise: 'the key would be valid for all domains',
     // Resend has the first.
     elsewhere: ['domainid', 'restrictto'],
   },
   {
     ours: 'expires_at',
-    otherwise: 'the key is good for ever',
+    otherwise: 'the key would never expire',
     elsewhere: ['expires', 'expiresin', 'expiry', 'expiration', 'ttl'],
   },
-  { ours: 'reason', otherwise: 'it gets no mail of any kind', each: 'suppressions' },
+  { ours: 'reason', otherwise: 'the address would get no mail at all', each: 'suppressions' },
 ];
 
 /** Does not match `newsletter-confirmation` or `non-marketing`. */
@@ -136,7 +136,7 @@ export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
     const plain = plainly(name);
     for (const row of guarded.filter((one) => isMeantFor(one, plain) && (one.asks?.(value) ?? true))) {
       const words = refusal(row, members, input as Input);
-      if (words !== null) return { path: [name], message: `${words}: else ${row.otherwise}` };
+      if (words !== null) return { path: [name], message: `${words}; otherwise ${row.otherwise}` };
     }
   }
   return null;
@@ -145,10 +145,10 @@ export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
 /** Why a member that means this row is refused; null if it is not. */
 function refusal({ ours, each, not }: Guarded, members: string[], input: Input): string | null {
   const lacks = (one: unknown) => isNothing((one as Input | null)?.[ours]);
-  if (members.includes(ours)) return lacks(input) ? `is called ${ours} here` : null;
-  if (not?.beside.some((name) => members.includes(name))) return `is no field but ${not.words}`;
+  if (members.includes(ours)) return lacks(input) ? `must be called ${ours}` : null;
+  if (not?.beside.some((name) => members.includes(name))) return `must be ${not.words}`;
   const items = each !== undefined && members.includes(each) ? input[each] : null;
-  return Array.isArray(items) && items.some(lacks) ? `is a field of each of ${each}, not of all of them` : null;
+  return Array.isArray(items) && items.some(lacks) ? `must be set in each item of ${each}` : null;
 }
 
 /** The members of the schema's input, before any transformation. */

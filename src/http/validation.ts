@@ -75,7 +75,7 @@ export function line(most: number): z.ZodType<string, string> {
       .string({ error: typeError('a string') })
       .min(1, 'must not be empty')
       // A longer string is not examined further: it may have 40 MB.
-      .max(most, { error: `may have ${most} characters at the most`, abort: true })
+      .max(most, { error: `must have at most ${most} characters`, abort: true })
       .superRefine((text, context) => {
         const refused = refuseText(text);
         if (refused) context.addIssue(refused);
@@ -100,19 +100,19 @@ export const password = line(200)
 /** A string of several lines that PostgreSQL can store: no NUL, no lone surrogates. */
 export function text(most: number): z.ZodType<string, string> {
   return unescapedText(most)
-    .refine((value) => !value.includes('\0'), 'holds a NUL character')
-    .refine((value) => value.isWellFormed(), 'holds half of a surrogate pair');
+    .refine((value) => !value.includes('\0'), 'contains a NUL character')
+    .refine((value) => value.isWellFormed(), 'contains half of a surrogate pair');
 }
 
 /** Like `text`, for JSON without `\u`, whose strings cannot hold those: checking would take longer than parsing did. */
 export function unescapedText(most: number): z.ZodType<string, string> {
   return z
     .string({ error: typeError('a string') })
-    .max(most, { error: `may have ${most} characters at the most`, abort: true });
+    .max(most, { error: `must have at most ${most} characters`, abort: true });
 }
 
 export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> {
-  return z.array(item, { error: typeError('an array') }).max(most, `may have ${most} entries at the most`);
+  return z.array(item, { error: typeError('an array') }).max(most, `must have at most ${most} entries`);
 }
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
@@ -142,7 +142,7 @@ const severalInOne = 'is more than one address: send several as an array, ["a@b.
 function oneMailbox(wordsFor: (value: string, fault: string) => string) {
   return z
     .string({ error: typeError('a string') })
-    .max(longestMailbox, { error: `may have ${longestMailbox} characters at the most`, abort: true })
+    .max(longestMailbox, { error: `must have at most ${longestMailbox} characters`, abort: true })
     .meta(mailboxLength)
     .transform((value, context): Mailbox => {
       try {
@@ -173,7 +173,7 @@ export const mailboxes = (most: number) =>
       (value) => (typeof value === 'string' ? [value] : value),
       z
         .array(memberMailbox, { error: typeError('a string or an array of strings') })
-        .max(most, `may have ${most} addresses at the most`),
+        .max(most, `must have at most ${most} addresses`),
     )
     .meta(oneOrMore(most));
 
@@ -208,7 +208,7 @@ export const timestamp = z
 const wholeNumber = (most: number) =>
   z
     .string({ error: typeError('a whole number') })
-    .regex(/^\d+$/, 'must be a whole number that is not negative')
+    .regex(/^\d+$/, 'must be a whole number, 0 or more')
     .transform((value) => Math.min(Number(value), most))
     .optional();
 

@@ -134,7 +134,7 @@ async function accept(
   } catch {
     throw new Refusal(421, '4.4.2', 'the connection broke off before the final dot');
   }
-  if (size > largestMessage) throw tooLarge(`a message may have ${largestMessage} octets at the most`);
+  if (size > largestMessage) throw tooLarge(`a message must have at most ${largestMessage} octets`);
   return receive(tools, mailboxes, beginning.octets, nullSender);
 }
 

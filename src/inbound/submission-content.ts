@@ -42,7 +42,7 @@ export class ContentRoom {
   }
 
   #refusal(accountId: string, size: number, defect: string | null): Refusal | null {
-    if (size > largestMessage) return tooLarge(`the message may have ${largestMessage} octets at the most`);
+    if (size > largestMessage) return tooLarge(`the message must have at most ${largestMessage} octets`);
     if (!this.#memory.isEnoughFor(accountId)) return notNow('too many large messages are under way, try again');
     return defect ? badContent(`the message holds ${defect}`) : null;
   }

@@ -57,13 +57,13 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
 
 function refuseExcess(request: SendRequest): void {
   const { subject, html, text, replyTo, headers, attachments } = request;
-  if (subject.length > limits.subject) throw badContent(`Subject: may have ${limits.subject} characters at the most`);
+  if (subject.length > limits.subject) throw badContent(`Subject: must have at most ${limits.subject} characters`);
   if ((html?.length ?? 0) > limits.body || (text?.length ?? 0) > limits.body)
-    throw tooLarge(`the text may have ${limits.body} characters at the most`);
+    throw tooLarge(`the text must have at most ${limits.body} characters`);
   if (replyTo.length > limits.recipients)
-    throw badContent(`Reply-To: may have ${limits.recipients} addresses at the most`);
+    throw badContent(`Reply-To: must have at most ${limits.recipients} addresses`);
   if (headers.length > limits.headers)
-    throw badContent(`the header may have ${limits.headers} fields of its own at the most`);
+    throw badContent(`the header must have at most ${limits.headers} fields of its own`);
   refuseAttachments(attachments);
 }
 
@@ -84,13 +84,13 @@ function refuseElsewhere({ headers, controls }: SubmittedMessage): void {
   for (const { name, value } of headers) {
     const other = controlOf(name);
     if (other && controls[other.ours] === undefined && (other.asks?.test(value.trim()) ?? true))
-      throw badContent(`${name}: is called ${other.meant} here`);
+      throw badContent(`${name}: must be called ${other.meant}`);
   }
 }
 
 function refuseAttachments(attachments: SendRequest['attachments']): void {
   if (attachments.length > limits.attachments)
-    throw badContent(`the message may have ${limits.attachments} attachments at the most`);
+    throw badContent(`the message must have at most ${limits.attachments} attachments`);
   for (const [index, attachment] of attachments.entries()) {
     const refused = refuseAttachment(attachment);
     if (refused) throw badContent(`attachment ${index + 1}: ${refused.member} ${refused.reason}`);
@@ -106,9 +106,9 @@ function readTags(text = ''): string[] {
     .split(',')
     .map((tag) => tag.trim())
     .filter((tag) => tag !== '');
-  if (tags.length > limits.tags) throw badContent(`X-Sendwright-Tags: may have ${limits.tags} entries at the most`);
+  if (tags.length > limits.tags) throw badContent(`X-Sendwright-Tags: must have at most ${limits.tags} entries`);
   if (tags.some((tag) => tag.length > limits.tag))
-    throw badContent(`X-Sendwright-Tags: a tag may have ${limits.tag} characters at the most`);
+    throw badContent(`X-Sendwright-Tags: a tag must have at most ${limits.tag} characters`);
   return tags;
 }
 

@@ -54,9 +54,9 @@ export function normalizeDomain(text: string): string {
   if (refused) throw new AddressError(`the domain ${refused}`);
   // Checked before the URL parser sees it, which would decode `%41` and end the host at `/`, `?`, `#` or `:`.
   if (/(?![A-Za-z0-9.-])[\u0000-\u007f]/.test(text)) {
-    throw new AddressError('the domain holds a character that no domain has');
+    throw new AddressError('the domain contains a character that is not allowed');
   }
-  if (holdsInvisible(text)) throw new AddressError('the domain holds an invisible character');
+  if (holdsInvisible(text)) throw new AddressError('the domain contains an invisible character');
 
   const domain = isAscii(text) ? text.toLowerCase() : domainToASCII(text);
   if (domain === '') throw new AddressError('the domain is not valid');
@@ -92,7 +92,7 @@ export function quote(text: string): string {
 function parseAddress(text: string): Omit<Mailbox, 'name'> {
   const at = text.indexOf('@');
   if (at === -1) throw new AddressError('not an email address');
-  if (text.indexOf('@', at + 1) !== -1) throw new AddressError('holds more than one @');
+  if (text.indexOf('@', at + 1) !== -1) throw new AddressError('contains more than one @');
   const local = text.slice(0, at);
   refuseLocal(local);
   const domain = normalizeDomain(text.slice(at + 1));
@@ -108,14 +108,14 @@ function refuseLocal(local: string): void {
   if (Buffer.byteLength(local) > 64) throw new AddressError('the part before the @ is longer than 64 octets');
   if (isAscii(local)) return;
   if (holdsInvisible(local) || holdsBidiControl(local)) {
-    throw new AddressError('the part before the @ holds an invisible character');
+    throw new AddressError('the part before the @ contains an invisible character');
   }
   // One mailbox must have one spelling, or a suppressed address would have a second one. And a server that maps
   // compatibility forms must not find another structure in it: U+FF20 becomes an @, U+2024 a dot.
   if (local !== local.normalize('NFC')) throw new AddressError('the part before the @ is not in Unicode form NFC');
   const nonAscii = local.replaceAll(/[!-~]+/g, '');
   if (/[^A-Za-z0-9\u0080-\u{10ffff}]/u.test(nonAscii.normalize('NFKC'))) {
-    throw new AddressError('the part before the @ holds a character that looks like punctuation');
+    throw new AddressError('the part before the @ contains a character that looks like punctuation');
   }
 }
 
@@ -133,7 +133,7 @@ function refuseLabel(text: string): void {
 }
 
 function parseName(text: string): string | null {
-  if (holdsBidiControl(text)) throw new AddressError('the name holds characters that reverse the direction of text');
+  if (holdsBidiControl(text)) throw new AddressError('the name contains characters that reverse the direction of text');
   if (!text.startsWith('"')) {
     if (/["\\<>()[\],;:@]/.test(text)) throw new AddressError('the name needs quotes: "Name, and more" <a@b.example>');
     return text === '' ? null : text;

@@ -29,20 +29,21 @@ export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>)
   const type = refuseType(contentType);
   if (type !== null) return { member: 'content_type', reason: type };
   if (contentId === null || isContentId(contentId)) return null;
-  return { member: 'content_id', reason: 'is not an id of ASCII letters, digits and . _ + = @ -' };
+  return { member: 'content_id', reason: 'must have only ASCII letters, digits and . _ + = @ -' };
 }
 
 function refuseFilename(filename: string): string | null {
   if (filename === '') return 'is empty';
   if (filename.length > 255) return 'is longer than 255 characters';
   return (
-    refuseText(filename) ?? (holdsBidiControl(filename) ? 'holds characters that reverse the direction of text' : null)
+    refuseText(filename) ??
+    (holdsBidiControl(filename) ? 'contains characters that reverse the direction of text' : null)
   );
 }
 
 function refuseType(contentType: string): string | null {
-  if (!isMediaType(contentType)) return 'is not a media type';
-  return /^multipart\//i.test(contentType) ? 'is a multipart type' : null;
+  if (!isMediaType(contentType)) return 'must be a media type such as text/plain';
+  return /^multipart\//i.test(contentType) ? 'must not be a multipart type' : null;
 }
 
 /** Encoded-words nested any deeper can only be there to hide something. */

@@ -9,7 +9,7 @@ const invisible = /[\p{Cf}\p{Zs}]/u;
  * this includes tab and line breaks) or a lone surrogate.
  */
 export function refuseText(text: string): string | null {
-  if (controls.test(text)) return 'holds control characters';
+  if (controls.test(text)) return 'contains control characters';
   if (!text.isWellFormed()) return 'is not well-formed Unicode';
   return null;
 }
@@ -19,7 +19,7 @@ export function holdsBidiControl(text: string): boolean {
   return bidi.test(text);
 }
 
-/** True when the text holds an invisible character: zero-width, a format character, or any kind of space. */
+/** True when the text contains an invisible character: zero-width, a format character, or any kind of space. */
 export function holdsInvisible(text: string): boolean {
   return invisible.test(text);
 }

@@ -65,7 +65,7 @@ export function refuseHeader(name: string, value: string, most = longestValue): 
   if (!isFieldName(name)) return 'is not a header name';
   const lower = name.toLowerCase();
   if (owned.has(lower) || ownedPrefix.test(lower)) return 'is set by Sendwright';
-  if (value.length > most) return `may have ${most} characters at the most`;
+  if (value.length > most) return `must have at most ${most} characters`;
   const refused = refuseText(value);
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';

@@ -68,7 +68,7 @@ export class TemplateError extends Error {
 
 /** Whether JSON parsing may have changed its digits, which would turn an order number into another one. */
 export const hasLostDigits = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
-export const lostDigits = 'has more digits than a number holds: give it as a string';
+export const lostDigits = 'has too many digits for a number: send it as a string';
 
 /** A longer name is no misspelling of a key, which has at most 64 characters. */
 const mostOfMisspelt = 80;
@@ -105,7 +105,7 @@ export function refusePlaceholders(text: string): string | null {
     for (const [whole, inner = ''] of piece.matchAll(meant)) {
       if (inner.trim() === '') continue;
       const shown = whole.replaceAll(/[^\x20-\x7e]/g, '?');
-      return `holds ${shown}, which is no placeholder: a key is up to 64 letters, digits and _, does not begin with a digit and has few blanks around it`;
+      return `contains ${shown}, which is not a placeholder: a key has up to 64 letters, digits and _, does not begin with a digit and has few blanks around it`;
     }
   }
   return null;

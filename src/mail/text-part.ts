@@ -18,7 +18,7 @@ const unsaid = /^(?:us-ascii|ascii|ansi_x3\.4-1968|unknown-8bit|x-unknown|unknow
 export function decodeText(bytes: Buffer, { parameters }: Parameterised): string {
   const charset = (parameters.get('charset') ?? '').trim().toLowerCase();
   const text = decode(bytes, unsaid.test(charset) ? 'utf-8' : charset);
-  if (text.includes('\0')) throw new MimeError('holds a NUL character');
+  if (text.includes('\0')) throw new MimeError('contains a NUL character');
   // Longer than any body even if each CRLF counts as one; processing millions of lines would block everything else.
   if (text.length > 2 * longest.body) return text;
   // Not with a regular expression, which takes five times as long.

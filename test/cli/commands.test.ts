@@ -57,8 +57,8 @@ t.test('every command says how it is called, and none runs when it is called wro
 t.test('options that are not as they should be: one line, in words of ours', async (t) => {
   const list = ['queue', 'list'];
   for (const [args, said] of [
-    [[...list, '--limit', '-1'], 'limit: must be a whole number that is not negative'],
-    [[...list, '--limit=-1'], 'limit: must be a whole number that is not negative'],
+    [[...list, '--limit', '-1'], 'limit: must be a whole number, 0 or more'],
+    [[...list, '--limit=-1'], 'limit: must be a whole number, 0 or more'],
     [[...list, '--limit'], '--limit needs a value (write one that begins with -- as --limit=…)'],
     [
       ['keys', 'create', '--name', '--scope', 'send'],

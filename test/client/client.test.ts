@@ -50,7 +50,7 @@ t.test('sending: one, again, and many', async (t) => {
   t.match(await failure(clientOf(node).emails.send(email)), {
     status: 401,
     error: 'unauthorized',
-    detail: /^there is no credential: /,
+    detail: /^the request has no credential: /,
   });
 });
 

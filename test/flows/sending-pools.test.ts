@@ -75,7 +75,7 @@ t.test('pools and warm-up', async (t) => {
   await t.test('a pool that is not there is refused, and one that is gone is done without', async (t) => {
     for (const [pool, detail] of [
       ['gone', 'pool: gone is not configured on this node; configured pools: default, marketing, bulk, dual'],
-      ['Bulk', 'pool: must be 1 to 32 of a-z, 0-9 and -'],
+      ['Bulk', 'pool: must have 1 to 32 characters: a-z, 0-9 and -'],
       [7, 'pool: must be a string or null'],
     ])
       t.match(await use(pool), { status: 400, body: { error: 'invalid request', detail } });

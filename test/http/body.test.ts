@@ -92,7 +92,7 @@ t.test('a body that is no JSON object in UTF-8 is refused and says why', async (
     [
       'brackets in a string',
       `{"domain":"${'[{'.repeat(40)}\\"${'[{'.repeat(40)}\\\\"}`,
-      'domain: the domain holds a character that no domain has',
+      'domain: the domain contains a character that is not allowed',
     ],
     ['a name given twice', '{"domain":"good.test","domain":7}', 'domain: must be a string'],
     [
@@ -122,9 +122,9 @@ t.test('what only an escape can write is found wherever it stands, in one email 
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
   const open = `{"from":"a@${domain}","to":"b@c.test","subject":"s","html":"`;
   const wrong = [
-    ['\\u0000', 'holds a NUL character'],
-    ['\\uDC00', 'holds half of a surrogate pair'],
-    ['\\\\\\ud800', 'holds half of a surrogate pair'],
+    ['\\u0000', 'contains a NUL character'],
+    ['\\uDC00', 'contains half of a surrogate pair'],
+    ['\\\\\\ud800', 'contains half of a surrogate pair'],
   ];
   for (const at of [open.length, MB - 6, MB - 3, MB - 2, MB - 1, MB, 2 * MB - 1]) {
     for (const [written, why] of wrong) {
@@ -136,7 +136,7 @@ t.test('what only an escape can write is found wherever it stands, in one email 
   const batch = `{"emails":[${open}fine"},${open}${'x'.repeat(MB)}\\ud83d"}]}`;
   t.match(await post(node, '/api/v1/emails/batch', headers, batch), {
     status: 400,
-    body: { detail: 'emails[1].html: holds half of a surrogate pair' },
+    body: { detail: 'emails[1].html: contains half of a surrogate pair' },
   });
   for (const text of ['\\u00e9 \\uD83D\\uDE00', 'C:\\\\users', 'é 😀', '\\n']) {
     const { status, body } = await post(node, '/api/v1/emails', headers, `${open}${text}"}`);
@@ -209,7 +209,7 @@ t.test('a body that is too large is refused before it is read, and the client ge
   const json = { 'Content-Type': 'application/json' };
   const exactly = `{"email":"${'x'.repeat(limit - 12)}"}`;
   t.equal((await post(node, '/api/v1/auth/login', json, exactly)).status, 400, 'the limit itself');
-  const tooLarge = { error: 'payload too large', detail: `the body may have ${limit} bytes at the most` };
+  const tooLarge = { error: 'payload too large', detail: `the body must have at most ${limit} bytes` };
   t.strictSame(await post(node, '/api/v1/auth/login', json, `${exactly} `), { status: 413, body: tooLarge });
 
   const head = 'POST /api/v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n';
@@ -349,10 +349,10 @@ t.test('every answer has an id and its security headers, and an error nothing bu
   t.equal(ids.size, cases.length, 'no two have the same id');
 
   const close = 'Host: evil.example\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n';
-  const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be there, once"\}$/s;
+  const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be given exactly once"\}$/s;
   const noHttp = /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request","detail":"this is not HTTP\/1\.1[^"]*"\}$/s;
   const tooLarge =
-    /^HTTP\/1\.1 431 Request Header .*\{"error":"headers too large","detail":"[^"]* may have 16384 bytes [^"]*"\}$/s;
+    /^HTTP\/1\.1 431 Request Header .*\{"error":"headers too large","detail":"[^"]* must have at most 16384 bytes [^"]*"\}$/s;
   for (const [request, answered] of [
     [`GET / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 200 /],
     [`NONSENSE / HTTP/1.1\r\n${close}\r\n`, noHttp],

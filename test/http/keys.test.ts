@@ -46,7 +46,7 @@ t.test('API keys', async (t) => {
     for (const large of ['1000', '9'.repeat(30), '9'.repeat(400)])
       t.strictSame(await list(`?limit=${large}`), { api_keys: all });
     t.strictSame(await list(`?offset=${'9'.repeat(30)}`), { api_keys: [] });
-    t.match(await list('?limit=-1'), { detail: 'limit: must be a whole number that is not negative' });
+    t.match(await list('?limit=-1'), { detail: 'limit: must be a whole number, 0 or more' });
   });
 
   t.test('a revoked key is refused from that moment, and stays revoked as it was', async (t) => {
@@ -83,8 +83,8 @@ t.test('API keys', async (t) => {
       [{}, 'name: is required'],
       [{ name: '' }, 'name: must not be empty'],
       [{ name: ' \u3000 ' }, 'name: must not be blank'],
-      [{ name: 'x'.repeat(201) }, 'name: may have 200 characters at the most'],
-      [{ name: 'a\nb' }, 'name: holds control characters'],
+      [{ name: 'x'.repeat(201) }, 'name: must have at most 200 characters'],
+      [{ name: 'a\nb' }, 'name: contains control characters'],
       [{ name: 'a', scopes: [] }, 'scopes: must name at least one scope'],
       [{ name: 'a', scopes: ['admin'] }, 'scopes[0]: must be one of send, read'],
       [{ name: 'a', scopes: 'send' }, 'scopes: must be an array'],
@@ -111,12 +111,12 @@ t.test('API keys', async (t) => {
     async (t) => {
       const before = await node.db.prisma.apiKey.count();
       const table: [body: object, detail: string][] = [
-        [{ permissions: ['read'] }, 'permissions: is called scopes here: else the key may send'],
+        [{ permissions: ['read'] }, 'permissions: must be called scopes; otherwise the key could send'],
         [
           { permission: 'sending_access', domain_id: newId() },
-          'domain_id: is called domains here: else the key is for all of them',
+          'domain_id: must be called domains; otherwise the key would be valid for all domains',
         ],
-        [{ expires_in: '1d' }, 'expires_in: is called expires_at here: else the key is good for ever'],
+        [{ expires_in: '1d' }, 'expires_in: must be called expires_at; otherwise the key would never expire'],
       ];
       for (const [body, detail] of table) {
         const answer = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });

@@ -70,7 +70,7 @@ t.test('the log is searched and paged', async (t) => {
     ['status=open', /^status: must be one of/],
     ['type=x', /^type: must be one of/],
     ['tag=', /^tag: must not be empty/],
-    ['tag=a%00', /^tag: holds control characters/],
+    ['tag=a%00', /^tag: contains control characters/],
     ['q=a&q=b', /^q: /],
     ['cursor=x', /^cursor: must be the next_cursor/],
     ['created_after=yesterday', /^created_after: must be an RFC 3339/],

@@ -68,7 +68,7 @@ t.test('login', async (t) => {
       [{}, 'email: is required'],
       [{ email: 'a@b.c' }, 'password: is required'],
       [{ email: 1, password: 'x' }, 'email: must be a string'],
-      [{ email: 'a\0@b.c', password: 'x' }, 'email: holds control characters'],
+      [{ email: 'a\0@b.c', password: 'x' }, 'email: contains control characters'],
     ] as const) {
       const answer = await node.call('POST', login, { body });
       t.equal(answer.status, 400);

@@ -292,8 +292,13 @@ t.test('accounts', async (t) => {
       ['PATCH', `/api/v1/admin/accounts/${id}`, { suspended: 'yes' }, /^suspended: must be true or false/],
       ['POST', `/api/v1/admin/accounts/${id}/credits`, {}, /^amount: is required/],
       ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: -1 }, /^amount: must be more than 0/],
-      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: 0.001 }, /^amount: may have two decimal places/],
-      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: 1e9 }, /^amount: may be 1000000 at the most/],
+      [
+        'POST',
+        `/api/v1/admin/accounts/${id}/credits`,
+        { amount: 0.001 },
+        /^amount: must have at most two decimal places/,
+      ],
+      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: 1e9 }, /^amount: must be at most 1000000/],
       ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: '5' }, /^amount: must be a number/],
     ];
     for (const [method, path, body, detail] of wrong) {

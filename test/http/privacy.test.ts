@@ -189,7 +189,7 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
   const refused = await ask(token);
   t.match(
     [refused.status, refused.body, refused.headers.get('retry-after')],
-    [429, { error: 'rate limited', detail: 'an account may have 2 exports under way at a time' }, '30'],
+    [429, { error: 'rate limited', detail: 'an account may have 2 exports running at a time' }, '30'],
   );
   t.equal((await ask(await logIn(await startMailer()))).status, 200, 'others may');
   second.destroy();

@@ -76,13 +76,13 @@ t.test('batch', async (t) => {
       [{}, /^emails: must be an array$/],
       [{ emails: 'x' }, /^emails: must be an array$/],
       [{ emails: [] }, /^emails: must not be empty$/],
-      [{ emails: Array.from({ length: 1_001 }, () => item()) }, /^emails: may have 1000 entries at the most$/],
+      [{ emails: Array.from({ length: 1_001 }, () => item()) }, /^emails: must have at most 1000 entries$/],
       [{ emails: [item(), item(), item(), item({ to: ['nonsense'] })] }, /^emails\[3\]\.to\[0\]: not an email address/],
       [{ emails: [item(), null] }, /^emails\[1\]: must be an object$/],
       [{ emails: [item(), item({ subject: undefined })] }, /^emails\[1\]\.subject: is required$/],
-      [{ emails: [item(), item({ replyTo: 'a@b.test' })] }, /^emails\[1\]\.replyTo: is called reply_to here/],
-      [{ emails: [item()], send_at: '2031-01-01T00:00:00Z' }, /^send_at: is a field of each of emails/],
-      [{ emails: [item()], dryRun: true }, /^dryRun: is no field but a parameter of the call/],
+      [{ emails: [item(), item({ replyTo: 'a@b.test' })] }, /^emails\[1\]\.replyTo: must be called reply_to/],
+      [{ emails: [item()], send_at: '2031-01-01T00:00:00Z' }, /^send_at: must be set in each item of emails/],
+      [{ emails: [item()], dryRun: true }, /^dryRun: must be a query parameter/],
       [{ email: [item()] }, /^emails: must be an array$/],
     ];
     for (const [body, detail] of wrong) {

@@ -26,12 +26,12 @@ t.test('sending with a template', async (t) => {
       [item({ id: null, alias: null }), 'template.id: is required when alias is omitted'],
       [item({ id: 7 }), 'template.id: must be a string'],
       [item({ id: '' }), 'template.id: must not be empty'],
-      [item({ alias: 'a\0' }), 'template.alias: holds control characters'],
+      [item({ alias: 'a\0' }), 'template.alias: contains control characters'],
       [item('mine'), 'template: must be an object'],
       [item([good]), 'template: must be an object'],
       [item({ id, variables: 'x' }), 'template.variables: must be an object'],
       [item({ id, variables: { N: [] } }), 'template.variables.N: must be a string or a number'],
-      [item({ id, variables: { N: 'a\0' } }), 'template.variables.N: holds a NUL character'],
+      [item({ id, variables: { N: 'a\0' } }), 'template.variables.N: contains a NUL character'],
       [item(good, { html: 'h' }), 'html: must be omitted when a template is used'],
       [item(good, { text: 't' }), 'text: must be omitted when a template is used'],
       [item(good, { from: 'x' }), 'from: not an email address'],
@@ -57,7 +57,7 @@ t.test('sending with a template', async (t) => {
       [{ id, variables: { N: 'Ann', M: null } }, 'template.variables.M: is required'],
       ...['a\r\nBcc: x@evil.test', 'a\nb', 'a\rb', 'a\u2028b'].map((N): [object, string] => [
         { id, variables: { N, M: 1 } },
-        'template.variables.N: holds control characters, and is used in from',
+        'template.variables.N: contains control characters, and is used in from',
       ]),
       [{ id, variables: { N: 'x'.repeat(995), M: 1 } }, 'template.from: longer than 1000 characters'],
     ];
@@ -68,7 +68,7 @@ t.test('sending with a template', async (t) => {
       });
     const injected = item({ id, variables: { N: 'a\r\nBcc: x@evil.test', M: 1 } }, { from });
     t.match((await post('/api/v1/emails', injected)).body, {
-      detail: 'template.variables.N: holds control characters, and is used in subject',
+      detail: 'template.variables.N: contains control characters, and is used in subject',
     });
     t.strictSame(await stored(), before, 'nothing is stored');
     const plain = { from, to: 'a@b.test', subject: 'plain', text: 't' };

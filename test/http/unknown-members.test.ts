@@ -114,13 +114,13 @@ t.test('what programs for other services send is taken', async (t) => {
       t.equal(refusalOf(sendRequest, { ...email, ...fields }), null, `${service}: ${JSON.stringify(fields)}`);
 });
 
-const scheduled = 'is called scheduled_at here: else it goes out at once';
-const answers = 'is called reply_to here: else answers go to the sender';
-const copies = (name: string) => `is called ${name} here: else they get no copy`;
-const type = 'is called type here: else who has unsubscribed gets it too';
-const tls = 'is called tls here: else it may go in clear';
-const dryRun = 'is no field but a parameter of the call, POST /api/v1/emails?dry_run=true: else it goes out';
-const twice = 'is no field but the header Idempotency-Key: else it happens twice when it is tried again';
+const scheduled = 'must be called scheduled_at; otherwise the email would be sent at once';
+const answers = 'must be called reply_to; otherwise replies would go to the sender';
+const copies = (name: string) => `must be called ${name}; otherwise nobody would get a copy`;
+const type = 'must be called type; otherwise unsubscribed recipients would get it too';
+const tls = 'must be called tls; otherwise mail might be sent unencrypted';
+const dryRun = 'must be a query parameter, as in POST /api/v1/emails?dry_run=true; otherwise the email would be sent';
+const twice = 'must be the header Idempotency-Key; otherwise a retry would repeat the call';
 
 t.test('an email that would go to others, twice, in clear or at another time is refused', async (t) => {
   const refused: [fields: Fields, words: string][] = [
@@ -140,8 +140,8 @@ t.test('an email that would go to others, twice, in clear or at another time is 
     [{ 'h:Reply-To': 'r@b.test' }, answers],
     [{ Cc: 'c@b.test' }, copies('cc')],
     [{ BCC: ['c@b.test'] }, copies('bcc')],
-    [{ Attachments: [file] }, 'is called attachments here: else it goes without the files'],
-    [{ attachment: [file] }, 'is called attachments here: else it goes without the files'],
+    [{ Attachments: [file] }, 'must be called attachments; otherwise the files would not be sent'],
+    [{ attachment: [file] }, 'must be called attachments; otherwise the files would not be sent'],
     [{ MessageStream: 'broadcast' }, type],
     [{ message_stream: 'Weekly-Newsletter' }, type],
     [{ email_type: 'marketing-emails' }, type],
@@ -149,7 +149,7 @@ t.test('an email that would go to others, twice, in clear or at another time is 
     [{ requireTLS: true }, tls],
     [{ 'o:require-tls': 'yes' }, tls],
     [{ TLS: 'required' }, tls],
-    [{ onUncertain: 'hold' }, 'is called on_uncertain here: else it may arrive twice'],
+    [{ onUncertain: 'hold' }, 'must be called on_uncertain; otherwise the email might arrive twice'],
     [{ dry_run: true }, dryRun],
     [{ 'o:testmode': 'yes' }, dryRun],
     [{ SandboxMode: true }, dryRun],
@@ -164,19 +164,19 @@ t.test('an email that would go to others, twice, in clear or at another time is 
 
 t.test('what is said once for many would hold for none of them', async (t) => {
   const refused: [fields: Fields, otherwise: string][] = [
-    [{ scheduled_at: at(3_600_000) }, 'it goes out at once'],
-    [{ send_at: at(3_600_000) }, 'it goes out at once'],
-    [{ type: 'marketing' }, 'who has unsubscribed gets it too'],
-    [{ tls: 'verified' }, 'it may go in clear'],
-    [{ on_uncertain: 'hold' }, 'it may arrive twice'],
-    [{ cc: 'a@b.test' }, 'they get no copy'],
-    [{ bcc: ['a@b.test'] }, 'they get no copy'],
-    [{ reply_to: 'a@b.test' }, 'answers go to the sender'],
-    [{ attachments: [file] }, 'it goes without the files'],
+    [{ scheduled_at: at(3_600_000) }, 'the email would be sent at once'],
+    [{ send_at: at(3_600_000) }, 'the email would be sent at once'],
+    [{ type: 'marketing' }, 'unsubscribed recipients would get it too'],
+    [{ tls: 'verified' }, 'mail might be sent unencrypted'],
+    [{ on_uncertain: 'hold' }, 'the email might arrive twice'],
+    [{ cc: 'a@b.test' }, 'nobody would get a copy'],
+    [{ bcc: ['a@b.test'] }, 'nobody would get a copy'],
+    [{ reply_to: 'a@b.test' }, 'replies would go to the sender'],
+    [{ attachments: [file] }, 'the files would not be sent'],
   ];
   const own = (Object.assign as (...all: Fields[]) => Fields)({}, ...refused.map(([fields]) => fields));
   for (const [fields, otherwise] of refused) {
-    const words = `${Object.keys(fields)}: is a field of each of emails, not of all of them: else ${otherwise}`;
+    const words = `${Object.keys(fields)}: must be set in each item of emails; otherwise ${otherwise}`;
     const name = JSON.stringify(fields);
     t.equal(refusalOf(batchBody, { ...fields, emails: [email] }), words, name);
     t.equal(refusalOf(batchBody, { ...fields, emails: [{ ...email, ...own }, email] }), words, name);
@@ -196,15 +196,15 @@ t.test('what is said once for many would hold for none of them', async (t) => {
   ] as const)
     t.equal(refusalOf(batchBody, { emails: [email], [name]: 'x' }), `${name}: ${words}`);
   const suppressions = [{ address: 'a@b.test', reason: 'bounce' }, { address: 'c@d.test' }];
-  const words = 'reason: is a field of each of suppressions, not of all of them: else it gets no mail of any kind';
+  const words = 'reason: must be set in each item of suppressions; otherwise the address would get no mail at all';
   t.equal(refusalOf(suppressionImport, { reason: 'unsubscribe', suppressions }), words);
   t.equal(refusalOf(suppressionImport, { reason: 'unsubscribe', suppressions: suppressions.slice(0, 1) }), null);
 });
 
 t.test('a key that could do more, and what else holds for mail to come', async (t) => {
-  const mayLess = 'is called scopes here: else the key may send';
-  const ofAll = 'is called domains here: else the key is for all of them';
-  const endless = 'is called expires_at here: else the key is good for ever';
+  const mayLess = 'must be called scopes; otherwise the key could send';
+  const ofAll = 'must be called domains; otherwise the key would be valid for all domains';
+  const endless = 'must be called expires_at; otherwise the key would never expire';
   const key = { name: 'k' };
   const cases: [schema: z.ZodType, body: Fields, detail: string | null][] = [
     [newKey, { ...key, scope: ['read'] }, `scope: ${mayLess}`],
@@ -235,10 +235,14 @@ t.test('a key that could do more, and what else holds for mail to come', async (
     [
       newSuppression,
       { address: 'a@b.test', Reason: 'unsubscribe' },
-      'Reason: is called reason here: else it gets no mail of any kind',
+      'Reason: must be called reason; otherwise the address would get no mail at all',
     ],
     [newSuppression, { address: 'a@b.test', type: 'address', email: 'a@b.test' }, null],
-    [resendRequest, { recipient: 'a@b.test' }, 'recipient: is called recipients here: else all of them get it again'],
+    [
+      resendRequest,
+      { recipient: 'a@b.test' },
+      'recipient: must be called recipients; otherwise all recipients would get it again',
+    ],
     [resendRequest, { idempotency_key: 'x' }, `idempotency_key: ${twice}`],
     [topUp, { amount: 5, idempotencyKey: 'x' }, `idempotencyKey: ${twice}`],
   ];

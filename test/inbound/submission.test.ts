@@ -142,14 +142,14 @@ t.test('what the REST API refuses is refused with a sentence that names the head
     Object.fromEntries(Array.from({ length: n }, (_, i) => make(i)));
   const file = (content = 'x') => ({ filename: 'a.txt', content });
   const cases: [message: Record<string, unknown>, refused: string | RegExp][] = [
-    [{ subject: 'x'.repeat(999) }, '554 5.6.0 Subject: may have 998 characters at the most'],
+    [{ subject: 'x'.repeat(999) }, '554 5.6.0 Subject: must have at most 998 characters'],
     [{ headers: { 'X-Sendwright-TLS': 'yes' } }, /X-Sendwright-TLS: must be one of opportunistic, required, verified$/],
     [{ headers: { 'X-Sendwright-On-Uncertain': 'x' } }, /X-Sendwright-On-Uncertain: must be one of retry, hold$/],
     [
       { headers: { 'X-PM-Message-Stream': 'broadcast' } },
-      /^554 5\.6\.0 X-PM-Message-Stream: is called X-Sendwright-Type here$/i,
+      /^554 5\.6\.0 X-PM-Message-Stream: must be called X-Sendwright-Type$/i,
     ],
-    [{ headers: { 'Resend-Idempotency-Key': '1' } }, /is called X-Sendwright-Idempotency-Key here$/],
+    [{ headers: { 'Resend-Idempotency-Key': '1' } }, /must be called X-Sendwright-Idempotency-Key$/],
     [{ headers: { 'X-Sendwright-Type': 'spam' } }, /^554 5\.6\.0 X-Sendwright-Type: must be one of/],
     [
       { headers: { 'X-Sendwright-Scheduled-At': 'tomorrow' } },
@@ -161,13 +161,13 @@ t.test('what the REST API refuses is refused with a sentence that names the head
     [{ headers: { 'X-Sendwright-Tags': 'x'.repeat(257) } }, /X-Sendwright-Tags: a tag may have 256 characters/],
     [{ headers: { 'X-Sendwright-Idempotency-Key': 'x'.repeat(257) } }, /Idempotency-Key: must have 1 to 256/],
     [{ headers: { 'X-Sendwright-Template': 'welcome' } }, '554 5.6.0 X-Sendwright-Template: is not known'],
-    [{ headers: many(51, (i) => [`X-H-${i}`, 'v']) }, /the header may have 50 fields of its own/],
-    [{ headers: { 'X-Long': 'word '.repeat(500) } }, '554 5.6.0 X-Long: may have 2000 characters at the most'],
+    [{ headers: many(51, (i) => [`X-H-${i}`, 'v']) }, /the header must have at most 50 fields of its own/],
+    [{ headers: { 'X-Long': 'word '.repeat(500) } }, '554 5.6.0 X-Long: must have at most 2000 characters'],
     [{ headers: { 'Auto-Submitted': ['a', 'b'] } }, '554 5.6.0 Auto-Submitted: is there twice'],
     [{ attachments: Array(11).fill(file()) }, /the message may have 10 attachments/],
     [
       { attachments: [{ ...file(), filename: 'a\u202egpj.exe' }] },
-      /attachment 1: filename holds characters that reverse/,
+      /attachment 1: filename contains characters that reverse/,
     ],
     [{ attachments: [file('x'.repeat(10 * 1024 * 1024 + 1))] }, '552 5.3.4 attachment 1: is larger than 10 MB'],
     [{ text: 'x'.repeat(5 * 1024 * 1024 + 1) }, /^552 5\.3\.4 the text may have/],

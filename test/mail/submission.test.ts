@@ -133,7 +133,7 @@ t.test('a message whose parts are many, deep or endless is refused, and quickly'
       await read(
         multi('mixed', ...Array(99).fill(part(`Content-Disposition: attachment; filename="${words}"`, 'x'))),
       ).then(({ attachments }) => t.equal(attachments.length, 99));
-    await refused(t, `X-A: ${'=?utf-8?B?AAAA?='.repeat(16_000)}\n\nx`, 'X-A: holds control characters');
+    await refused(t, `X-A: ${'=?utf-8?B?AAAA?='.repeat(16_000)}\n\nx`, 'X-A: contains control characters');
     await refused(t, `${'X-A: x\n'.repeat(501)}\nx`, 'the header has more than 500 fields');
     await refused(t, `Content-Type: text/plain${'; a=b'.repeat(101)}\n\nx`, 'more than 100 parameters');
     await refused(t, 'Content-Type: multipart/mixed\n\nx', 'multipart without a boundary');

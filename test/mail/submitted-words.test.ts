@@ -34,7 +34,7 @@ t.test('INJ-02: a line end that a script encodes behind the words says nothing, 
   t.match(attachments, [{ filename: 'Größe.pdf' }]);
   for (const other of ['\r\n', '\n', '\r', '\0', '\x0b', '\x1b', '\x7f', '\u0085', '\u2028'])
     await t.rejects(read(`From: a@b.test\nSubject: ${inBase64(`a${other}b`)}`), {
-      message: 'Subject: holds control characters',
+      message: 'Subject: contains control characters',
     });
 });
 

@@ -72,7 +72,11 @@ t.test('what is meant for a placeholder and is none is told', async (t) => {
     ['{{ {a} }} {{a {{A}} b}} {{a} b}} }} {{', null],
     [`{{${'x '.repeat(51)}}}`, null],
   ] as const)
-    t.match(refusePlaceholders(text), found === null ? null : `holds ${found}, which is no placeholder`, show(text));
+    t.match(
+      refusePlaceholders(text),
+      found === null ? null : `contains ${found}, which is not a placeholder`,
+      show(text),
+    );
 });
 
 t.test('html is escaped for text and quoted attributes with two braces, and not at all with three', async (t) => {
@@ -113,9 +117,9 @@ t.test('a value comes from the caller, else from the fallback, else it is an err
     [
       [number],
       { X: Number('12345678901234567890') },
-      'variables.X: has more digits than a number holds: give it as a string',
+      'variables.X: has too many digits for a number: send it as a string',
     ],
-    [[], { X: -1e21 }, 'variables.X: has more digits than a number holds: give it as a string'],
+    [[], { X: -1e21 }, 'variables.X: has too many digits for a number: send it as a string'],
     [[{ ...string, fallback: 'there' }], {}, 'there'],
     [[{ ...string, fallback: 'there' }], { X: null }, 'there'],
     [[{ ...string, fallback: 'there' }], { x: 'given' }, 'variables.x: is called X in the template'],
@@ -185,10 +189,10 @@ t.test('sender and reply addresses', async (t) => {
     ['Ann <{{{ALL}}}>', { ALL: 'a@b.test> <c@d.test' }, /^from: /],
     ['{{N}} <{{{A}}}>', { N: '', A: 'Evil <a@b.test>' }, /^from: /],
     ['{{A}} <{{A}}>', { A: 'a@b.test' }, '"a@b.test" <a@b.test>'],
-    ['{{A}}@b.test', { A: 'x@evil.test,y' }, /^from: holds more than one @/],
+    ['{{A}}@b.test', { A: 'x@evil.test,y' }, /^from: contains more than one @/],
     ['{{A}}@b.test', { A: '' }, 'from: the part before the @ is missing'],
     ['{{A}}', { A: '' }, 'from: not an email address'],
-    ['{{A}} <a@b.test>', { A: '\u202eevil' }, /^from: the name holds characters that reverse/],
+    ['{{A}} <a@b.test>', { A: '\u202eevil' }, /^from: the name contains characters that reverse/],
     ['{{A}} <a@b.test>', { A: 'x'.repeat(1_000) }, /^from: has more than 998 characters/],
   ] as const) {
     t.equal(refuseMailboxPattern(pattern), null, pattern);
@@ -208,7 +212,7 @@ t.test('a pattern that no value could make an address is refused when it is writ
     ['{{N}}, Shop <a@b.test>', /quotes/],
     ['{{N}}, Shop <{{A}}>', /quotes/],
     ['"{{N}} <{{A}}>', 'not an email address'],
-    ['{{N}}\r\nBcc: x@y.test <a@b.test>', 'holds control characters'],
+    ['{{N}}\r\nBcc: x@y.test <a@b.test>', 'contains control characters'],
     ['<{{A}}@b.test> x', null],
   ] as const) {
     const found = refuseMailboxPattern(pattern);
@@ -226,7 +230,7 @@ t.test('no value can add a header line: INJ-06', async (t) => {
       ['reply_to', { replyTo: ['{{{V}}} <a@b.test>'] }],
     ] as const) {
       const rendered = problem(content as Partial<TemplateContent>, { V: value });
-      t.match(rendered, /^variables\.V: (holds control characters|is not well-formed Unicode), and is used in /);
+      t.match(rendered, /^variables\.V: (contains control characters|is not well-formed Unicode), and is used in /);
       t.ok(String(rendered).endsWith(field), show(value));
       const fallback = { key: 'V', type: 'string', fallback: value } as const;
       t.match(problem({ ...content, variables: [fallback] } as Partial<TemplateContent>), /^variables\.V: /);

@@ -18,7 +18,7 @@ t.test('SSRF-03, SSRF-06: a place that is on the inside, or has a port of someth
     [false, `127.0.0.1:${port}`, /public internet/],
     [false, `localhost:${port}`, /public internet/],
     [true, `a:b@reports.test:${port}`, /user name/],
-    [true, 'reports.test:25', /may not have the port 25/],
+    [true, 'reports.test:25', /must not use port 25/],
     [true, `nowhere.test:${port}`, /has no address/],
   ];
   for (const [allowPrivate, authority, reason] of places) {

@@ -27,7 +27,7 @@ const standard = {
     status: 400,
     error: 'invalid request',
     when: 'The input is not as described; `detail` names the field and the reason.',
-    detail: 'limit: must be a whole number that is not negative',
+    detail: 'limit: must be a whole number, 0 or more',
   },
   unauthorized: {
     status: 401,
@@ -44,7 +44,7 @@ const standard = {
     status: 413,
     error: 'payload too large',
     when: 'The body is larger than this operation allows.',
-    detail: 'the body may have 41943040 bytes at the most',
+    detail: 'the body must have at most 41943040 bytes',
   },
   mediaType: {
     status: 415,
@@ -56,7 +56,7 @@ const standard = {
     status: 429,
     error: 'rate limited',
     when: 'The key made too many requests; `Retry-After` says when to try again.',
-    detail: 'an API key may make 50 requests a second, and 100 at once',
+    detail: 'an API key may make 50 requests per second, in bursts of up to 100',
   },
   internal: {
     status: 500,
@@ -79,7 +79,7 @@ export const tooManyExports: Refusal = {
   status: 429,
   error: 'rate limited',
   when: `The account already has ${mostExports} exports running on this node; \`Retry-After\` says when to try again.`,
-  detail: `an account may have ${mostExports} exports under way at a time`,
+  detail: `an account may have ${mostExports} exports running at a time`,
 };
 
 /** What follows from the kind of an operation; `rows`: it needs the database. */

@@ -51,8 +51,8 @@ export const topUp = z.object({
   amount: z
     .number({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a number') })
     .positive('must be more than 0')
-    .max(largestTopUp, `may be ${largestTopUp} at the most`)
-    .refine((amount) => Number(amount.toFixed(2)) === amount, 'may have two decimal places')
+    .max(largestTopUp, `must be at most ${largestTopUp}`)
+    .refine((amount) => Number(amount.toFixed(2)) === amount, 'must have at most two decimal places')
     .describe('The amount to add to the credit, with at most two decimal places.'),
 });
 

@@ -44,7 +44,7 @@ const settings = z.object({
     ),
   pool: z
     .string({ error: 'must be a string or null' })
-    .regex(poolName, 'must be 1 to 32 of a-z, 0-9 and -')
+    .regex(poolName, 'must have 1 to 32 characters: a-z, 0-9 and -')
     .nullable()
     .optional()
     .describe(
@@ -131,6 +131,6 @@ export function domainRoutes(router: Router, services: Services): void {
 function demandPool({ addresses }: SendingPools, name: string): void {
   const known = [...new Set(addresses.map(({ pool }) => pool))];
   if (known.includes(name)) return;
-  const there = known.length === 0 ? 'no pool is' : `configured pools: ${known.slice(0, 20).join(', ')}`;
+  const there = known.length === 0 ? 'no pools are configured' : `configured pools: ${known.slice(0, 20).join(', ')}`;
   throw invalidRequest(`pool: ${name} is not configured on this node; ${there}`);
 }

@@ -74,7 +74,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     parse(batchBody, body);
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
-    if (body.emails.length > mostInBatch) throw invalidRequest(`emails: may have ${mostInBatch} entries at the most`);
+    if (body.emails.length > mostInBatch) throw invalidRequest(`emails: must have at most ${mostInBatch} entries`);
     const schema = requestIn(escapes);
     const requests = await givingWay(body.emails, (item, index) => parse(schema, item, ['emails', index]));
     await send(ctx, acceptance, body, requests, presentBatch);
