@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import Koa from 'koa';
 import { spf } from 'mailauth/lib/spf/index.js';
 import t from 'tap';
-import { Redaction } from '../src/core/returns/erased.ts';
+import { Redaction } from '../src/core/privacy/redaction.ts';
 import { judge } from '../src/core/returns/return-class.ts';
 import { refuseUrl } from '../src/endpoint.ts';
 import { normalizeDomain, parseMailbox } from '../src/mail/address.ts';

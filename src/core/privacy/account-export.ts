@@ -17,7 +17,7 @@ import type {
 } from '../../generated/prisma/client.ts';
 import { floorId } from '../../ids.ts';
 import type { StoredAttachment } from '../emails/draft.ts';
-import { readable } from './content-reads.ts';
+import { contentGroups } from './content-reads.ts';
 
 /** The content of an email; its files are given by their hashes. */
 export interface ExportedContent {
@@ -55,8 +55,8 @@ const rowsAtOnce = 500;
 const emailsAtOnce = 50;
 
 /**
- * Everything that an account has, oldest first, read a page at a time: memory holds a few megabytes, however much there is.
- * Each page shows the state at the time it is read. Stops when the consumer does.
+ * Everything that an account has, oldest first, read a page at a time, so that memory holds only a few megabytes. Each
+ * page shows the state at the time it is read. Stops when the consumer does.
  *
  * @param options `files`: with the bytes of attachments
  */
@@ -167,10 +167,10 @@ async function* attemptsOf(db: Database, ids: string[]): AsyncGenerator<Exported
 }
 
 async function* contentsOf(db: Database, ids: string[]): AsyncGenerator<Exported, void> {
-  for (const some of await readable(db, ids)) {
+  for (const group of await contentGroups(db, ids)) {
     const rows = await db.query<ExportedContent>({
       text: `SELECT email_id AS "emailId", html, text, headers, attachments FROM email_contents WHERE email_id = ANY($1) ORDER BY email_id`,
-      values: [some],
+      values: [group],
     });
     for (const row of rows) yield { type: 'content', row };
   }

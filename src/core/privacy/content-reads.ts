@@ -1,15 +1,15 @@
 import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
 
-/** Bytes of bodies that are read together. One email has 10 MB at most. */
+/** Bytes of bodies that are read together. One email has at most 10 MB. */
 const heaviestRead = 4 * 1024 * 1024;
 
-/** The ids of those of these emails that have content, in groups that can be read together: a few megabytes, or one email. */
-export async function readable(db: Sql, emailIds: string[]): Promise<string[][]> {
+/** The emails that have content, in groups that can be read together: a few megabytes, or one email. */
+export async function contentGroups(db: Sql, emailIds: string[]): Promise<string[][]> {
   const sizes = await db.query<{ id: string; bytes: number }>({
     text: `SELECT email_id AS id, coalesce(octet_length(html), 0) + coalesce(octet_length(text), 0) AS bytes
              FROM email_contents WHERE email_id = ANY($1) ORDER BY email_id`,
     values: [emailIds],
   });
-  return byWeight(sizes, heaviestRead, ({ bytes }) => bytes).map((some) => some.map(({ id }) => id));
+  return byWeight(sizes, heaviestRead, ({ bytes }) => bytes).map((group) => group.map(({ id }) => id));
 }

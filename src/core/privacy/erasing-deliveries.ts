@@ -5,13 +5,15 @@ import { type Gap, gapsOf, listPartitions } from '../../db/partitions.ts';
 import { givingWay } from '../../give-way.ts';
 import { floorId } from '../../ids.ts';
 import { keptFrom } from '../retention/retention.ts';
-import { type Found, namelessMark, type Redaction, type Work } from '../returns/erased.ts';
-import type { Counts } from './erasures.ts';
+import { namelessMark } from '../returns/erased.ts';
+import type { AffectedEmail } from './affected-emails.ts';
+import type { Counts, Work } from './erasures.ts';
+import type { Redaction } from './redaction.ts';
 
 /** Bytes of deliveries that are read together: one email can have hundreds of megabytes of webhook deliveries. */
 export const deliveriesAtOnce = 2 * 1024 * 1024;
 
-interface DeliveryRow {
+export interface DeliveryRow {
   id: string;
   email_id: string;
   /** As `bytesOf` counts them. */
@@ -22,17 +24,17 @@ interface DeliveryRow {
 /** SQL: the bytes read for a delivery, including its id and the like. */
 const bytesOf = 'octet_length(payload) + 200';
 
-/** The bytes read for the webhook deliveries of each of these emails. @param but leaves out these deliveries */
-export async function weighDeliveries(tx: Sql, emailIds: string[], but: string[]): Promise<Map<string, number>> {
+/** The bytes read for the webhook deliveries of each of these emails. @param except leaves out these deliveries */
+export async function weighDeliveries(tx: Sql, emailIds: string[], except: string[]): Promise<Map<string, number>> {
   const rows = await tx.query<{ id: string; bytes: number }>({
     text: `SELECT email_id AS id, sum(${bytesOf})::float8 AS bytes
              FROM webhook_deliveries WHERE email_id = ANY($1) AND id <> ALL($2::uuid[]) GROUP BY email_id`,
-    values: [emailIds, but],
+    values: [emailIds, except],
   });
   return new Map(rows.map(({ id, bytes }) => [id, bytes]));
 }
 
-/** Locks the webhook deliveries of these emails, made or still to be made. */
+/** Locks all webhook deliveries of these emails. */
 export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<DeliveryRow[]> {
   return tx.query<DeliveryRow>({
     text: `SELECT id, email_id, ${bytesOf} AS bytes, claimed_by IS NOT NULL AS claimed
@@ -41,7 +43,7 @@ export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<Deliv
   });
 }
 
-/** The form of `payload`, as far as it tells of an email. */
+/** The fields of `payload` that an email puts there. */
 interface Payload {
   data: {
     to?: string[];
@@ -52,41 +54,47 @@ interface Payload {
 }
 
 /**
- * Erases from deliveries, together with what endpoints answered, which may repeat what they were told. Those that still wait
- * are sent without the address.
+ * Erases from deliveries, and deletes the answers of endpoints, which may repeat the payload. Those that still wait are sent
+ * without the address.
  *
+ * @param emails those of the deliveries; empty: all of them are gone
  * @param ids of deliveries of a few megabytes
  * @returns how many were changed
  */
-export async function eraseDeliveries(tx: Sql, { redaction }: Work, found: Found[], ids: string[]): Promise<number> {
-  const by = new Map(found.map((one) => [one.id, one]));
+export async function eraseDeliveries(
+  tx: Sql,
+  { redaction }: Work,
+  emails: AffectedEmail[],
+  ids: string[],
+): Promise<number> {
+  const byId = new Map(emails.map((email) => [email.id, email]));
   const rows = await tx.query<{ id: string; email_id: string; payload: string; answered: boolean }>({
     text: `SELECT id, email_id, payload, jsonb_path_exists(attempts, '$[*].response_body ? (@ != null)') AS answered
              FROM webhook_deliveries WHERE id = ANY($1)`,
     values: [ids],
   });
   const cleaned = await givingWay(rows, ({ id, email_id: emailId, payload, answered }) => {
-    const clean = withoutAddress(redaction, by.get(emailId), payload);
+    const clean = withoutAddress(redaction, byId.get(emailId), payload);
     return clean !== payload || answered ? [{ id, payload: clean }] : [];
   });
   const changed = cleaned.flat();
   await tx.query({
     text: `UPDATE webhook_deliveries d
               SET payload = c.payload,
-                  attempts = coalesce((SELECT jsonb_agg(one || '{"response_body": null}' ORDER BY place)
-                                         FROM jsonb_array_elements(d.attempts) WITH ORDINALITY AS a (one, place)), d.attempts)
+                  attempts = coalesce((SELECT jsonb_agg(attempt || '{"response_body": null}' ORDER BY place)
+                                         FROM jsonb_array_elements(d.attempts) WITH ORDINALITY AS a (attempt, place)), d.attempts)
              FROM unnest($1::uuid[], $2::text[]) AS c (id, payload) WHERE d.id = c.id`,
     values: [changed.map(({ id }) => id), changed.map(({ payload }) => payload)],
   });
   return changed.length;
 }
 
-function withoutAddress(redaction: Redaction, found: Found | undefined, payload: string): string {
-  const { mark = namelessMark, alone = true } = found ?? {};
-  const told = JSON.parse(payload) as Payload;
-  const { to = [], subject = '', tags, recipients } = told.data;
+function withoutAddress(redaction: Redaction, email: AffectedEmail | undefined, payload: string): string {
+  const { mark = namelessMark, alone = true } = email ?? {};
+  const event = JSON.parse(payload) as Payload;
+  const { to = [], subject = '', tags, recipients } = event.data;
   const data = {
-    ...told.data,
+    ...event.data,
     to: redaction.redactList(to, mark),
     subject: alone ? '' : subject,
     ...(tags ? { tags: tags.map((tag) => redaction.redactLabel(tag, namelessMark)) } : {}),
@@ -94,28 +102,30 @@ function withoutAddress(redaction: Redaction, found: Found | undefined, payload:
       ? { recipients: recipients.map((one) => (redaction.isOf(one.address) ? { ...one, response: null } : one)) }
       : {}),
   };
-  return JSON.stringify(redaction.redactAll({ ...told, data }, mark));
+  return JSON.stringify(redaction.redactAll({ ...event, data }, mark));
 }
 
 /** Deliveries, of any account, that one statement looks at. */
 const lookedAtAtOnce = 10_000;
 
-const nil = floorId(new Date(0));
+const firstId = floorId(new Date(0));
 
-/** A position in the deliveries, which are ordered by the emails that they tell of. */
+/** A position in the deliveries, which are ordered by their emails. */
 interface Place {
   emailId: string;
   id: string;
 }
 
+const startOf = (gap: Gap): Place => ({ emailId: gap.first, id: firstId });
+
 /**
- * A delivery that is kept longer than its email, by which the others are found: it tells of something late, in a later week,
- * or still waits although its email is over.
+ * A delivery that is kept longer than its email, and so cannot be found by it. It was made in a later week than the email, or
+ * still waits although the email is done.
  */
 interface Outliving {
   id: string;
   claimed: boolean;
-  named: boolean;
+  namesAddress: boolean;
 }
 
 /** Where emails may be gone, oldest first: weeks that do not exist, and weeks that are over and kept for other emails. */
@@ -129,22 +139,22 @@ async function whereEmailsAreGone(tx: Sql): Promise<Gap[]> {
 }
 
 /**
- * Finds deliveries of the account that outlive their email, in one stretch.
+ * Finds the account's deliveries in the next stretch of those whose emails may be gone.
  *
  * @param after where the last stretch ended; null: at the beginning
- * @returns those that may name the address, and whether they do; and where the stretch ended, null at the end
+ * @returns their ids; and where the stretch ended, null at the end
  */
-async function outliving(
+async function nextStretch(
   tx: Sql,
-  { accountId, redaction }: Work,
+  accountId: string,
   after: Place | null,
-): Promise<{ rows: Outliving[]; next: Place | null }> {
+): Promise<{ ids: string[]; next: Place | null }> {
   const gaps = await whereEmailsAreGone(tx);
-  const [gap, following] = gaps.filter(({ next }) => after === null || next > after.emailId);
-  if (!gap) return { rows: [], next: null };
-  const from = after && after.emailId >= gap.first ? after : { emailId: gap.first, id: nil };
+  const [gap, nextGap] = gaps.filter(({ next }) => after === null || next > after.emailId);
+  if (!gap) return { ids: [], next: null };
+  const from = after && after.emailId >= gap.first ? after : startOf(gap);
   // Of other accounts only the last row: it says where to continue.
-  const looked = await tx.query<Place & { own: boolean; bytes: number; number: number }>({
+  const rows = await tx.query<Place & { own: boolean; bytes: number; number: number }>({
     text: `SELECT * FROM (
              SELECT *, row_number() OVER (ORDER BY "emailId", id)::int AS number
                FROM (SELECT id, email_id AS "emailId", account_id = $1 AS own, ${bytesOf} AS bytes FROM webhook_deliveries
@@ -152,59 +162,78 @@ async function outliving(
             WHERE own OR number = $5 ORDER BY number`,
     values: [accountId, from.emailId, gap.next, from.id, lookedAtAtOnce],
   });
-  const [some = []] = byWeight(looked, deliveriesAtOnce, ({ own, bytes }) => (own ? bytes : 0));
-  const rows = await tx.query<Omit<Outliving, 'named'> & { payload: string; attempts: Heard[] }>({
+  const [stretch = []] = byWeight(rows, deliveriesAtOnce, ({ own, bytes }) => (own ? bytes : 0));
+  const ids = stretch.flatMap(({ own, id }) => (own ? [id] : []));
+  const isEndOfGap = stretch.length === rows.length && rows.at(-1)?.number !== lookedAtAtOnce;
+  const last = stretch.at(-1);
+  if (!isEndOfGap && last) return { ids, next: { emailId: last.emailId, id: last.id } };
+  return { ids, next: nextGap ? startOf(nextGap) : null };
+}
+
+/**
+ * Locks the deliveries in the next stretch that outlive their email and may name the address.
+ *
+ * @param after where the last stretch ended; null: at the beginning
+ * @returns the deliveries; and where the stretch ended, null at the end
+ */
+async function lockOutliving(
+  tx: Sql,
+  { accountId, redaction }: Work,
+  after: Place | null,
+): Promise<{ deliveries: Outliving[]; next: Place | null }> {
+  const { ids, next } = await nextStretch(tx, accountId, after);
+  if (ids.length === 0) return { deliveries: [], next };
+  const rows = await tx.query<OutlivingRow>({
     text: `SELECT d.id, d.payload, d.attempts, d.claimed_by IS NOT NULL AS claimed
              FROM webhook_deliveries d
             WHERE d.id = ANY($1) AND NOT EXISTS (SELECT FROM emails e WHERE e.id = d.email_id)
               AND strpos(lower(d.payload || d.attempts::text), $2) > 0
             ORDER BY d.id FOR UPDATE OF d`,
-    values: [some.flatMap(({ own, id }) => (own ? [id] : [])), redaction.part],
+    values: [ids, redaction.part],
   });
-  const isEnd = some.length === looked.length && looked.at(-1)?.number !== lookedAtAtOnce;
-  const last = isEnd ? null : some.at(-1);
-  return {
-    rows: await givingWay(rows, ({ id, claimed, payload, attempts }) => {
-      const isHeard = attempts.some((one) => redaction.isIn(one.response_body ?? null));
-      return { id, claimed, named: isHeard || isNamed(redaction, payload) };
-    }),
-    next: last ? { emailId: last.emailId, id: last.id } : following ? { emailId: following.first, id: nil } : null,
-  };
+  const deliveries = await givingWay(rows, ({ id, claimed, payload, attempts }) => {
+    const isInAnswers = attempts.some((attempt) => redaction.isIn(attempt.response_body ?? null));
+    return { id, claimed, namesAddress: isInAnswers || isInPayload(redaction, payload) };
+  });
+  return { deliveries, next };
 }
 
-interface Heard {
-  response_body?: string | null;
+interface OutlivingRow {
+  id: string;
+  claimed: boolean;
+  payload: string;
+  attempts: { response_body?: string | null }[];
 }
 
-function isNamed(redaction: Redaction, payload: string): boolean {
-  const told = JSON.parse(payload) as Payload;
-  const { to = [], tags = [] } = told.data;
+function isInPayload(redaction: Redaction, payload: string): boolean {
+  const event = JSON.parse(payload) as Payload;
+  const { to = [], tags = [] } = event.data;
   return (
     to.some((mailbox) => redaction.isOf(mailbox)) ||
     tags.some((tag) => redaction.isInLabel(tag)) ||
-    JSON.stringify(redaction.redactAll(told, namelessMark)) !== JSON.stringify(told)
+    JSON.stringify(redaction.redactAll(event, namelessMark)) !== JSON.stringify(event)
   );
 }
 
 /** Whether any delivery that outlives its email names the address. */
-export async function areOutliving(tx: Sql, work: Work): Promise<boolean> {
+export async function isOutlivingLeft(tx: Sql, work: Work): Promise<boolean> {
   for (let after: Place | null = null; ; ) {
-    const { rows, next }: Awaited<ReturnType<typeof outliving>> = await outliving(tx, work, after);
-    if (rows.some(({ named }) => named)) return true;
+    const { deliveries, next }: Awaited<ReturnType<typeof lockOutliving>> = await lockOutliving(tx, work, after);
+    if (deliveries.some(({ namesAddress }) => namesAddress)) return true;
     if (next === null) return false;
     after = next;
   }
 }
 
 /**
- * Erases from a stretch of the deliveries that outlive their email, except those that are being sent now.
+ * Erases from the next stretch of the deliveries that outlive their email, except those that are being sent now.
  *
  * @param after where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end
  */
 export async function eraseOutliving(tx: Sql, work: Work, counts: Counts, after: Place | null): Promise<Place | null> {
-  const { rows, next } = await outliving(tx, work, after);
-  const ids = rows.filter(({ named, claimed }) => named && !claimed).map(({ id }) => id);
+  const { deliveries, next } = await lockOutliving(tx, work, after);
+  const ids = deliveries.filter(({ namesAddress, claimed }) => namesAddress && !claimed).map(({ id }) => id);
   counts.webhook_deliveries += await eraseDeliveries(tx, work, [], ids);
   return next;
 }

@@ -2,26 +2,28 @@ import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
 import { givingWay } from '../../give-way.ts';
 import { dropUnneeded } from '../emails/attachments.ts';
-import { type Found, namelessMark, type Redaction, type Work } from '../returns/erased.ts';
-import { readable } from './content-reads.ts';
-import type { Counts } from './erasures.ts';
+import { namelessMark } from '../returns/erased.ts';
+import type { AffectedEmail } from './affected-emails.ts';
+import { contentGroups } from './content-reads.ts';
+import type { Counts, Work } from './erasures.ts';
+import type { Redaction } from './redaction.ts';
 
 /** Deletes the content of emails with no other recipients, and removes the address from that of the others. */
 export async function eraseContents(
   tx: Sql,
   { accountId, redaction }: Work,
-  found: Found[],
+  emails: AffectedEmail[],
   counts: Counts,
 ): Promise<void> {
   const gone = await tx.query<{ attachments: { sha256: string }[] }>({
     text: 'DELETE FROM email_contents WHERE email_id = ANY($1) RETURNING attachments',
-    values: [found.flatMap(({ id, alone }) => (alone ? [id] : []))],
+    values: [emails.flatMap(({ id, alone }) => (alone ? [id] : []))],
   });
   counts.contents += gone.length;
   const hashes = gone.flatMap(({ attachments }) => attachments.map(({ sha256 }) => sha256));
   counts.attachments += await dropUnneeded(tx, accountId, hashes);
-  const shared = new Map(found.filter(({ alone }) => !alone).map(({ id, mark }) => [id, mark]));
-  for (const ids of await readable(tx, [...shared.keys()])) await eraseSharedContents(tx, redaction, shared, ids);
+  const marks = new Map(emails.filter(({ alone }) => !alone).map(({ id, mark }) => [id, mark]));
+  for (const ids of await contentGroups(tx, [...marks.keys()])) await eraseSharedContents(tx, redaction, marks, ids);
 }
 
 interface ContentRow {
@@ -86,59 +88,61 @@ interface AttemptRow {
 }
 
 /** Keeps the figures of attempts, and removes the recipient and everything said. @returns how many were changed */
-export async function eraseAttempts(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
-  const alone = found.filter((one) => one.alone);
-  const own = await tx.query({
-    text: `UPDATE attempts a SET recipient = CASE WHEN a.recipient = f.address THEN f.mark ELSE a.recipient END,
+export async function eraseAttempts(tx: Sql, { redaction }: Work, emails: AffectedEmail[]): Promise<number> {
+  const alone = emails.filter((email) => email.alone);
+  const rows = await tx.query({
+    text: `UPDATE attempts a SET recipient = CASE WHEN a.recipient = e.address THEN e.mark ELSE a.recipient END,
                   reply = NULL, reason = '${erasedWords}', conversation = NULL
-             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS f (id, address, mark) WHERE a.email_id = f.id RETURNING 1`,
+             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS e (id, address, mark) WHERE a.email_id = e.id RETURNING 1`,
     values: [alone.map(({ id }) => id), alone.map(({ address }) => address), alone.map(({ mark }) => mark)],
   });
-  let changed = 0;
-  for (const one of found) if (!one.alone) changed += await eraseShared(tx, redaction, one);
-  return own.length + changed;
+  let changed = rows.length;
+  for (const email of emails) if (!email.alone) changed += await eraseSharedAttempts(tx, redaction, email);
+  return changed;
 }
 
 /** @returns how many attempts of one email named the recipient in any way */
-async function eraseShared(tx: Sql, redaction: Redaction, one: Found): Promise<number> {
+async function eraseSharedAttempts(tx: Sql, redaction: Redaction, email: AffectedEmail): Promise<number> {
   const rows = await tx.query<AttemptRow>({
     text: 'SELECT id, recipient, reply, reason, conversation FROM attempts WHERE email_id = $1',
-    values: [one.id],
+    values: [email.id],
   });
-  const changed = await withoutWords(redaction, one, rows);
+  const changed = await withoutRecipient(redaction, email, rows);
   for (const some of byWeight(changed, attemptsAtOnce, ({ json }) => json.length))
     await tx.query({
       text: `UPDATE attempts a SET recipient = c.recipient, reply = c.reply, reason = c.reason, conversation = c.conversation
                FROM unnest($2::json[]) AS r (attempt),
                     json_to_record(r.attempt) AS c (id uuid, recipient text, reply text, reason text, conversation jsonb)
               WHERE a.email_id = $1 AND a.id = c.id`,
-      values: [one.id, some.map(({ json }) => json)],
+      values: [email.id, some.map(({ json }) => json)],
     });
   return changed.length;
 }
 
-/** The attempts of one email that named the recipient in any way, without that, as JSON. */
-async function withoutWords(
+/** The attempts of one email that named the recipient in any way, without the recipient, as JSON. */
+async function withoutRecipient(
   redaction: Redaction,
-  { address, mark }: Found,
+  { address, mark }: AffectedEmail,
   attempts: AttemptRow[],
 ): Promise<{ json: string }[]> {
-  const repliesTo = (theirs: boolean) =>
-    attempts.flatMap(({ recipient, reply }) => (reply && (recipient === address) === theirs ? [reply] : []));
-  const [own, others] = [repliesTo(true), repliesTo(false)];
-  const isOwn = (words: string) =>
-    words !== '' && own.some((reply) => reply.includes(words)) && !others.some((reply) => reply.includes(words));
+  const isOwn = ({ recipient }: AttemptRow) => recipient === address;
+  const ownReplies = attempts.filter(isOwn).map(({ reply }) => reply ?? '');
+  const otherReplies = attempts.filter((row) => !isOwn(row)).map(({ reply }) => reply ?? '');
+  const isOnlyInOwn = (words: string) =>
+    words !== '' &&
+    ownReplies.some((reply) => reply.includes(words)) &&
+    !otherReplies.some((reply) => reply.includes(words));
   const spoken = ([ms, by, text]: Spoken): Spoken => {
     const [, code = '', words = ''] = /^(\d{3}[ -])(.*)$/s.exec(text) ?? [];
-    return [ms, by, by === 'server' && isOwn(words) ? `${code}${erasedWords}` : redaction.redact(text, mark)];
+    return [ms, by, by === 'server' && isOnlyInOwn(words) ? `${code}${erasedWords}` : redaction.redact(text, mark)];
   };
   const cleaned = await givingWay(attempts, (row) => {
-    const isTheirs = row.recipient === address;
+    const own = isOwn(row);
     const clean = {
       ...row,
-      recipient: isTheirs ? mark : row.recipient,
-      reply: isTheirs || row.reply === null ? null : redaction.redact(row.reply, mark),
-      reason: isTheirs ? erasedWords : redaction.redact(row.reason, mark),
+      recipient: own ? mark : row.recipient,
+      reply: own || row.reply === null ? null : redaction.redact(row.reply, mark),
+      reason: own ? erasedWords : redaction.redact(row.reason, mark),
       conversation: row.conversation?.map(spoken) ?? null,
     };
     const json = JSON.stringify(clean);
@@ -148,17 +152,17 @@ async function withoutWords(
 }
 
 /** Keeps the kind and class of returns, and removes the recipient and the words. @returns how many there were */
-export async function eraseReturns(tx: Sql, { redaction }: Work, found: Found[]): Promise<number> {
-  const values = [found.map(({ id }) => id), found.map(({ address }) => address), found.map(({ mark }) => mark)];
+export async function eraseReturns(tx: Sql, { redaction }: Work, emails: AffectedEmail[]): Promise<number> {
+  const ids = emails.map(({ id }) => id);
   const rows = await tx.query({
-    text: `UPDATE returns r SET recipient = f.mark, diagnostic = NULL
-             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS f (id, address, mark)
-            WHERE r.email_id = f.id AND r.recipient = f.address RETURNING 1`,
-    values,
+    text: `UPDATE returns r SET recipient = e.mark, diagnostic = NULL
+             FROM unnest($1::uuid[], $2::text[], $3::text[]) AS e (id, address, mark)
+            WHERE r.email_id = e.id AND r.recipient = e.address RETURNING 1`,
+    values: [ids, emails.map(({ address }) => address), emails.map(({ mark }) => mark)],
   });
   await tx.query({
     text: `UPDATE returns SET diagnostic = regexp_replace(diagnostic, $2, $3, 'gi') WHERE email_id = ANY($1) AND diagnostic ~* $2`,
-    values: [values[0], redaction.source, namelessMark],
+    values: [ids, redaction.source, namelessMark],
   });
   return rows.length;
 }
@@ -188,43 +192,41 @@ export async function eraseAnswers(
   counts: Counts,
   after: string | null,
 ): Promise<string | null> {
-  const looked = await tx.query<{ key: string; bytes: number }>({
+  const keys = await tx.query<{ key: string; bytes: number }>({
     text: `SELECT key, coalesce(pg_column_size(response), 0) AS bytes FROM idempotency_keys
             WHERE account_id = $1 AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3`,
     values: [accountId, after, keysAtOnce],
   });
-  const [stretch = []] = byWeight(looked, answersAtOnce, ({ bytes }) => bytes);
-  const rows = await tx.query<{ key: string; said: string | null; named: boolean }>({
+  const [stretch = []] = byWeight(keys, answersAtOnce, ({ bytes }) => bytes);
+  const suspects = await tx.query<{ key: string; answer: string | null; isNamed: boolean }>({
     // The regular expression runs only on keys, which are short; answers are first searched for a part of the address.
     text: `SELECT * FROM (
-             SELECT key, CASE WHEN strpos(lower(response::text), $4) > 0 THEN response::text END AS said, key ~* $3 AS named
-               FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)) heard
-            WHERE said IS NOT NULL OR named`,
+             SELECT key, CASE WHEN strpos(lower(response::text), $4) > 0 THEN response::text END AS answer, key ~* $3 AS "isNamed"
+               FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)) stretch
+            WHERE answer IS NOT NULL OR "isNamed"`,
     values: [accountId, stretch.map(({ key }) => key), redaction.labelSource, redaction.part],
   });
-  const named = rows.filter((row) => row.named).map(({ key }) => key);
-  const said = rows.flatMap((row) =>
-    row.said && !row.named && redaction.isInLabel(row.said)
-      ? [{ key: row.key, response: clean(redaction, row.said) }]
-      : [],
+  const deleted = suspects.flatMap(({ key, isNamed }) => (isNamed ? [key] : []));
+  const changed = suspects.flatMap(({ key, answer, isNamed }) =>
+    answer && !isNamed && redaction.isInLabel(answer) ? [{ key, answer: withoutAddress(redaction, answer) }] : [],
   );
   await tx.query({
     text: 'DELETE FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)',
-    values: [accountId, named],
+    values: [accountId, deleted],
   });
   await tx.query({
-    text: `UPDATE idempotency_keys k SET response = s.response FROM unnest($2::text[], $3::json[]) AS s (key, response)
-            WHERE k.account_id = $1 AND k.key = s.key`,
-    values: [accountId, said.map(({ key }) => key), said.map(({ response }) => response)],
+    text: `UPDATE idempotency_keys k SET response = c.answer FROM unnest($2::text[], $3::json[]) AS c (key, answer)
+            WHERE k.account_id = $1 AND k.key = c.key`,
+    values: [accountId, changed.map(({ key }) => key), changed.map(({ answer }) => answer)],
   });
-  counts.idempotency_keys += named.length + said.length;
-  const isLast = looked.length < keysAtOnce && stretch.length === looked.length;
+  counts.idempotency_keys += deleted.length + changed.length;
+  const isLast = keys.length < keysAtOnce && stretch.length === keys.length;
   return isLast ? null : (stretch.at(-1)?.key ?? null);
 }
 
 /** The answer to a single send or a batch. An email in it that names the address also loses its subject. */
-function clean(redaction: Redaction, said: string): string {
-  const answer = JSON.parse(said) as { email?: EmailAnswer; emails?: EmailAnswer[] };
+function withoutAddress(redaction: Redaction, text: string): string {
+  const answer = JSON.parse(text) as { email?: EmailAnswer; emails?: EmailAnswer[] };
   const each = (email: EmailAnswer): EmailAnswer =>
     redaction.isIn(JSON.stringify(email))
       ? {

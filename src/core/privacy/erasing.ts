@@ -3,11 +3,14 @@ import { type Database, isAway, type Sql } from '../../db/client.ts';
 import type { Logger } from '../../log.ts';
 import type { Keyring } from '../../seal.ts';
 import { addUp } from '../log/email-counts.ts';
-import { Redaction, type Work } from '../returns/erased.ts';
-import { areOutliving, eraseOutliving } from './erasing-deliveries.ts';
-import { cancelWaiting, eraseFromEmails, eraseFromOneEmail, isLeft } from './erasing-emails.ts';
+import { isEmailLeft } from './affected-emails.ts';
+import { cancelWaiting } from './canceling.ts';
+import { eraseOutliving, isOutlivingLeft } from './erasing-deliveries.ts';
+import { eraseFromEmails, eraseFromOneEmail } from './erasing-emails.ts';
 import { eraseAnswers } from './erasing-records.ts';
-import { accountsWaiting, type Counts, lock, note, openErasure, type PendingErasure, pending } from './erasures.ts';
+import type { Counts, PendingErasure, Work } from './erasures.ts';
+import * as erasures from './erasures.ts';
+import { Redaction } from './redaction.ts';
 
 /**
  * Erases what was asked for, as far as that is possible now: what is being sent at this moment is left for the next round.
@@ -24,25 +27,25 @@ export async function eraseDue(
   stop: AbortSignal,
   turnMs = 1_000,
 ): Promise<void> {
-  let waiting = await accountsWaiting(db);
+  let waiting = await erasures.accountsWaiting(db);
   if (waiting.length === 0) return;
   await db.session(async (session) => {
     if (!(await isAlone(session, 'erasures'))) return;
-    const under = new Map<string, AsyncGenerator<void, void>>();
+    const underWay = new Map<string, AsyncGenerator<void, void>>();
     do {
-      for (const accountId of new Set([...under.keys(), ...waiting])) {
-        const erasing = under.get(accountId) ?? eraseOf(db, keyring, log, accountId);
-        if (await goOn(erasing, stop, turnMs)) under.set(accountId, erasing);
-        else under.delete(accountId);
+      for (const accountId of new Set([...underWay.keys(), ...waiting])) {
+        const erasing = underWay.get(accountId) ?? eraseOf(db, keyring, log, accountId);
+        if (await takeTurn(erasing, stop, turnMs)) underWay.set(accountId, erasing);
+        else underWay.delete(accountId);
         if (stop.aborted) return;
       }
-      waiting = under.size > 0 ? await accountsWaiting(db) : [];
-    } while (under.size > 0);
+      waiting = underWay.size > 0 ? await erasures.accountsWaiting(db) : [];
+    } while (underWay.size > 0);
   });
 }
 
 /** @returns whether there is more for the next turn */
-async function goOn(erasing: AsyncGenerator<void, void>, stop: AbortSignal, turnMs: number): Promise<boolean> {
+async function takeTurn(erasing: AsyncGenerator<void, void>, stop: AbortSignal, turnMs: number): Promise<boolean> {
   const end = performance.now() + turnMs;
   do {
     if ((await erasing.next()).done) return false;
@@ -57,11 +60,11 @@ async function* eraseOf(
   log: Pick<Logger, 'warn'>,
   accountId: string,
 ): AsyncGenerator<void, void> {
-  let waiting = await pending(db, accountId, null);
-  for (; waiting.length > 0; waiting = await pending(db, accountId, waiting.at(-1)?.id ?? null)) {
+  let waiting = await erasures.pending(db, accountId, null);
+  for (; waiting.length > 0; waiting = await erasures.pending(db, accountId, waiting.at(-1)?.id ?? null)) {
     for (const one of waiting) {
       try {
-        yield* batches(db, openErasure(keyring, one));
+        yield* eraseInBatches(db, erasures.unseal(keyring, one));
       } catch (error) {
         // An erasure that fails does not keep the others waiting.
         log.warn({ erasureId: one.id, error: (error as Error).message }, 'an erasure failed; it is tried again');
@@ -83,7 +86,7 @@ export async function erase(
   one: PendingErasure,
   { onProgress, stop }: ErasingOptions = {},
 ): Promise<boolean> {
-  const erasing = batches(db, one, onProgress);
+  const erasing = eraseInBatches(db, one, onProgress);
   for (;;) {
     const batch = await erasing.next();
     if (batch.done) return batch.value;
@@ -91,8 +94,8 @@ export async function erase(
   }
 }
 
-/** Yields after each batch. */
-async function* batches(
+/** Yields after each batch. @returns whether the erasure is done */
+async function* eraseInBatches(
   db: Database,
   { id, accountId, address }: PendingErasure,
   onProgress?: ErasingOptions['onProgress'],
@@ -108,7 +111,7 @@ async function* batches(
     yield* each(eraseFromOneEmail);
   }
   // While mail is under way the erasure waits. The other searches would run once a second, for nothing.
-  if (await isLeft(db, work)) return false;
+  if (await isEmailLeft(db, work)) return false;
   yield* each(eraseOutliving);
   yield* each(eraseAnswers);
   // A tag that named the address is now counted under another name; this takes the count of the old one down to zero.
@@ -129,10 +132,10 @@ async function* repeat<Place>(
   let place: Place | null = null;
   do {
     place = await db.transaction(async (tx): Promise<Place | null> => {
-      const state = await lock(tx, work.id);
+      const state = await erasures.lock(tx, work.id);
       if (!state) return null;
       const next = await step(tx, work, state.counts, place);
-      await note(tx, work.id, state.counts, false);
+      await erasures.note(tx, work.id, state.counts, false);
       onProgress?.(state.counts);
       return next;
     });
@@ -140,13 +143,14 @@ async function* repeat<Place>(
   } while (place !== null);
 }
 
+/** @returns whether the erasure is done: nothing is left to erase */
 async function finish(tx: Sql, work: Work): Promise<boolean> {
-  const state = await lock(tx, work.id);
+  const state = await erasures.lock(tx, work.id);
   if (!state) return true;
-  if ((await isLeft(tx, work)) || (await areOutliving(tx, work))) return false;
+  if ((await isEmailLeft(tx, work)) || (await isOutlivingLeft(tx, work))) return false;
   const { keepsSuppression, counts } = state;
   counts.suppressions += await eraseSuppression(tx, work, keepsSuppression);
-  await note(tx, work.id, counts, true);
+  await erasures.note(tx, work.id, counts, true);
   return true;
 }
 

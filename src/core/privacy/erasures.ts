@@ -7,6 +7,7 @@ import { comparable } from '../../mail/address.ts';
 import { type Keyring, open, seal } from '../../seal.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 import type { TokenKeys } from '../secrets/service-secrets.ts';
+import type { Redaction } from './redaction.ts';
 
 /** What a receipt counts. */
 export const countedKinds = [
@@ -35,7 +36,7 @@ export const countsOf = (erasure: Pick<Erasure, 'counts'>): Counts => ({
 
 export const sealContext = (erasureId: string) => `erasure:${erasureId}`;
 
-/** Takes the address's place in a receipt. It is keyed, so that nobody without the key can test guesses against it. */
+/** Takes the address's place in a receipt. It is keyed, so that guesses cannot be tested against it without the key. */
 const hashOf = (accountId: string, address: string, { erasedAddress }: TokenKeys) =>
   createHmac('sha256', erasedAddress)
     .update(`${accountId} ${comparable(address)}`)
@@ -97,7 +98,14 @@ export interface PendingErasure {
   address: string;
 }
 
-/** The same as stored. */
+/** The same while it is under way: `redaction` finds and replaces the address. */
+export interface Work {
+  id: string;
+  accountId: string;
+  redaction: Redaction;
+}
+
+/** A pending erasure as stored. */
 export interface SealedErasure {
   id: string;
   accountId: string;
@@ -125,7 +133,7 @@ export async function pending(db: Sql, accountId: string, after: string | null):
 }
 
 /** @throws Error if none of these keys opens it */
-export function openErasure(keyring: Keyring, { id, accountId, sealedAddress }: SealedErasure): PendingErasure {
+export function unseal(keyring: Keyring, { id, accountId, sealedAddress }: SealedErasure): PendingErasure {
   return { id, accountId, address: open(keyring, sealedAddress, sealContext(id)).toString() };
 }
 

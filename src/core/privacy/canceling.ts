@@ -1,0 +1,60 @@
+import type { Sql } from '../../db/client.ts';
+import { findNaming, hasAddress, lockRecipients, type RecipientRow } from './affected-emails.ts';
+import type { Counts, Work } from './erasures.ts';
+
+const emailsAtOnce = 200;
+
+/** How far canceling has got. */
+interface Progress {
+  /** Emails that the last search has found and that were not reached yet. */
+  ahead: readonly string[];
+  /** The last email reached; it may still wait for other recipients. */
+  after: string;
+}
+
+/**
+ * Cancels what waits to be sent to the address, except what a node holds at this moment.
+ *
+ * @param place where the last call ended; null: at the beginning
+ * @returns where this one ended; null at the end
+ */
+export async function cancelWaiting(
+  tx: Sql,
+  work: Work,
+  counts: Counts,
+  place: Progress | null,
+): Promise<Progress | null> {
+  const found = place?.ahead.length ? place.ahead : await findNaming(tx, work, 'pending > 0', place?.after ?? null);
+  const ids = found.slice(0, emailsAtOnce);
+  const after = ids.at(-1);
+  if (after === undefined) return null;
+  const rows = await lockRecipients(tx, ids);
+  await cancel(tx, rows.filter(hasAddress(work.redaction)), counts);
+  return { ahead: found.slice(ids.length), after };
+}
+
+/** Cancels recipients that no node holds. An email whose last one this was ends with the status that the others give it. */
+export async function cancel(tx: Sql, recipients: RecipientRow[], counts: Counts): Promise<void> {
+  const waiting = recipients.filter(({ waits, claimed }) => waits && !claimed);
+  if (waiting.length === 0) return;
+  const ended = await tx.query<{ id: string }>({
+    text: `WITH canceled AS (
+             UPDATE recipients r SET status = 'canceled', next_attempt_at = NULL, job_id = NULL, waiting_for = NULL, settled_at = now()
+               FROM unnest($1::uuid[], $2::smallint[]) AS c (email_id, position)
+              WHERE r.email_id = c.email_id AND r.position = c.position RETURNING r.email_id)
+           UPDATE emails e SET pending = e.pending - 1 FROM canceled c WHERE e.id = c.email_id
+        RETURNING e.id, e.pending = 0 AS ended`,
+    values: [waiting.map((row) => row.email_id), waiting.map((row) => row.position)],
+  });
+  // A separate statement, so that it sees what became of the others meanwhile.
+  await tx.query({
+    text: `UPDATE emails e SET status = s.status, sent_at = CASE WHEN s.status = 'sent' THEN now() END
+             FROM (SELECT id, CASE WHEN failed > 0 THEN 'failed'::email_status WHEN suppressed > 0 THEN 'suppressed'
+                                   WHEN EXISTS (SELECT FROM recipients r WHERE r.email_id = emails.id AND r.status = 'delivered') THEN 'sent'
+                                   ELSE 'canceled' END AS status
+                     FROM emails WHERE id = ANY($1) AND pending = 0) s
+            WHERE e.id = s.id`,
+    values: [ended.map(({ id }) => id)],
+  });
+  counts.canceled += waiting.length;
+}
