@@ -4,7 +4,7 @@ import Koa from 'koa';
 import { spf } from 'mailauth/lib/spf/index.js';
 import t from 'tap';
 import { Redaction } from '../src/core/privacy/redaction.ts';
-import { judge } from '../src/core/returns/return-class.ts';
+import { classifyNotice } from '../src/core/returns/return-class.ts';
 import { refuseUrl } from '../src/endpoint.ts';
 import { normalizeDomain, parseMailbox } from '../src/mail/address.ts';
 import { parseAddressList } from '../src/mail/address-list.ts';
@@ -203,7 +203,7 @@ const parsers: Record<string, (text: string) => unknown> = {
         `Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\n\n--b\nContent-Type: message/rfc822\n\nMessage-ID: ${text}\nList-Unsubscribe: ${text}\n\n${text}\n--b--`,
       ),
     ),
-  'what a bounce is about': (text) => judge({ ...notice, diagnostic: text }),
+  'what a bounce is about': (text) => classifyNotice({ ...notice, diagnostic: text }),
   'text that an erased address may be in': (text) => erased.redactAll([text, `${text}a%40a.a`], 'erased'),
   'a reply by SMTP': (text) => new ReplyParser().feed(Buffer.from(`250-${text}\r\n250 ${text}\r\n`)),
   'a text of a server': (text) => cleanRemoteText(text),

@@ -1,8 +1,16 @@
 import t from 'tap';
-import { judge } from '../../src/core/returns/return-class.ts';
+import { classifyNotice } from '../../src/core/returns/return-class.ts';
 
 const said = (diagnostic: string, phase: 'mail' | 'rcpt') =>
-  judge({ address: 'jane@example.com', aliases: [], action: 'failed', status: null, code: 550, diagnostic, phase });
+  classifyNotice({
+    address: 'jane@example.com',
+    aliases: [],
+    action: 'failed',
+    status: null,
+    code: 550,
+    diagnostic,
+    phase,
+  });
 
 t.test('what is said of the sender says nothing of the recipient', async (t) => {
   for (const words of ['Unknown domain relay.test', 'Host unknown', '5.1.7 No such domain relay.test', 'User unknown'])

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { judge } from '../../src/core/returns/return-class.ts';
+import { classifyNotice } from '../../src/core/returns/return-class.ts';
 import { readNotice } from '../../src/mail/dsn.ts';
 import { least } from '../support/linear.ts';
 import { original } from './bounces/build.ts';
@@ -13,7 +13,7 @@ const bombProgram = fileURLToPath(new URL('notice-bombs.ts', import.meta.url));
 const read = (message: Buffer) => {
   const { kind, recipients } = readNotice(message);
   const says = recipients.map((one) => {
-    const { classification, permanent } = judge(one);
+    const { classification, permanent } = classifyNotice(one);
     return [one.address, classification, permanent];
   });
   return { kind, says };
@@ -35,7 +35,8 @@ t.test('MAIL-05: however its lines end, and wherever it is cut, it is read witho
       // As text of several octets a line end is another thing in some charsets.
       if (!/gb18030/.test(text)) t.strictSame(read(Buffer.from(changed, 'latin1')), { kind, says }, `${name}, ${end}`);
     }
-    for (let cut = 0; cut < message.length; cut += 97) readNotice(message.subarray(0, cut)).recipients.map(judge);
+    for (let cut = 0; cut < message.length; cut += 97)
+      readNotice(message.subarray(0, cut)).recipients.map(classifyNotice);
   }
 });
 
@@ -124,7 +125,7 @@ t.test('INJ-13: what is kept of a diagnostic is clean and short', async (t) => {
   const message = `Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/delivery-status\n\n${fields}\n\n--b--\n`;
   const [one] = readNotice(Buffer.from(message, 'latin1')).recipients;
   if (!one) throw new Error('nobody is named');
-  const { diagnostic, classification } = judge(one);
+  const { diagnostic, classification } = classifyNotice(one);
   t.equal(classification, 'bad_mailbox');
   t.match(diagnostic, /^550 5\.1\.1 \[31mno such/);
   t.ok((diagnostic?.length ?? 0) <= 2_000);

@@ -1,4 +1,4 @@
-import { judge } from '../../src/core/returns/return-class.ts';
+import { classifyNotice } from '../../src/core/returns/return-class.ts';
 import { readComplaint } from '../../src/mail/arf.ts';
 import { readNotice } from '../../src/mail/dsn.ts';
 
@@ -63,7 +63,7 @@ export const bombs: Record<string, () => string> = {
 
 /** All that is read of such a message. */
 export function readAll(message: Buffer): void {
-  readNotice(message).recipients.map(judge);
+  readNotice(message).recipients.map(classifyNotice);
   readComplaint(message);
 }
 

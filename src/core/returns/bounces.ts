@@ -5,7 +5,7 @@ import type { NamedRecipient, ReturnPath } from '../../mail/token.ts';
 import type { Queue } from '../../queue.ts';
 import { saysNobodyThere } from '../../smtp/deliver.ts';
 import { cleanRemoteText } from '../../smtp/reply.ts';
-import { judge } from './return-class.ts';
+import { classifyNotice } from './return-class.ts';
 import { type Returned, type ReturnedEmail, recordFor } from './returns.ts';
 
 /** Notices about older emails are ignored: servers give up within days, providers report within weeks. */
@@ -35,7 +35,7 @@ function bounceOf(notice: ReturnedRecipient, meant: Recipients): Returned[] {
   if (notice.action !== 'failed' && notice.action !== 'delayed') return [];
   const found = whoIs(notice, meant);
   if (!found) return [];
-  const { classification, enhancedCode, diagnostic, permanent } = judge(notice);
+  const { classification, enhancedCode, diagnostic, permanent } = classifyNotice(notice);
   return [
     {
       address: found.address,

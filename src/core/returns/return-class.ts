@@ -4,16 +4,16 @@ import { cleanRemoteText } from '../../smtp/reply.ts';
 import type { Classification } from '../../smtp/result.ts';
 
 /** What a notice says about one recipient, fit to be stored. */
-export interface Judged {
+export interface ClassifiedNotice {
   classification: Classification;
   enhancedCode: string | null;
   diagnostic: string | null;
-  /** The refusal is final. A temporary one that was repeated until somebody gave up is not. */
+  /** The refusal is final. A temporary one that was repeated until the server gave up is not. */
   permanent: boolean;
 }
 
 /** What mail relays say themselves in a notice, without another server's reply. The first match decides. */
-const ofMailers: { is: Classification; text: RegExp }[] = [
+const ownRules: { is: Classification; text: RegExp }[] = [
   {
     is: 'network',
     text: /host not found, try again|temporary (?:dns|name|lookup|resolution)|dns (?:server )?(?:time ?d? ?out|failure|server failure)|servfail|cname lookup failed temporarily/i,
@@ -29,51 +29,64 @@ const ofMailers: { is: Classification; text: RegExp }[] = [
 ];
 
 /** In a server's reply these words may be about the mailbox, or about us: `classify` knows which. */
-const ofServers = /mailbox|user|account|quota|inbox|addressee|sender|mail from|helo|ehlo|\byour (?!message)/i;
+const wordsOfServers = /mailbox|user|account|quota|inbox|addressee|sender|mail from|helo|ehlo|\byour (?!message)/i;
 
 /**
- * Classifies a notice as `classify` does a reply. If the notice quotes no reply, its enhanced code and words are judged as
- * one.
+ * Classifies a notice as `classify` does a reply. If the notice quotes no reply, its status and its words are taken for one.
  */
-export function judge(recipient: ReturnedRecipient): Judged {
-  const { action, status, phase } = recipient;
-  const diagnostic = recipient.diagnostic === null ? null : cleanRemoteText(recipient.diagnostic);
-  const quoted = diagnostic === null ? null : quotedCode(diagnostic);
-  const specific = isGeneral(quoted) ? status : quoted;
-  const kind = specific?.[0] ?? (action === 'delayed' ? '4' : '5');
-  const code = recipient.code ?? (kind === '4' ? 450 : 550);
-  const enhanced = specific !== null && Number(specific[0]) === Math.floor(code / 100) ? specific : null;
-  const text = words(diagnostic ?? '', code);
-  const isReply = recipient.code !== null;
-  // A refusal for policy or of our sender says nothing about the recipient's domain, only that the server rejects ours.
-  const isOurs = phase === 'mail' || (isReply && (ofServers.test(text) || specific?.split('.')[1] === '7'));
-  const own = isOurs ? undefined : ofMailers.find((one) => one.text.test(text));
-  const is = own?.is ?? classify(phase, { code, enhanced: enhanced ?? substitute(status, code), text });
+export function classifyNotice(notice: ReturnedRecipient): ClassifiedNotice {
+  const diagnostic = notice.diagnostic === null ? null : cleanRemoteText(notice.diagnostic);
+  const quoted = diagnostic === null ? null : quotedStatus(diagnostic);
+  const status = isGeneral(quoted) ? notice.status : quoted;
+  const isTransient = (status?.[0] ?? (notice.action === 'delayed' ? '4' : '5')) === '4';
+  const code = notice.code ?? (isTransient ? 450 : 550);
+  const text = withoutCodes(diagnostic ?? '', code);
+  const own = classifyOwnWords(notice, status, text);
+  const enhanced = inClassOf(code, status) ?? movedToClassOf(code, notice.status);
+  const is = own ?? classify(notice.phase, { code, enhanced, text });
   // Google uses 4.0.0 for a domain that does not exist when it gives up at once.
-  const later = own?.is === 'bad_domain' && isGeneral(specific) ? false : kind === '4';
-  const permanent = action === 'failed' && !later && (recipient.code ?? 550) >= 500;
+  const isFinal = !isTransient || (own === 'bad_domain' && isGeneral(status));
+  const permanent = notice.action === 'failed' && isFinal && (notice.code ?? 550) >= 500;
   return {
     classification: is === 'bad_domain' && !permanent ? 'network' : is,
-    enhancedCode: specific,
+    enhancedCode: status,
     diagnostic: diagnostic === '' ? null : diagnostic,
     permanent,
   };
 }
 
+/** Classifies what a relay says itself. Null: nothing that is known, or the reply of another server that may be about us. */
+function classifyOwnWords(
+  { phase, code }: ReturnedRecipient,
+  status: string | null,
+  text: string,
+): Classification | null {
+  // A refusal for policy or of our sender says nothing about the recipient's domain, only that the server rejects ours.
+  const isOurs = phase === 'mail' || (code !== null && (wordsOfServers.test(text) || status?.split('.')[1] === '7'));
+  return isOurs ? null : (ownRules.find((rule) => rule.text.test(text))?.is ?? null);
+}
+
+/** Whether an enhanced code says nothing beyond its class. */
 const isGeneral = (status: string | null) => status === null || /^\d\.0\.0$/.test(status);
 
-const quotedCode = (text: string) =>
+/** The enhanced code that a reply begins with or, failing that, has anywhere. */
+const quotedStatus = (text: string) =>
   /^(?:[245]\d\d[ -]{1,3})?#?([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text)?.[1] ??
   /\(?#([245]\.\d{1,3}\.\d{1,3})\)?/.exec(text)?.[1] ??
   null;
 
-/** The status with the class of the code: if the two contradict each other, the rest of the status holds in either class. */
-function substitute(status: string | null, code: number): string | null {
-  return status && !isGeneral(status) ? `${Math.floor(code / 100)}${status.slice(1)}` : null;
-}
+const classOf = (code: number) => Math.floor(code / 100);
+
+/** The status, unless it contradicts the code. */
+const inClassOf = (code: number, status: string | null) =>
+  status !== null && Number(status[0]) === classOf(code) ? status : null;
+
+/** The status in the class of the code: if the two contradict each other, the rest of the status holds in either class. */
+const movedToClassOf = (code: number, status: string | null) =>
+  status && !isGeneral(status) ? `${classOf(code)}${status.slice(1)}` : null;
 
 /** The text of a reply without its codes, which each of its lines may have. */
-function words(text: string, code: number): string {
+function withoutCodes(text: string, code: number): string {
   return text
     .replaceAll(
       new RegExp(`(?:^|(?<=\\s))(?:smtp; ?)?${code}[ -](?:#?[245]\\.\\d{1,3}\\.\\d{1,3}(?=\\s)[ ]?)?`, 'g'),

@@ -1,7 +1,7 @@
 import type { Database, Sql } from '../../db/client.ts';
 import type { EmailStatus, ReturnKind, SuppressionReason } from '../../generated/prisma/enums.ts';
 import type { Queue } from '../../queue.ts';
-import { type EventType, emit } from '../webhooks/webhooks.ts';
+import { type EmailEvent, type EventType, emit } from '../webhooks/webhooks.ts';
 import { isErased } from './erased.ts';
 import * as suppressions from './suppressions.ts';
 
@@ -132,22 +132,18 @@ export async function record(
       suppress ? [{ accountId: email.accountId, address, reason: suppress, emailId: email.id }] : [],
     ),
   );
+  return { news, calls: await emit(tx, queue, eventsOf(email, news)) };
+}
+
+/** One event for each kind of return that endpoints can subscribe to. */
+function eventsOf(email: ReturnedEmail, news: Returned[]): EmailEvent[] {
   const createdAt = new Date();
-  const about = Map.groupBy(news, ({ kind }) => kind);
-  const calls = await emit(
-    tx,
-    queue,
-    [...about].flatMap(([kind, those]) => {
-      const type = events[kind];
-      const recipients = those.map(({ address, diagnostic }) => ({
-        address,
-        status: statuses[kind],
-        response: diagnostic,
-      }));
-      return type ? [{ type, accountId: email.accountId, createdAt, email, recipients }] : [];
-    }),
-  );
-  return { news, calls };
+  return [...Map.groupBy(news, ({ kind }) => kind)].flatMap(([kind, returned]) => {
+    const type = events[kind];
+    const status = statuses[kind];
+    const recipients = returned.map(({ address, diagnostic }) => ({ address, status, response: diagnostic }));
+    return type ? [{ type, accountId: email.accountId, createdAt, email, recipients }] : [];
+  });
 }
 
 /** A notice may say several things of the same kind about one recipient: one that suppresses the address wins. */
@@ -160,18 +156,18 @@ function onceEach(heard: Returned[]): Returned[] {
   return [...said.values()];
 }
 
-/** Finds the email and records what `judge` makes of it, in one transaction. @returns what was new; empty without an email */
+/** Finds the email and records what came back for it, in one transaction. @returns what was new; empty without an email */
 export async function recordFor(
   db: Database,
   queue: Queue,
   emailId: string,
   withinDays: number | null,
-  judge: (email: ReturnedEmail) => Returned[],
+  returnedFor: (email: ReturnedEmail) => Returned[],
 ): Promise<Returned[]> {
   const { news, calls } = await db.transaction(async (tx) => {
     await keepFromErasure(tx, emailId);
     const email = await find(tx, emailId, withinDays);
-    const returned = email ? judge(email) : [];
+    const returned = email ? returnedFor(email) : [];
     return email && returned.length > 0 ? record(tx, queue, email, returned) : { news: [], calls: 0 };
   });
   if (calls > 0) queue.webhooks.wake();
