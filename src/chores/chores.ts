@@ -1,11 +1,11 @@
-import { forgetExpired } from '../core/accounts/idempotency.ts';
+import * as idempotency from '../core/accounts/idempotency.ts';
 import * as loginAttempts from '../core/accounts/login-attempts.ts';
 import * as sessions from '../core/accounts/sessions.ts';
-import { forgetRetired } from '../core/domains/dkim-keys.ts';
+import * as dkimKeys from '../core/domains/dkim-keys.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import { recheckDue } from '../core/domains/verification.ts';
-import { addUp, forgetZeros } from '../core/log/email-counts.ts';
-import { trim } from '../core/operations/sandbox-messages.ts';
+import * as emailCounts from '../core/log/email-counts.ts';
+import * as sandboxMessages from '../core/operations/sandbox-messages.ts';
 import { eraseDue } from '../core/privacy/erasing.ts';
 import * as warmUp from '../core/recipients/warm-up.ts';
 import { pruneContents } from '../core/retention/content-retention.ts';
@@ -40,18 +40,18 @@ export function addChores(
   rounds.every(60 * minuteMs, 'retention of kept weeks', async (stop) => void (await thinOut(db, new Date(), stop)));
   rounds.every(60 * minuteMs, 'old contents', async (stop) => void (await pruneContents(db, new Date(), { stop })));
   rounds.every(secondMs, 'erasures', (stop) => eraseDue(db, surroundings.keyring, log, stop));
-  rounds.every(2 * secondMs, 'email counts', () => addUp(db));
-  rounds.every(60 * minuteMs, 'email counts of nothing', () => forgetZeros(db));
+  rounds.every(2 * secondMs, 'email counts', () => emailCounts.addUp(db));
+  rounds.every(60 * minuteMs, 'email counts of nothing', () => emailCounts.forgetZeros(db));
   rounds.every(15 * minuteMs, 'login failures', () => loginAttempts.forgetOld(db));
   rounds.every(60 * minuteMs, 'ended sessions', () => sessions.forgetExpired(db));
-  rounds.every(15 * minuteMs, 'idempotency keys', (stop) => forgetExpired(db, stop));
+  rounds.every(15 * minuteMs, 'idempotency keys', (stop) => idempotency.forgetExpired(db, stop));
   rounds.every(minuteMs, 'domain checks', (stop) => recheckDue(db, surroundings, stop));
   rounds.every(60 * minuteMs, 'expired TLS policies', () => tlsPolicies.forgetExpired(db));
   // A node with a wrong clock must not delete days that are still to be reported.
-  rounds.every(6 * 60 * minuteMs, 'old TLS results', async () =>
-    tlsResults.forgetOld(db, await noLater(db, new Date())),
+  rounds.every(6 * 60 * minuteMs, 'old TLS results', async (stop) =>
+    tlsResults.forgetOld(db, await noLater(db, new Date()), stop),
   );
   rounds.every(6 * 60 * minuteMs, 'days of warm-up', () => warmUp.forgetOld(db));
-  rounds.every(60 * minuteMs, 'retired DKIM keys', () => forgetRetired(db));
-  if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => trim(db));
+  rounds.every(60 * minuteMs, 'retired DKIM keys', () => dkimKeys.forgetRetired(db));
+  if (sandbox) rounds.every(minuteMs, 'sandbox messages', () => sandboxMessages.trim(db));
 }

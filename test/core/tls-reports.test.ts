@@ -1,8 +1,9 @@
 import t from 'tap';
 import { claim, load, plan, settle } from '../../src/core/tls/tls-reports.ts';
-import { connect } from '../../src/db/client.ts';
+import { forgetOld } from '../../src/core/tls/tls-results.ts';
+import { connect, type Sql } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
-import { createDatabase } from '../support/db.ts';
+import { createDatabase, openDatabase } from '../support/db.ts';
 
 t.test('what follows from days of results', async (t) => {
   const db = connect(await createDatabase(), silentLog, 10);
@@ -67,4 +68,28 @@ t.test('what follows from days of results', async (t) => {
     t.match(second, [{ lines: ['p0'], successful: 2, failed: 2, failures: [{ host: 'mx1.test' }] }]);
     t.same(policiesOf({ day: '2026-11-20', domain: 'd1.test' }), []);
   });
+});
+
+t.test('old results are deleted in pieces, and only then their reports', async (t) => {
+  const db = await openDatabase(t);
+  await db.query({
+    text: `INSERT INTO tls_results (day, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind)
+           SELECT day::date, 'd' || d || '.test', 'sts', '{}', '{}', 'success', '', '', '', '', 1, 'kind'
+             FROM (VALUES ('2026-11-07', 6000), ('2026-11-08', 1)) AS days (day, domains), generate_series(1, domains) d`,
+  });
+  const now = new Date('2026-11-22T06:00:00Z');
+  const day = 86_400_000;
+  await plan(db, 0, new Date(now.getTime() - day));
+  const count = async (table: string) =>
+    (await db.query<{ rows: number }>({ text: `SELECT count(*)::int AS rows FROM ${table}` }))[0]?.rows;
+  t.equal(await count('tls_reports'), 6_001);
+
+  const stop = new AbortController();
+  const once: Sql = { query: (statement) => db.query<never>(statement).finally(() => stop.abort()) };
+  await forgetOld(once, now, stop.signal);
+  t.strictSame([await count('tls_results'), await count('tls_reports')], [1_001, 6_001]);
+  await plan(db, 0, new Date(now.getTime() - day));
+  t.equal(await count('tls_reports'), 6_001, 'a node whose clock is behind plans no report a second time');
+  await forgetOld(db, now);
+  t.strictSame([await count('tls_results'), await count('tls_reports')], [1, 1]);
 });

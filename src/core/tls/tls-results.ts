@@ -1,5 +1,6 @@
 import { byWeight } from '../../by-weight.ts';
-import { codeOf, type Database } from '../../db/client.ts';
+import { codeOf, type Database, type Sql } from '../../db/client.ts';
+import { deleteRows } from '../../db/stretches.ts';
 import { dayOf } from '../../sending-pools.ts';
 import type { TlsResult, TlsResults } from '../../smtp/tls-results.ts';
 
@@ -42,7 +43,7 @@ export async function record(db: Database, counted: TlsResults, now: Date = new 
   }
 }
 
-/** Asks the database how those transactions ended. One that is still in progress waits. */
+/** Asks the database how those transactions ended. Those still in progress are asked about again by the next call. */
 async function settleDoubts(db: Database, counted: TlsResults): Promise<void> {
   for (const one of doubts.get(counted) ?? []) {
     const status = await statusOf(db, one.transaction);
@@ -91,10 +92,12 @@ async function add(db: Database, results: TlsResult[], now: Date, began: (transa
   });
 }
 
-/** Deletes old results together with their reports: results alone would have `plan` create the reports again. */
-export async function forgetOld(db: Database, now: Date = new Date()): Promise<void> {
-  await db.query({
-    text: `WITH forgotten AS (DELETE FROM tls_results WHERE day < $1::date) DELETE FROM tls_reports WHERE day < $1::date`,
-    values: [firstKeptDay(now)],
-  });
+/** Rows that one statement deletes. */
+const forgottenAtOnce = 5_000;
+
+/** Deletes old results, and only then their reports: as long as there are results, `plan` would create the reports again. */
+export async function forgetOld(db: Sql, now: Date, stop?: AbortSignal): Promise<void> {
+  const old = { where: 'day < $1::date', values: [firstKeptDay(now)], atOnce: forgottenAtOnce };
+  await deleteRows(db, { ...old, table: 'tls_results' }, stop);
+  await deleteRows(db, { ...old, table: 'tls_reports' }, stop);
 }
