@@ -157,20 +157,26 @@ t.test('what the REST API refuses is refused with a sentence that names the head
     ],
     [{ headers: { 'X-Sendwright-Scheduled-At': at(-3_600_000) } }, /Scheduled-At: is in the past$/],
     [{ headers: { 'X-Sendwright-Scheduled-At': at(400 * 86_400_000) } }, /Scheduled-At: is more than a year ahead$/],
-    [{ headers: { 'X-Sendwright-Tags': Array(51).fill('t').join() } }, /X-Sendwright-Tags: may have 50 entries/],
-    [{ headers: { 'X-Sendwright-Tags': 'x'.repeat(257) } }, /X-Sendwright-Tags: a tag may have 256 characters/],
+    [
+      { headers: { 'X-Sendwright-Tags': Array(51).fill('t').join() } },
+      /X-Sendwright-Tags: must have at most 50 entries/,
+    ],
+    [
+      { headers: { 'X-Sendwright-Tags': 'x'.repeat(257) } },
+      /X-Sendwright-Tags: a tag must have at most 256 characters/,
+    ],
     [{ headers: { 'X-Sendwright-Idempotency-Key': 'x'.repeat(257) } }, /Idempotency-Key: must have 1 to 256/],
     [{ headers: { 'X-Sendwright-Template': 'welcome' } }, '554 5.6.0 X-Sendwright-Template: is not known'],
     [{ headers: many(51, (i) => [`X-H-${i}`, 'v']) }, /the header must have at most 50 fields of its own/],
     [{ headers: { 'X-Long': 'word '.repeat(500) } }, '554 5.6.0 X-Long: must have at most 2000 characters'],
     [{ headers: { 'Auto-Submitted': ['a', 'b'] } }, '554 5.6.0 Auto-Submitted: is there twice'],
-    [{ attachments: Array(11).fill(file()) }, /the message may have 10 attachments/],
+    [{ attachments: Array(11).fill(file()) }, /the message must have at most 10 attachments/],
     [
       { attachments: [{ ...file(), filename: 'a\u202egpj.exe' }] },
       /attachment 1: filename contains characters that reverse/,
     ],
     [{ attachments: [file('x'.repeat(10 * 1024 * 1024 + 1))] }, '552 5.3.4 attachment 1: is larger than 10 MB'],
-    [{ text: 'x'.repeat(5 * 1024 * 1024 + 1) }, /^552 5\.3\.4 the text may have/],
+    [{ text: 'x'.repeat(5 * 1024 * 1024 + 1) }, /^552 5\.3\.4 the text must have at most/],
     [{ to: '"quoted local"@b.test' }, /^554 5\.6\.0 To: quotes in the part before/],
   ];
   for (const [message, refused] of cases) {

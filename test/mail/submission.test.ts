@@ -53,7 +53,7 @@ t.test('INJ: what cannot be decoded as it says is refused', async (t) => {
   await refused(t, 'Content-Transfer-Encoding: base64\n\nR3LD!vMO\n', 'part 1 (text/plain) is not base64');
   await refused(t, 'Content-Transfer-Encoding: base64\n\nZQ==\nZQ==\n', 'is not base64');
   await refused(t, 'Content-Transfer-Encoding: base64\n\nZ\n', 'is not base64');
-  await refused(t, 'Content-Transfer-Encoding: base64\n\nYQBi\n', 'holds a NUL');
+  await refused(t, 'Content-Transfer-Encoding: base64\n\nYQBi\n', 'contains a NUL');
   await refused(t, 'Content-Transfer-Encoding: x-uuencode\n\nx\n', 'a Content-Transfer-Encoding that is not known');
   await refused(t, 'Content-Type: text/plain\nContent-Type: text/html\n\nx\n', 'Content-Type: is there twice');
   await refused(t, 'Content-Type: text/plain; charset=a; charset=b\n\nx\n', 'the parameter charset is there twice');
