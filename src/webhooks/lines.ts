@@ -31,7 +31,7 @@ export class Lines {
   *inTurn(mayBegin: (claim: Claim) => boolean): Generator<Claim> {
     // An account that is set again comes once more in this loop, behind the others.
     for (const [accountId, lines] of this.#ofAccounts) {
-      const line = [...lines.values()].find(([next]) => next !== undefined && mayBegin(next));
+      const line = firstWhoseNext(lines.values(), mayBegin);
       const claim = line?.shift();
       if (!line || !claim) continue;
       this.#ofAccounts.delete(accountId);
@@ -57,4 +57,10 @@ export class Lines {
     this.#ofAccounts.clear();
     return all;
   }
+}
+
+/** A loop without an array in between: it runs over all lines whenever a call ends. */
+function firstWhoseNext(lines: Iterable<Claim[]>, mayBegin: (claim: Claim) => boolean): Claim[] | undefined {
+  for (const line of lines) if (line[0] !== undefined && mayBegin(line[0])) return line;
+  return undefined;
 }
