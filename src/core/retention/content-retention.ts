@@ -30,7 +30,7 @@ export interface Pruned {
 /**
  * Removes the content of emails that were due longer ago than their account's plan keeps it: bodies, custom header fields,
  * and files that no email needs any more. The log stays as long as its week. Emails that still wait keep their content,
- * whatever their age. Skips everything younger than the shortest time of any plan. Only one node at a time does this.
+ * even if they are older. Skips everything younger than the shortest time of any plan. Only one node at a time does this.
  *
  * @param now if the database's clock is behind it, the database's counts: a wrong clock must not cost mail
  */

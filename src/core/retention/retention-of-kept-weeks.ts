@@ -3,13 +3,13 @@ import { codeOf, type Database, isAway, type Sql } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
 import { listPartitions, type Partition } from '../../db/partitions.ts';
 import { floorId } from '../../ids.ts';
-import { all, isKept, keptFrom, type Limits, weeksOf } from './retention.ts';
+import { isKept, keptFrom, type Limits, runAll, weeksOf } from './retention.ts';
 
 /** The most emails that are looked at together, each with all of its rows; and the most webhook deliveries. */
 const stretchSize = 500;
 
 /** Tables with rows that belong to an email and have its id. The email itself is deleted last. */
-const ofEmail = ['returns', 'attempts', 'email_contents', 'sandbox_messages', 'recipients'];
+const tablesOfEmail = ['returns', 'attempts', 'email_contents', 'sandbox_messages', 'recipients'];
 
 /** How many were removed. */
 export interface ThinnedOut {
@@ -31,7 +31,7 @@ export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Prom
     const limits = { until: keptFrom(await noLater(session, now)), stop };
     const over = (await listPartitions(session)).filter(({ state, to }) => state === 'attached' && to <= limits.until);
     // If one of them fails, the other still runs.
-    await all([
+    await runAll([
       async () => {
         for (const week of weeksOf(over, ['emails', 'recipients']))
           if (week[0]?.table === 'emails')
@@ -49,8 +49,8 @@ export async function thinOut(db: Database, now: Date, stop?: AbortSignal): Prom
 /** PostgreSQL's error code for a missing table. */
 const undefinedTable = '42P01';
 
-/** Whether the week stays. A week that does not is dropped as a whole, perhaps by another node at this moment. */
-async function stays(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
+/** Whether the week is kept. If not, it is dropped as a whole, perhaps by another node at this moment. */
+async function isStillKept(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
   try {
     return await isKept(db, week, limits);
   } catch (error) {
@@ -68,7 +68,7 @@ async function thinOutWeek(
   onGone: (count: number) => void,
 ): Promise<void> {
   const [first] = week;
-  if (!first || !(await stays(db, week, limits))) return;
+  if (!first || !(await isStillKept(db, week, limits))) return;
   const end = floorId(first.to);
   let size = stretchSize;
   for (let from: string | null = floorId(first.from); from !== null && !limits.stop?.aborted; ) {
@@ -77,7 +77,7 @@ async function thinOutWeek(
       onGone(done.gone);
       from = done.next;
     } catch (error) {
-      // Some have thousands of attempts each, or megabytes: together they can take longer than a statement may.
+      // Some emails have thousands of attempts, or megabytes: together they can take longer than a statement may.
       if (size === 1 || isAway(error)) throw error;
       size = Math.ceil(size / 8);
     }
@@ -120,18 +120,19 @@ async function removeEmails(db: Database, { from, end, until, size }: Stretch): 
     });
     const next = rows[size]?.id ?? null;
     const ids = rows.slice(0, size).flatMap(({ id, over }) => (over ? [id] : []));
-    if (ids.length > 0) await remove(tx, ids);
+    if (ids.length > 0) await deleteEmails(tx, ids);
     return { gone: ids.length, next };
   });
 }
 
-async function remove(tx: Sql, ids: string[]): Promise<void> {
-  // The same lock as of erasures and returns: whoever has it first finishes before its rows are looked for.
+async function deleteEmails(tx: Sql, ids: string[]): Promise<void> {
+  // Erasures and returns take the same lock: the transaction that has it first ends before the others look for the rows.
   await tx.query({
     text: 'SELECT FROM recipients WHERE email_id = ANY($1) ORDER BY email_id, position FOR UPDATE',
     values: [ids],
   });
-  for (const table of ofEmail) await tx.query({ text: `DELETE FROM ${table} WHERE email_id = ANY($1)`, values: [ids] });
+  for (const table of tablesOfEmail)
+    await tx.query({ text: `DELETE FROM ${table} WHERE email_id = ANY($1)`, values: [ids] });
   // Deleted through the parent table, whose triggers keep the counts.
   await tx.query({ text: 'DELETE FROM emails WHERE id = ANY($1)', values: [ids] });
 }

@@ -24,8 +24,8 @@ const keptDays = Math.max(...Object.values(plans).map(({ logDays }) => logDays))
 export const keptFrom = (now: Date): Date => new Date(now.getTime() - keptDays * dayMs);
 
 /** `emails` comes first: if dropping is interrupted at any point, the log of an email is either there or not found. */
-const ofEmails: Partitioned[] = ['emails', 'email_counts', 'recipients', 'attempts', 'email_contents'];
-const ofWebhooks: Partitioned[] = ['webhook_deliveries'];
+const tablesOfEmails: Partitioned[] = ['emails', 'email_counts', 'recipients', 'attempts', 'email_contents'];
+const tablesOfWebhooks: Partitioned[] = ['webhook_deliveries'];
 
 /** Attachments that one statement looks at. */
 const stretchSize = 1_000;
@@ -33,7 +33,7 @@ const stretchSize = 1_000;
 /** Rows that one statement deletes, of tables that are not partitioned by week. */
 const rowsAtOnce = 5_000;
 
-/** Rows that one statement checks for when they were due or done. */
+/** Rows that one statement looks at to see when they were due or done. */
 const rowsLookedAtAtOnce = 10_000;
 
 /**
@@ -55,17 +55,12 @@ export async function dropOld(db: Database, now: Date, stop?: AbortSignal): Prom
     for (const partition of over.filter(({ state }) => state === 'leaving'))
       if (!stop?.aborted) await drop(session, partition, dropped);
     const rest = over.filter(({ state }) => state !== 'leaving');
-    await all([
-      async () => {
-        for (const week of weeksOf(rest, ofEmails))
-          if (!stop?.aborted) await dropWeek(db, week, ofEmails, { until, stop }, dropped);
-      },
-      async () => {
-        for (const week of weeksOf(rest, ofWebhooks))
-          if (!stop?.aborted) await dropWeek(db, week, ofWebhooks, { until, stop }, dropped);
-      },
-    ]);
-    if (!stop?.aborted) await forgetWhatHungOnThem(db, until, stop);
+    const dropWeeks = (tables: Partitioned[]) => async () => {
+      for (const week of weeksOf(rest, tables))
+        if (!stop?.aborted) await dropWeek(db, week, tables, { until, stop }, dropped);
+    };
+    await runAll([dropWeeks(tablesOfEmails), dropWeeks(tablesOfWebhooks)]);
+    if (!stop?.aborted) await deleteRowsOfDroppedEmails(db, until, stop);
     return dropped;
   });
 }
@@ -83,16 +78,16 @@ async function dropWeek(
 ): Promise<void> {
   const [first] = week;
   if (!first) return;
-  // If the first partition is gone, the decision was made and dropping was interrupted.
-  const begun = first.state === 'left' || first.table !== tables[0];
-  if (!begun && (await isKept(db, week, limits))) return;
-  const removed = await db.session((session) => detachPartition(session, first));
+  // If the first partition is detached or gone, the decision was made and dropping was interrupted.
+  const isDecided = first.state === 'left' || first.table !== tables[0];
+  if (!isDecided && (await isKept(db, week, limits))) return;
+  const detached = await db.session((session) => detachPartition(session, first));
   // Another node may have made a missing partition since; now that the first one is detached, it no longer does.
   const others = (await listPartitions(db)).filter(
     ({ table, from, name }) => tables.includes(table) && from.getTime() === first.from.getTime() && name !== first.name,
   );
-  await all(
-    [removed, ...others].map((partition) => async () => {
+  await runAll(
+    [detached, ...others].map((partition) => async () => {
       // None of its emails can change any more.
       if (partition.table === 'email_counts') await forgetChanges(db, partition);
       await db.session((session) => drop(session, partition, dropped));
@@ -100,10 +95,10 @@ async function dropWeek(
   );
 }
 
-/** Runs all of these concurrently and waits for all of them. Throws the first error in their order. */
-export async function all(work: (() => Promise<void>)[]): Promise<void> {
-  const ends = await Promise.allSettled(work.map((one) => one()));
-  for (const end of ends) if (end.status === 'rejected') throw end.reason;
+/** Runs these tasks concurrently, all of them to their end. Throws the first error in their order. */
+export async function runAll(tasks: (() => Promise<void>)[]): Promise<void> {
+  const results = await Promise.allSettled(tasks.map((task) => task()));
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
 
 async function drop(session: Sql, partition: Partition, dropped: string[]): Promise<void> {
@@ -130,15 +125,19 @@ export interface Limits {
 export async function isKept(db: Sql, week: Partition[], limits: Limits): Promise<boolean> {
   const find = (table: Partitioned) => week.find((one) => one.table === table && one.state === 'attached');
   const [emails, recipients, deliveries] = [find('emails'), find('recipients'), find('webhook_deliveries')];
-  const waiting = ['job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL'];
-  if (await isAny(db, [recipients, deliveries], waiting)) return true;
-  const isSomeScheduled = emails && (await isAny(db, [emails], ['scheduled_at IS NOT NULL']));
-  if (isSomeScheduled && (await isAnySince(db, emails, ['id', 'scheduled_at'], limits))) return true;
-  return recipients !== undefined && isAnySince(db, recipients, ['email_id', 'settled_at'], limits);
+  const waits = ['job_id IS NOT NULL', 'job_id IS NULL AND next_attempt_at IS NOT NULL'];
+  if (await hasRows(db, [recipients, deliveries], waits)) return true;
+  const isAnyScheduled = emails && (await hasRows(db, [emails], ['scheduled_at IS NOT NULL']));
+  if (isAnyScheduled && (await hasRowsSince(db, emails, ['id', 'scheduled_at'], limits))) return true;
+  return recipients !== undefined && hasRowsSince(db, recipients, ['email_id', 'settled_at'], limits);
 }
 
-/** @param conditions SQL; for each there is an index of exactly the rows that fulfil it */
-async function isAny(db: Sql, partitions: (Partition | undefined)[], conditions: string[]): Promise<boolean> {
+/**
+ * Whether any of the partitions has a row that meets one of the conditions.
+ *
+ * @param conditions SQL; for each there is an index of exactly the rows that meet it
+ */
+async function hasRows(db: Sql, partitions: (Partition | undefined)[], conditions: string[]): Promise<boolean> {
   const each = partitions.flatMap((one) =>
     one ? conditions.map((condition) => `EXISTS (SELECT FROM ${one.name} WHERE ${condition})`) : [],
   );
@@ -146,8 +145,11 @@ async function isAny(db: Sql, partitions: (Partition | undefined)[], conditions:
   return row?.any ?? true;
 }
 
-/** No index serves this. A week is read once, in stretches: then it is dropped, or only such rows are left in it. */
-async function isAnySince(
+/**
+ * Whether the partition has a row whose moment is later than `until`. No index serves this, so it reads the whole week: once,
+ * because after that the week is dropped, or only such rows are left in it.
+ */
+async function hasRowsSince(
   db: Sql,
   { name, from }: Partition,
   [id, moment]: ['id', 'scheduled_at'] | ['email_id', 'settled_at'],
@@ -167,8 +169,8 @@ async function isAnySince(
   return false;
 }
 
-/** Deletes what belongs to emails that are gone. What an interruption leaves over goes in the next round. */
-async function forgetWhatHungOnThem(db: Database, until: Date, stop?: AbortSignal): Promise<void> {
+/** Deletes what belonged to emails of dropped weeks. What an interruption leaves over goes in the next round. */
+async function deleteRowsOfDroppedEmails(db: Database, until: Date, stop?: AbortSignal): Promise<void> {
   const partitions = await listPartitions(db);
   const oldest = partitions.find(({ table, state }) => table === 'emails' && state === 'attached');
   if (!oldest) return;
