@@ -85,20 +85,20 @@ export function placeOf(
   stretches: Stretch[],
   { cursor, offset, limit }: Page,
 ): { from: Date | null; to: Date | null; offset: number } {
-  let skipped = offset;
+  let toSkip = offset;
   let to: Date | null = null;
   const rest = cursor === null ? [...stretches] : stretches.filter((stretch) => stretch.to <= timeOf(cursor));
-  while (cursor === null && rest[0] && rest[0].emails <= skipped) {
-    skipped -= rest[0].emails;
+  while (cursor === null && rest[0] && rest[0].emails <= toSkip) {
+    toSkip -= rest[0].emails;
     to = rest[0].from;
     rest.shift();
   }
-  let wanted = skipped + limit + 1;
+  let wanted = toSkip + limit + 1;
   const last = rest.find((stretch) => {
     wanted -= stretch.emails;
     return wanted <= 0;
   });
-  return { from: last?.from ?? null, to, offset: skipped };
+  return { from: last?.from ?? null, to, offset: toSkip };
 }
 
 /**
