@@ -59,7 +59,7 @@ export const topUp = z.object({
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
 export function adminRoutes(router: Router, services: Services): void {
   const { db, defaultPlan } = services;
-  const operator = [...demandLogin(services), demandAdmin];
+  const operator = [demandLogin(services), demandAdmin];
 
   router.post('/admin/accounts', ...operator, async (ctx) => {
     const input = parse(newAccount, await readJson(ctx, bodyLimit));

@@ -1,9 +1,10 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as passwords from '../../core/accounts/passwords.ts';
-import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import { logIn } from '../login.ts';
+import { issueToken, lifetimeSeconds } from '../login-token.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { sessionToken, setSessionCookie } from '../session-cookie.ts';
@@ -19,7 +20,7 @@ export const passwordChange = z.object({
 /** `POST /auth/login` and `POST /auth/password`. */
 export function authRoutes(router: Router, services: Services): void {
   const { db, jwtSecret, baseUrl } = services;
-  router.post('/auth/password', ...demandLogin(services), async (ctx) => {
+  router.post('/auth/password', demandLogin(services), async (ctx) => {
     const { current_password: current, new_password: next } = parse(passwordChange, await readJson(ctx, bodyLimit));
     const { user } = sessionOf(ctx);
     const changed = await passwords.change(db, user.id, { current, next });

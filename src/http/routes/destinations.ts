@@ -20,7 +20,7 @@ export const destinationQuery = z.object({
 /** `/admin/destinations`: where mail goes, for the operators of the server. */
 export function destinationRoutes(router: Router, services: Services): void {
   const { db } = services;
-  const operator = [...demandLogin(services), demandAdmin];
+  const operator = [demandLogin(services), demandAdmin];
 
   router.get('/admin/destinations', ...operator, async (ctx) => {
     const { q: part, ...wanted } = parse(destinationQuery, ctx.query);

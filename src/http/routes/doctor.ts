@@ -14,7 +14,7 @@ export const doctorQuery = z.object({
 
 /** `GET /admin/doctor`: checks everything that mail depends on. */
 export function doctorRoutes(router: Router, services: Services): void {
-  const operator = [...demandSession(services), demandAdmin];
+  const operator = [demandSession(services), demandAdmin];
   /** Concurrent calls for the same host share one run, because each run costs queries to other servers. */
   const running = new Map<string, Promise<Finding[]>>();
 

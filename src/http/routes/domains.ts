@@ -72,25 +72,25 @@ export function domainRoutes(router: Router, services: Services): void {
     recommended_records: domains.recommendedRecords(domain, mailHostname),
   });
 
-  router.post('/domains', ...loggedIn, async (ctx) => {
+  router.post('/domains', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(newDomain, await readJson(ctx, bodyLimit));
     if (input.pool) demandPool(services.sendingPools, input.pool);
     ctx.body = await withRecords(await domains.add(db, accountId, input, { keyring }));
   });
 
-  router.get('/domains', ...loggedIn, async (ctx) => {
+  router.get('/domains', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const found = await domains.list(db, accountId, parse(z.object(part), ctx.query));
     ctx.body = { domains: found.map(present.domain) };
   });
 
-  router.get('/domains/:id', ...loggedIn, async (ctx) => {
+  router.get('/domains/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     ctx.body = await withRecords(await domains.get(db, accountId, ctx.params.id ?? ''));
   });
 
-  router.patch('/domains/:id', ...loggedIn, async (ctx) => {
+  router.patch('/domains/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { tls, pool } = parse(domainChange, await readJson(ctx, bodyLimit));
     const { id } = await domains.get(db, accountId, ctx.params.id ?? '');
@@ -99,14 +99,14 @@ export function domainRoutes(router: Router, services: Services): void {
     ctx.body = await withRecords(await domains.change(db, accountId, id, changes));
   });
 
-  router.post('/domains/:id/verify', ...loggedIn, async (ctx) => {
+  router.post('/domains/:id/verify', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
     const { domain, checks } = await verify(db, accountId, ctx.params.id ?? '', surroundings);
     ctx.body = { ...(await withRecords(domain)), checks: present.checks(checks) };
   });
 
-  router.post('/domains/:id/rotate-dkim', ...loggedIn, async (ctx) => {
+  router.post('/domains/:id/rotate-dkim', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(newDkimKey, await readOptionalJson(ctx, bodyLimit));
     const { algorithm, private_key: privateKey, selector } = input;
@@ -115,13 +115,13 @@ export function domainRoutes(router: Router, services: Services): void {
     ctx.body = await withRecords(await domains.get(db, accountId, id));
   });
 
-  router.delete('/dkim-keys/:id', ...loggedIn, async (ctx) => {
+  router.delete('/dkim-keys/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { selector } = await dkimKeys.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `the key ${selector} was removed` };
   });
 
-  router.delete('/domains/:id', ...loggedIn, async (ctx) => {
+  router.delete('/domains/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const domain = await domains.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `domain ${domain.domain} was removed` };

@@ -39,7 +39,7 @@ export function keyRoutes(router: Router, services: Services): void {
   const { db } = services;
   const loggedIn = demandLogin(services);
 
-  router.post('/keys', ...loggedIn, async (ctx) => {
+  router.post('/keys', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(newKey, await readJson(ctx, bodyLimit));
     const { key, apiKey } = await keys.create(db, accountId, input);
@@ -50,13 +50,13 @@ export function keyRoutes(router: Router, services: Services): void {
     };
   });
 
-  router.get('/keys', ...loggedIn, async (ctx) => {
+  router.get('/keys', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const found = await keys.list(db, accountId, parse(z.object(part), ctx.query));
     ctx.body = { api_keys: found.map(present.apiKey) };
   });
 
-  router.delete('/keys/:id', ...loggedIn, async (ctx) => {
+  router.delete('/keys/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, ctx.params.id ?? '')) };
   });

@@ -12,7 +12,7 @@ export function liveRoutes(router: Router, app: Koa, services: Services): void {
   app.once('stopping', () => live.stop());
   app.on('logged out', (id: string) => live.end(id));
 
-  router.get('/live', ...demandLogin(services), async (ctx) => {
+  router.get('/live', demandLogin(services), async (ctx) => {
     const stream = new PassThrough();
     await live.add(sessionOf(ctx), stream);
     ctx.type = 'text/event-stream';

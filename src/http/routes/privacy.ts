@@ -55,7 +55,7 @@ export function privacyRoutes(router: Router, services: Services): void {
     ctx.body = { erasure: present.erasure(await erasures.get(db, senderOf(ctx).accountId, ctx.params.id ?? '')) };
   });
 
-  router.get('/account/export', ...demandLogin(services), async (ctx) => {
+  router.get('/account/export', demandLogin(services), async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { attachments } = parse(exportQuery, ctx.query);
     const account = await accounts.get(db, accountId);

@@ -14,7 +14,7 @@ export function sandboxRoutes(router: Router, services: Services): void {
   const { db } = services;
   const loggedIn = demandLogin(services);
 
-  router.get('/sandbox/messages', ...loggedIn, async (ctx) => {
+  router.get('/sandbox/messages', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const found = await messages.list(db, accountId, {
       ...parse(z.object(page), ctx.query),
@@ -23,7 +23,7 @@ export function sandboxRoutes(router: Router, services: Services): void {
     ctx.body = { messages: found.messages.map(present.sandboxMessage), count: found.count };
   });
 
-  router.get('/sandbox/messages/:id', ...loggedIn, async (ctx) => {
+  router.get('/sandbox/messages/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     ctx.body = { message: present.sandboxMessage(await messages.get(db, accountId, ctx.params.id ?? '')) };
   });

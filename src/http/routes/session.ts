@@ -4,8 +4,9 @@ import * as sessions from '../../core/accounts/sessions.ts';
 import type { User } from '../../core/accounts/users.ts';
 import * as hold from '../../core/operations/hold.ts';
 import { forbidden } from '../../errors.ts';
-import { demandLogin, issueToken, lifetimeSeconds, sessionOf } from '../auth.ts';
+import { demandLogin, sessionOf } from '../auth.ts';
 import { logIn } from '../login.ts';
+import { issueToken, lifetimeSeconds } from '../login-token.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { refuseElsewhere, setSessionCookie } from '../session-cookie.ts';
@@ -30,12 +31,12 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
     setSessionCookie(ctx, token, cookie);
   });
 
-  router.get('/session', ...loggedIn, async (ctx) => {
+  router.get('/session', loggedIn, async (ctx) => {
     const { user, expiresAt } = sessionOf(ctx);
     ctx.body = await shown(user, expiresAt);
   });
 
-  router.delete('/session', ...loggedIn, async (ctx) => {
+  router.delete('/session', loggedIn, async (ctx) => {
     const { id, expiresAt } = sessionOf(ctx);
     if (id === null) throw forbidden('this token cannot be ended before it expires');
     await sessions.end(db, { id, expiresAt });

@@ -46,7 +46,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
   const { db } = services;
   const loggedIn = demandLogin(services);
 
-  router.get('/suppressions', ...loggedIn, async (ctx) => {
+  router.get('/suppressions', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { limit, offset, reason, address } = parse(suppressionQuery, ctx.query);
     // Text that looks like a domain may also be part of a local part, which is stored as it was written.
@@ -56,14 +56,14 @@ export function suppressionRoutes(router: Router, services: Services): void {
     ctx.body = { suppressions: found.suppressions.map(present.suppression), count: found.count };
   });
 
-  router.post('/suppressions', ...loggedIn, async (ctx) => {
+  router.post('/suppressions', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { address, reason } = parse(newSuppression, await readJson(ctx, bodyLimit));
     const added = await suppressions.add(db, accountId, { address: address.address, reason: reason ?? 'manual' });
     ctx.body = { suppression: present.suppression(added) };
   });
 
-  router.post('/suppressions/import', ...loggedIn, async (ctx) => {
+  router.post('/suppressions/import', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { suppressions: given } = parse(suppressionImport, await readJson(ctx, importLimit, mostValuesImported));
     const entries = given.map(({ address: { address }, reason }) => ({
@@ -78,7 +78,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
     ctx.body = { message: `${size} ${size === 1 ? 'address is' : 'addresses are'} on the list`, count: size };
   });
 
-  router.get('/suppressions/export', ...loggedIn, async (ctx) => {
+  router.get('/suppressions/export', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const body = await services.exports.open(accountId, ctx.req.socket, async () => {
       const pages = suppressions.exported(db, accountId);
@@ -91,7 +91,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
     ctx.body = body;
   });
 
-  router.delete('/suppressions/:address', ...loggedIn, async (ctx) => {
+  router.delete('/suppressions/:address', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const address = ctx.params.address ?? '';
     await suppressions.remove(db, accountId, address);

@@ -80,7 +80,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   const creation = newWebhook(services.allowPrivateNetworks);
   const changes = webhookChanges(services.allowPrivateNetworks);
 
-  router.post('/webhooks', ...loggedIn, async (ctx) => {
+  router.post('/webhooks', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(creation, await readJson(ctx, bodyLimit));
     const { webhook, secret } = await webhooks.create(db, accountId, input, { keyring });
@@ -88,37 +88,37 @@ export function webhookRoutes(router: Router, services: Services): void {
     ctx.body = { webhook: present.webhook(webhook), secret };
   });
 
-  router.get('/webhooks', ...loggedIn, async (ctx) => {
+  router.get('/webhooks', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const found = await webhooks.list(db, accountId, parse(z.object(part), ctx.query));
     ctx.body = { webhooks: found.map(present.webhook) };
   });
 
-  router.get('/webhooks/:id', ...loggedIn, async (ctx) => {
+  router.get('/webhooks/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     ctx.body = { webhook: present.webhook(await webhooks.get(db, accountId, ctx.params.id ?? '')) };
   });
 
-  router.patch('/webhooks/:id', ...loggedIn, async (ctx) => {
+  router.patch('/webhooks/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(changes, await readJson(ctx, bodyLimit));
     ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, ctx.params.id ?? '', input)) };
   });
 
-  router.delete('/webhooks/:id', ...loggedIn, async (ctx) => {
+  router.delete('/webhooks/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const webhook = await webhooks.remove(db, accountId, ctx.params.id ?? '');
     ctx.body = { message: `webhook ${webhook.id} was removed` };
   });
 
-  router.post('/webhooks/:id/rotate-secret', ...loggedIn, async (ctx) => {
+  router.post('/webhooks/:id/rotate-secret', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
     const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { keyring });
     ctx.body = present.rotatedWebhook(webhook, secret);
   });
 
-  router.post('/webhooks/:id/test', ...loggedIn, async (ctx) => {
+  router.post('/webhooks/:id/test', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
     const made = await deliveries.sendTest(db, services.queue, accountId, ctx.params.id ?? '');
@@ -126,27 +126,27 @@ export function webhookRoutes(router: Router, services: Services): void {
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
 
-  router.post('/webhooks/:id/replay', ...loggedIn, async (ctx) => {
+  router.post('/webhooks/:id/replay', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(range, await readJson(ctx, bodyLimit));
     const { count, nextSince } = await deliveries.replay(db, accountId, ctx.params.id ?? '', input);
     ctx.body = { count, next_since: nextSince?.toISOString() ?? null };
   });
 
-  router.get('/webhook-deliveries', ...loggedIn, async (ctx) => {
+  router.get('/webhook-deliveries', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { webhook_id: webhookId, email_id: emailId, event, status, ...rest } = parse(deliveryQuery, ctx.query);
     const found = await deliveries.list(db, accountId, { webhookId, emailId, event, status }, rest);
     ctx.body = { deliveries: found.deliveries.map(present.webhookDelivery), count: found.count };
   });
 
-  router.get('/webhook-deliveries/:id', ...loggedIn, async (ctx) => {
+  router.get('/webhook-deliveries/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const delivery = await deliveries.get(db, accountId, ctx.params.id ?? '');
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
 
-  router.post('/webhook-deliveries/:id/retry', ...loggedIn, async (ctx) => {
+  router.post('/webhook-deliveries/:id/retry', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
     const delivery = await deliveries.retry(db, services.queue, accountId, ctx.params.id ?? '');
