@@ -3,12 +3,12 @@ import * as log from '../core/log/email-log.ts';
 import type { Database } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import * as present from './present.ts';
-import { fields } from './send-request.ts';
+import { sendFields } from './send-fields.ts';
 import { isEmpty } from './unknown-members.ts';
 import { refusedField } from './validation.ts';
 
-const { scheduled_at: _, ...stays } = fields.shape;
-const fixed = [...Object.keys(stays), 'template'];
+const { scheduled_at: _, ...fixedShape } = sendFields.shape;
+const fixedFields = [...Object.keys(fixedShape), 'template'];
 
 /**
  * Refuses fields in the change of an email that would change what was accepted, such as other recipients. A field with its
@@ -24,22 +24,27 @@ export async function refuseFixedFields(
   body: Record<string, unknown>,
 ): Promise<void> {
   // Among empty values only a list has a meaning: that there should be none.
-  const named = fixed.filter((name) => Array.isArray(body[name]) || !isEmpty(body[name]));
-  if (named.length === 0) return;
+  const given = fixedFields.filter((name) => Array.isArray(body[name]) || !isEmpty(body[name]));
+  if (given.length === 0) return;
   const { email, ...parts } = await log.get(db, accountId, id);
   const answered: Record<string, unknown> = {
     ...present.emailDetail(email, parts),
-    ...(await said(db, accountId, id)),
+    ...(await contentOf(db, accountId, id)),
   };
-  const isSame = (name: string, value: unknown) => isDeepStrictEqual([body[name]].flat(), listed(value));
-  // The shown `to` is only the first recipient.
-  for (const name of named)
-    if (!isSame(name, answered[name]) && !(name === 'to' && isSame(name, email.to)))
-      throw refusedField(name, 'stays as it was accepted: only scheduled_at can be changed');
+  for (const name of given) {
+    // The `to` of an answer is only the first recipient.
+    const isAsAccepted = isSame(body[name], answered[name]) || (name === 'to' && isSame(body[name], email.to));
+    if (!isAsAccepted) throw refusedField(name, 'stays as it was accepted: only scheduled_at can be changed');
+  }
 }
 
-/** The content of the email; empty if it is no longer kept. */
-async function said(db: Database, accountId: string, id: string) {
+/** A single value is the same as a list of it. */
+const isSame = (given: unknown, answered: unknown) => isDeepStrictEqual([given].flat(), asList(answered));
+
+const asList = (value: unknown) => (isEmpty(value) ? [] : [value].flat());
+
+/** The content of the email in the form of a request; empty if it is no longer kept. */
+async function contentOf(db: Database, accountId: string, id: string) {
   try {
     const { html, text, headers } = await log.content(db, accountId, id);
     return { html, text, headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])) };
@@ -48,5 +53,3 @@ async function said(db: Database, accountId: string, id: string) {
     throw error;
   }
 }
-
-const listed = (value: unknown) => (isEmpty(value) ? [] : [value].flat());

@@ -1,9 +1,6 @@
 import { z } from 'zod';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
-import { id, line, oneOf, page, timestamp } from './validation.ts';
-
-/** Strings are compared as they are stored: addresses, domains and words in lower case. */
-const lower = (most: number) => line(most).transform((value) => value.toLowerCase());
+import { id, line, oneOf, page as pageFields, timestamp } from './validation.ts';
 
 /** An address, a domain or a part of one as it would be stored: a domain as A-labels, an incomplete one just in lower case. */
 export function asStored(text: string): string {
@@ -18,8 +15,9 @@ export function asStored(text: string): string {
 
 const address = line(320).transform(asStored);
 
-const fields = {
-  ...page,
+/** The parameters of both queries. Strings are compared as they are stored: addresses, domains and words in lower case. */
+const sharedFields = {
+  ...pageFields,
   cursor: id('must be the next_cursor of another page')
     .optional()
     .describe('The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added.'),
@@ -33,7 +31,10 @@ const fields = {
     .optional()
     .describe('Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain.'),
   domain: line(253).transform(asStored).optional().describe('Only emails from this sender domain.'),
-  q: lower(998).optional().describe('Only emails whose subject contains all of these words.'),
+  q: line(998)
+    .transform((words) => words.toLowerCase())
+    .optional()
+    .describe('Only emails whose subject contains all of these words.'),
   held: oneOf(['true'])
     .optional()
     .describe(
@@ -43,8 +44,8 @@ const fields = {
   created_before: timestamp.optional().describe('Only emails accepted before this time.'),
 };
 
-/** The query in the form of the core. */
-function read(query: z.output<z.ZodObject<typeof fields>>) {
+/** The parameters in the form that the core takes. */
+function pageAndFilter(query: z.output<z.ZodObject<typeof sharedFields>>) {
   return {
     page: { limit: query.limit, offset: query.offset, cursor: query.cursor ?? null },
     filter: {
@@ -65,18 +66,18 @@ function read(query: z.output<z.ZodObject<typeof fields>>) {
 /** The query of the log: a page and a filter. */
 export const logQuery = z
   .object({
-    ...fields,
+    ...sharedFields,
     scheduled: oneOf(['true']).optional().describe('Only emails that wait for their `scheduled_at`.'),
   })
   .transform(({ scheduled, ...query }) => {
-    const { page: one, filter } = read(query);
-    return { page: one, filter: { ...filter, scheduled: scheduled !== undefined } };
+    const { page, filter } = pageAndFilter(query);
+    return { page, filter: { ...filter, scheduled: scheduled !== undefined } };
   });
 
 /** The same for the log of all accounts. */
 export const allLogsQuery = z
   .object({
     account_id: id('must be an account id').optional().describe('Only emails of this account.'),
-    ...fields,
+    ...sharedFields,
   })
-  .transform(({ account_id: accountId, ...query }) => ({ accountId: accountId ?? null, ...read(query) }));
+  .transform(({ account_id: accountId, ...query }) => ({ accountId: accountId ?? null, ...pageAndFilter(query) }));

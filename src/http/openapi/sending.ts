@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { stoppedNote } from '../../core/log/stopping.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
-import { shownSendRequest } from '../send-request.ts';
+import { shownSendRequest } from '../send-fields.ts';
 import { contentGone, email, emailExample, source, tlsOutlook } from './emails.ts';
 import type { Group } from './operation.ts';
 import { keyUsed, type Refusal } from './refusals.ts';

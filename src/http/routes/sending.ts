@@ -18,7 +18,8 @@ import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../bod
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
 import * as present from '../present.ts';
-import { fields, scheduledAt, sendRequest, unescapedSendRequest } from '../send-request.ts';
+import { scheduledAt, sendFields } from '../send-fields.ts';
+import { sendRequest, unescapedSendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
 import { mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../validation.ts';
 
@@ -111,7 +112,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     const { accountId } = senderOf(ctx);
     const body = await readOptionalJson(ctx, moveLimit);
     // A `to` would be ignored, and the email would go to its previous recipients.
-    const asked = Object.keys(fields.shape).find((name) => name in body);
+    const asked = Object.keys(sendFields.shape).find((name) => name in body);
     if (asked) throw noSuchField(asked, 'recipients');
     const { recipients } = parse(resendRequest, body);
     // Its files are in memory until the answer, although the request itself is small and counts for nothing.
