@@ -38,17 +38,20 @@ export interface ComposedMessage {
  * 998 octets, no NUL, and only 7-bit octets, except in the header if an address needs SMTPUTF8. The same parts give the same
  * bytes.
  *
- * @param body if it was already made for another message with the same texts and no files
- * @throws {Error} when the result would break these rules, which is a defect of ours and not the client's
+ * @param ready the body, if it was already made for another message with the same texts and no files
+ * @throws {Error} if the result would break these rules, which is a defect of ours and not the client's
  */
-export async function compose(parts: MessageParts, body?: Body): Promise<ComposedMessage> {
-  const { text, html, attachments } = parts;
-  const made = body ?? (await (attachments.length > 0 ? composeFiles(parts) : composeBody(text, html)));
-  const header = Buffer.from(`${writeHeader(parts)}${made.fields}\r\n`);
-  const utf8 = needsSmtpUtf8([parts.from, ...parts.to, ...parts.cc, ...parts.replyTo]);
-  const defect = findWireDefect(header, utf8 ? header.length : 0);
+export async function compose(parts: MessageParts, ready?: Body): Promise<ComposedMessage> {
+  const body = ready ?? (await bodyOf(parts));
+  const header = Buffer.from(`${writeHeader(parts)}${body.fields}\r\n`);
+  const mayHaveUtf8 = needsSmtpUtf8([parts.from, ...parts.to, ...parts.cc, ...parts.replyTo]);
+  const defect = findWireDefect(header, mayHaveUtf8 ? header.length : 0);
   if (defect) throw new Error(`composed a header with ${defect}`);
-  return { header, body: made };
+  return { header, body };
+}
+
+function bodyOf(parts: MessageParts): Promise<Body> {
+  return parts.attachments.length > 0 ? composeFiles(parts) : composeBody(parts.text, parts.html);
 }
 
 /** Whether an address needs SMTPUTF8 (RFC 6531) because its local part is not ASCII. Nothing else in a message needs it. */
@@ -68,7 +71,7 @@ function writeHeader(parts: MessageParts): string {
   header += writeText('Subject', parts.subject, true);
   header += writeField('Message-ID', [`<${parts.messageId}>`]);
   for (const { name, value } of parts.headers) {
-    if (!isFieldName(name)) throw new Error('a header has a name that is none');
+    if (!isFieldName(name)) throw new Error('a header has an invalid name');
     header += writeOther(name, value);
   }
   return header;

@@ -22,6 +22,12 @@ export interface Multipart {
 
 export type MimeTree = MimePart | Multipart;
 
+const tab = 0x09;
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const space = 0x20;
+const hyphen = 0x2d;
+
 // An email of ours has two bodies and ten files. Signatures and footers added by servers are parts too.
 const mostParts = 100;
 const deepest = 10;
@@ -35,22 +41,24 @@ const unsendable = new Set(['signed', 'encrypted', 'report', 'appledouble']);
  * @throws {MimeError}
  */
 export function readParts(fields: ReceivedField[], body: Buffer): MimeTree {
-  let count = 0;
-  const visit = (own: ReceivedField[], content: Buffer, depth: number, otherwise: string): MimeTree => {
-    const type = typeOf(own, otherwise);
-    if (!type.value.startsWith('multipart/')) return leaf(own, type, content);
+  let partCount = 0;
+  const readPart = (part: Buffer, depth: number, defaultType: string): MimeTree => {
+    partCount += 1;
+    if (partCount > mostParts) throw new MimeError(`the message has more than ${mostParts} parts`);
+    const { fields, body: start } = readFields(part, partCount);
+    return readTree(fields, part.subarray(start), depth, defaultType);
+  };
+  const readTree = (fields: ReceivedField[], body: Buffer, depth: number, defaultType: string): MimeTree => {
+    const type = typeOf(fields, defaultType);
+    if (!type.value.startsWith('multipart/')) return leaf(fields, type, body);
     const subtype = type.value.slice('multipart/'.length);
     if (unsendable.has(subtype)) throw new MimeError(`${type.value} is a kind of message that cannot be sent here`);
     if (depth === deepest) throw new MimeError(`the parts are nested more than ${deepest} deep`);
-    const parts = split(content, boundaryOf(type)).map((raw) => {
-      count += 1;
-      if (count > mostParts) throw new MimeError(`the message has more than ${mostParts} parts`);
-      const { fields: ofPart, body: start } = readFields(raw, count);
-      return visit(ofPart, raw.subarray(start), depth + 1, subtype === 'digest' ? 'message/rfc822' : 'text/plain');
-    });
+    const defaultOfParts = subtype === 'digest' ? 'message/rfc822' : 'text/plain';
+    const parts = split(body, boundaryOf(type)).map((part) => readPart(part, depth + 1, defaultOfParts));
     return { isAlternative: subtype === 'alternative', parts };
   };
-  return visit(fields, body, 0, 'text/plain');
+  return readTree(fields, body, 0, 'text/plain');
 }
 
 /** The parts of a tree that have no parts themselves, in order. */
@@ -62,13 +70,13 @@ export function leavesOf(tree: MimeTree): MimePart[] {
  * An invalid Content-Type counts as none (RFC 2045 section 5.2), except for `text/html charset=utf-8`, which many scripts write
  * and whose meaning is clear.
  */
-function typeOf(fields: ReceivedField[], otherwise: string): Parameterised {
+function typeOf(fields: ReceivedField[], defaultType: string): Parameterised {
   const text = only(fields, 'content-type');
-  if (text === null) return { value: otherwise, parameters: new Map() };
+  if (text === null) return { value: defaultType, parameters: new Map() };
   const type = parseParameters(text.replace(/^( *[^\s/;"(]+\/[^\s/;"(]+) +(?=charset=)/i, '$1; '));
   if (/^[^\s/]+\/[^\s/]+$/.test(type.value)) return type;
   const isFile = type.parameters.has('name') || /attachment|filename/i.test(only(fields, 'content-disposition') ?? '');
-  return { ...type, value: isFile ? 'application/octet-stream' : otherwise };
+  return { ...type, value: isFile ? 'application/octet-stream' : defaultType };
 }
 
 function leaf(fields: ReceivedField[], type: Parameterised, body: Buffer): MimePart {
@@ -93,30 +101,32 @@ function boundaryOf({ parameters }: Parameterised): string {
 function split(body: Buffer, boundary: string): Buffer[] {
   const delimiter = Buffer.from(`--${boundary}`);
   const parts: Buffer[] = [];
-  let start = -1;
+  /** Where the part begins whose end is looked for; -1 before the first one. */
+  let partStart = -1;
   let from = 0;
   for (;;) {
     const at = body.indexOf(delimiter, from);
     if (at === -1) break;
     from = at + delimiter.length;
-    if (at > 0 && body[at - 1] !== 0x0a) continue;
-    const line = restOfDelimiter(body, from);
+    if (at > 0 && body[at - 1] !== lineFeed) continue;
+    const line = restOfDelimiterLine(body, from);
     if (!line) continue;
-    if (start !== -1) parts.push(body.subarray(start, Math.max(start, at - 2)));
-    if (line.last || parts.length > mostParts) return parts;
-    start = line.end;
+    // The line end before a delimiter belongs to it. Between two delimiters there may be nothing else.
+    if (partStart !== -1) parts.push(body.subarray(partStart, Math.max(partStart, at - 2)));
+    if (line.closes || parts.length > mostParts) return parts;
+    partStart = line.end;
     from = line.end;
   }
-  if (start === -1) throw new MimeError('Content-Type: multipart without a part');
-  parts.push(body.subarray(start));
+  if (partStart === -1) throw new MimeError('Content-Type: multipart without a part');
+  parts.push(body.subarray(partStart));
   return parts;
 }
 
-/** Reads the rest of a boundary's line: `--` if it closes, white space, the line end. Null if the boundary is a longer one. */
-function restOfDelimiter(body: Buffer, from: number): { end: number; last: boolean } | null {
-  const last = body[from] === 0x2d && body[from + 1] === 0x2d;
-  let at = last ? from + 2 : from;
-  while (body[at] === 0x20 || body[at] === 0x09) at++;
-  if (at >= body.length) return { end: body.length, last };
-  return body[at] === 0x0d && body[at + 1] === 0x0a ? { end: at + 2, last } : null;
+/** The rest of a delimiter's line: `--` if it is the closing one, white space, the line end. Null if the boundary is a longer one. */
+function restOfDelimiterLine(body: Buffer, from: number): { end: number; closes: boolean } | null {
+  const closes = body[from] === hyphen && body[from + 1] === hyphen;
+  let at = closes ? from + 2 : from;
+  while (body[at] === space || body[at] === tab) at++;
+  if (at >= body.length) return { end: body.length, closes };
+  return body[at] === carriageReturn && body[at + 1] === lineFeed ? { end: at + 2, closes } : null;
 }
