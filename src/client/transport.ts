@@ -1,3 +1,4 @@
+import { attempt, type CallRequest } from './attempt.ts';
 import { type Failure, SendwrightError } from './errors.ts';
 import { type Operations, routes } from './operations.ts';
 
@@ -53,11 +54,11 @@ const longestBackoffMs = 8_000;
 const longestWaitMs = 60_000;
 
 /** Failures that may be transient. */
-const passingStatuses = [500, 502, 503, 504];
-const passingErrors = ['network error', 'timeout'];
+const transientStatuses = [500, 502, 503, 504];
+const transientErrors = ['network error', 'timeout'];
 
 /** Operations that are idempotent although they are a `POST`. */
-const repeatable: OperationId[] = ['logIn', 'renderTemplate', 'verifyDomain', 'addSuppression', 'unsubscribe'];
+const repeatablePosts: OperationId[] = ['logIn', 'renderTemplate', 'verifyDomain', 'addSuppression', 'unsubscribe'];
 
 interface Route {
   method: string;
@@ -65,9 +66,6 @@ interface Route {
   isText?: true;
   takesKey?: true;
 }
-
-/** The result of one attempt. */
-type Outcome = { answer: unknown } | Failure;
 
 /** Not `randomUUID`, which browsers offer only to https pages. */
 const newKey = () =>
@@ -84,32 +82,21 @@ export function connect(settings: ClientOptions): Call {
   return async (id, input, options = {}) => {
     const route: Route = routes[id];
     demandKnown(options, id, route);
-    const asked = input as { param?: string; query?: object; body?: unknown };
-    const { param, query, body } = asked;
-    if ('body' in asked && body === undefined)
-      throw new TypeError(`what to ${route.method} to ${route.path} is missing: ${id} takes an object`);
-    const url = `${base}${pathOf(route.path, param)}${queryOf(query)}`;
+    const { signal } = options;
     const idempotencyKey = route.takesKey ? (options.idempotencyKey ?? newKey()) : null;
-    // Following a redirect would pass on the credentials.
-    const request: RequestInit = {
-      method: route.method,
-      headers: headersOf(settings, { route, hasBody: body !== undefined, idempotencyKey }),
-      body: body === undefined ? null : JSON.stringify(body),
-      redirect: 'manual',
-    };
-    const mayRepeat = route.method !== 'POST' || idempotencyKey !== null || repeatable.includes(id);
+    const request = requestOf(base, id, input, headersOf(settings, route, idempotencyKey));
     const timeoutMs = timeoutOf(options.timeoutMs ?? settings.timeoutMs);
-    const mostAttempts = options.maxAttempts ?? settings.maxAttempts ?? 3;
+    const maxAttempts = options.maxAttempts ?? settings.maxAttempts ?? 3;
+    const isRepeatable = route.method !== 'POST' || idempotencyKey !== null || repeatablePosts.includes(id);
     for (let attempts = 1; ; attempts += 1) {
-      const outcome = await attempt(url, request, route.isText === true, {
-        ...settings,
-        timeoutMs,
-        signal: options.signal,
-      });
+      const outcome = await attempt(request, { ...settings, timeoutMs, signal });
       if ('answer' in outcome) return outcome.answer as never;
-      const wait = attempts < mostAttempts ? waitAfter(outcome, attempts, mayRepeat, settings.backoffMs ?? 500) : null;
-      if (wait === null) throw new SendwrightError({ ...outcome, idempotencyKey, attempts });
-      await sleep(wait, options.signal);
+      const pauseMs =
+        attempts < maxAttempts && mayRepeat(outcome, isRepeatable)
+          ? pauseAfter(outcome, attempts, settings.backoffMs ?? 500)
+          : null;
+      if (pauseMs === null) throw new SendwrightError({ ...outcome, idempotencyKey, attempts });
+      await sleep(pauseMs, signal);
     }
   };
 }
@@ -167,133 +154,51 @@ function queryOf(query: object = {}): string {
   return pairs.length > 0 ? `?${new URLSearchParams(pairs)}` : '';
 }
 
-function headersOf(
-  { apiKey, token }: ClientOptions,
-  { route, hasBody, idempotencyKey }: { route: Route; hasBody: boolean; idempotencyKey: string | null },
-): Headers {
+/** @throws TypeError if the operation has a body and the input does not */
+function requestOf<Id extends OperationId>(base: string, id: Id, input: Input<Id>, headers: Headers): CallRequest {
+  const { method, path, isText }: Route = routes[id];
+  const given = input as { param?: string; query?: object; body?: unknown };
+  const { param, query, body } = given;
+  if ('body' in given && body === undefined)
+    throw new TypeError(`what to ${method} to ${path} is missing: ${id} takes an object`);
+  if (body !== undefined) headers.set('Content-Type', 'application/json');
+  return {
+    url: `${base}${pathOf(path, param)}${queryOf(query)}`,
+    // Following a redirect would pass on the credentials.
+    init: { method, headers, body: body === undefined ? null : JSON.stringify(body), redirect: 'manual' },
+    isText: isText === true,
+  };
+}
+
+/** @throws TypeError if a credential or the key cannot be a header */
+function headersOf({ apiKey, token }: ClientOptions, { isText }: Route, idempotencyKey: string | null): Headers {
   // Text comes second: to a client that prefers HTML, an error would be a page instead of JSON.
-  const headers = new Headers({ Accept: route.isText ? 'application/json, */*;q=0.9' : 'application/json' });
-  const set = (name: string, what: string, value: string) => {
+  const headers = new Headers({ Accept: isText ? 'application/json, */*;q=0.9' : 'application/json' });
+  const set = (name: string, option: string, value: string) => {
     try {
       headers.set(name, value);
     } catch {
       // The error of the platform would reveal the value.
-      throw new TypeError(`${what} holds characters that no header can have, such as a line end`);
+      throw new TypeError(`${option} holds characters that no header can have, such as a line end`);
     }
   };
   if (isGiven(apiKey)) set('X-API-Key', 'apiKey', apiKey);
   if (isGiven(token)) set('Authorization', 'token', `Bearer ${token}`);
-  if (hasBody) headers.set('Content-Type', 'application/json');
   if (idempotencyKey !== null) set('Idempotency-Key', 'idempotencyKey', idempotencyKey);
   return headers;
 }
 
 const isGiven = <Value>(value: Value | null | undefined): value is Value => value !== undefined && value !== null;
 
-/** @throws the reason of the caller's signal; every other failure is returned */
-async function attempt(
-  url: string,
-  request: RequestInit,
-  isText: boolean,
-  settings: ClientOptions & { timeoutMs: number; signal: AbortSignal | undefined },
-): Promise<Outcome> {
-  const { signal, timeoutMs, maxAnswerBytes = 64 * 1024 * 1024 } = settings;
-  signal?.throwIfAborted();
-  const controller = new AbortController();
-  const stop = () => controller.abort();
-  signal?.addEventListener('abort', stop, { once: true });
-  const late = setTimeout(stop, timeoutMs);
-  try {
-    const response = await (settings.fetch ?? fetch)(url, { ...request, signal: controller.signal });
-    const text = await readAll(response, maxAnswerBytes);
-    return text === null ? tooLarge(response, maxAnswerBytes) : outcomeOf(response, text, isText);
-  } catch (cause) {
-    signal?.throwIfAborted();
-    if (controller.signal.aborted)
-      return { error: 'timeout', detail: `there was no answer within ${timeoutMs} ms`, cause };
-    return { error: 'network error', detail: reasonOf(cause), cause };
-  } finally {
-    clearTimeout(late);
-    signal?.removeEventListener('abort', stop);
-  }
+function mayRepeat({ status = null, error }: Failure, isRepeatable: boolean): boolean {
+  // A rate limit passes. A quota lasts until the next day or month.
+  if (status === 429) return error !== 'quota exceeded';
+  const isTransient = transientErrors.includes(error) || (status !== null && transientStatuses.includes(status));
+  return isTransient && isRepeatable;
 }
 
-/** The body as text; null if it has more than `most` bytes, and then the rest is not read. */
-async function readAll(response: Response, most: number): Promise<string | null> {
-  const reader = response.body?.getReader();
-  const decoder = new TextDecoder();
-  let text = '';
-  let size = 0;
-  for (;;) {
-    const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-    if (done) return text + decoder.decode();
-    size += value.byteLength;
-    if (size > most) {
-      await reader?.cancel();
-      return null;
-    }
-    text += decoder.decode(value, { stream: true });
-  }
-}
-
-function outcomeOf(response: Response, text: string, isText: boolean): Outcome {
-  if (response.ok && isText) return { answer: text };
-  const body = parsed(text);
-  if (response.ok && body) return { answer: body };
-  const known = factsOf(response);
-  if (typeof body?.error !== 'string') return { ...known, error: 'unexpected answer', detail: shown(response, text) };
-  // For a refused credential, a header says what to do.
-  const detail = typeof body.detail === 'string' ? body.detail : response.headers.get('X-Error-Detail');
-  return { ...known, error: body.error, detail, body };
-}
-
-function parsed(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
-}
-
-function shown({ headers }: Response, text: string): string {
-  const elsewhere = headers.get('location');
-  if (elsewhere !== null) return `a redirect to ${elsewhere.slice(0, 200)}, which is not followed: is baseUrl right?`;
-  return `this is not from Sendwright: ${text.slice(0, 200)}`;
-}
-
-const tooLarge = (response: Response, most: number): Failure => ({
-  ...factsOf(response),
-  error: 'answer too large',
-  detail: `it has more than ${most} bytes`,
-});
-
-const factsOf = ({ status, headers }: Response) => ({
-  status,
-  requestId: headers.get('x-request-id'),
-  retryAfterMs: retryAfter(headers.get('retry-after')),
-});
-
-/** Seconds or an HTTP date as milliseconds from now; null if it is neither. */
-function retryAfter(value: string | null): number | null {
-  if (value === null) return null;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return Number.isNaN(ms) ? null : Math.max(0, ms);
-}
-
-/** The message of fetch is only "fetch failed"; the reason is in its cause. */
-function reasonOf(error: unknown): string {
-  const { message, code, cause } = Object(error) as { message?: string; code?: string; cause?: unknown };
-  return cause ? reasonOf(cause) : message || code || String(error);
-}
-
-/** How long to wait before the next attempt, in ms; null for no further attempt. */
-function waitAfter(failure: Failure, attempts: number, mayRepeat: boolean, backoffMs: number): number | null {
-  const { status = null, error, retryAfterMs } = failure;
-  const passes = passingErrors.includes(error) || (status !== null && passingStatuses.includes(status));
-  // A quota lasts until the next day or month.
-  const refused = status === 429 && error !== 'quota exceeded';
-  if (!refused && !(passes && mayRepeat)) return null;
+/** How long to wait before the next attempt, in ms; null if the service asks for longer than anyone waits. */
+function pauseAfter({ retryAfterMs }: Failure, attempts: number, backoffMs: number): number | null {
   if ((retryAfterMs ?? 0) > longestWaitMs) return null;
   const backoff = Math.min(longestBackoffMs, backoffMs * 2 ** (attempts - 1));
   return (retryAfterMs ?? 0) + backoff * (0.5 + Math.random() / 2);
