@@ -129,7 +129,7 @@ export async function activate(db: Database, { id, domainId, algorithm }: DkimKe
     });
     // It was removed meanwhile, or another node was faster.
     if (!waiting) return;
-    if (algorithm === 'rsa') return void (await tx.query(takePlace(id)));
+    if (algorithm === 'rsa') return void (await tx.query(replaceSigningKey(id)));
     await tx.query({
       text: `UPDATE dkim_keys SET status = 'retired', private_key = NULL, retired_at = now()
               WHERE domain_id = $1 AND status = 'active'`,
@@ -142,7 +142,8 @@ export async function activate(db: Database, { id, domainId, algorithm }: DkimKe
   });
 }
 
-const takePlace = (id: string) => ({
+/** The pending RSA key moves into the domain's row, and the key from there becomes a retired one. */
+const replaceSigningKey = (id: string) => ({
   text: `WITH next AS (DELETE FROM dkim_keys WHERE id = $1 RETURNING *),
               before AS (SELECT d.* FROM domains d JOIN next ON next.domain_id = d.id),
               kept AS (INSERT INTO dkim_keys (id, account_id, domain_id, selector, algorithm, status, public_key, created_at, retired_at)
@@ -152,7 +153,7 @@ const takePlace = (id: string) => ({
   values: [id, newId()],
 });
 
-/** Deletes keys that retired so long ago that nobody looks up their records any more. */
+/** Deletes retired keys whose records receivers no longer look up. */
 export async function forgetRetired(db: Database): Promise<void> {
   await db.prisma.dkimKey.deleteMany({ where: { retiredAt: { lt: new Date(Date.now() - overlapMs) } } });
 }

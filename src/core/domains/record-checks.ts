@@ -6,7 +6,7 @@ import { sameName } from '../../smtp/host-name.ts';
 import { cleanRemoteText } from '../../smtp/reply.ts';
 import type { Resolve } from '../../smtp/resolver.ts';
 import * as domains from './domains.ts';
-import { askSpf } from './spf.ts';
+import { askSpf, type SpfAnswer } from './spf.ts';
 
 /** The result of looking up one record. */
 export interface Check {
@@ -111,11 +111,6 @@ async function probeDkim(
   return `a message signed with our key does not verify against the published record (${cleanRemoteText(String(status?.comment ?? status?.result ?? 'no result'), 200)})`;
 }
 
-/**
- * Evaluates the domain's policy as a receiver would, for each address that we send from. If those are not known, our own
- * include is answered with a stand-in that passes a documentation address, so that any legal form that leads to it
- * (include, redirect, nested) passes.
- */
 async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
   const record = domains.dnsRecords(domain, where.mailHostname).spf;
   const { texts: all, problem, failed } = await lookUp(record.name, where);
@@ -128,34 +123,46 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
       texts,
       'there is more than one SPF policy, so receivers ignore them all: merge them into one',
     );
-  const standIn = '192.0.2.1';
-  const known = where.sendingIps.length > 0;
+  const refused = await probeSpf(domain.domain, where);
+  return report(record, texts, refused && problemOfSpf(refused, where), refused?.result === 'temperror');
+}
+
+/** An evaluation of SPF that does not pass. */
+interface SpfRefusal extends SpfAnswer {
+  /** The address that does not pass; null: any, as our addresses are not known. */
+  ip: string | null;
+}
+
+/**
+ * Evaluates the domain's policy as a receiver would, for each address that we send from. If those are not known, our own
+ * include is answered with a stand-in that passes a documentation address, so that any legal form that leads to it
+ * (include, redirect, nested) passes.
+ *
+ * @returns null if all addresses pass
+ */
+async function probeSpf(domain: string, where: Surroundings): Promise<SpfRefusal | null> {
+  const { mailHostname, sendingIps } = where;
+  const question = { sender: `postmaster@${domain}`, mailHostname, timeoutMs: spfTimeoutMs };
   // Shared by all addresses, whose look-ups are mostly the same.
   const resolve = eachOnce(where.resolve);
-  for (const ip of known ? where.sendingIps : [standIn]) {
-    const { result: verdict, reason } = await askSpf({
-      ...{ sender: `postmaster@${domain.domain}`, ip, mailHostname: where.mailHostname, timeoutMs: spfTimeoutMs },
-      resolve: known
-        ? resolve
-        : async (name, type) =>
-            sameName(name, where.mailHostname) && type === 'TXT'
-              ? [[`v=spf1 ip4:${standIn} -all`]]
-              : resolve(name, type),
-    });
-    const include = `include:${where.mailHostname}`;
-    if (verdict === 'pass') continue;
-    if (verdict === 'temperror')
-      return report(record, texts, `a lookup of the policy failed temporarily (${reason}): try again`, true);
-    if (verdict === 'permerror')
-      return report(
-        record,
-        texts,
-        `receivers cannot evaluate the policy (${reason}): correct it, and include ${include}`,
-      );
-    const outcome = `the policy answers ${verdict} for ${known ? ip : 'this server'}`;
-    return report(record, texts, `${outcome}: add ${include} to it, before its "all"`);
+  for (const ip of sendingIps) {
+    const answer = await askSpf({ ...question, ip, resolve });
+    if (answer.result !== 'pass') return { ...answer, ip };
   }
-  return report(record, texts, null);
+  if (sendingIps.length > 0) return null;
+  const standIn = '192.0.2.1';
+  const withStandIn: Resolve = async (name, type) =>
+    sameName(name, mailHostname) && type === 'TXT' ? [[`v=spf1 ip4:${standIn} -all`]] : resolve(name, type);
+  const answer = await askSpf({ ...question, ip: standIn, resolve: withStandIn });
+  return answer.result === 'pass' ? null : { ...answer, ip: null };
+}
+
+function problemOfSpf({ result, reason, ip }: SpfRefusal, { mailHostname }: Surroundings): string {
+  const include = `include:${mailHostname}`;
+  if (result === 'temperror') return `a lookup of the policy failed temporarily (${reason}): try again`;
+  if (result === 'permerror')
+    return `receivers cannot evaluate the policy (${reason}): correct it, and include ${include}`;
+  return `the policy answers ${result} for ${ip ?? 'this server'}: add ${include} to it, before its "all"`;
 }
 
 interface LookedUp {
@@ -196,6 +203,7 @@ function report(record: domains.DnsRecord, found: string[], problem: string | nu
   };
 }
 
+/** Looks up each name once. */
 function eachOnce(resolve: Resolve): Resolve {
   const asked = new Map<string, Promise<string[][]>>();
   return (name, type) => {

@@ -14,12 +14,12 @@ export function demandSendFrom(sender: Pick<Sender, 'domains'>, domain: string):
   if (refusal) throw refusal;
 }
 
-/** The ids of those of these domain names, in canonical form, that the account may send from: the verified ones. */
+/** The ids of the domains, among these names in canonical form, that the account may send from: the verified ones. */
 export async function senderDomains(db: Sql, accountId: string, names: string[]): Promise<Map<string, string>> {
   return (await sendersNow(db, accountId, names)).domains;
 }
 
-/** The same with the database's time, which decides when mail is due, whatever this machine's clock says. */
+/** The same with the database's time: that decides when mail is due, not this machine's clock. */
 export async function sendersNow(
   db: Sql,
   accountId: string,

@@ -120,34 +120,32 @@ const pendingForMs = 48 * 3_600_000;
 export async function recheckDue(db: Database, where: Surroundings, stop?: AbortSignal): Promise<void> {
   const failures: Error[] = [];
   const underWay = new Map<string, Promise<void>>();
-  const turns = new Map<string, number>();
+  const lastTurns = new Map<string, number>();
   let ended = 0;
-  const begin = async (turn: number): Promise<boolean> => {
-    const id = await takeNext(db, [...underWay.keys()], turns);
-    const domain = id === null ? null : await db.prisma.domain.findUnique({ where: { id } });
-    if (domain === null) return id !== null;
-    const { accountId } = domain;
-    turns.set(accountId, turn);
-    const work = recheck(db, domain, where)
+  const begin = ({ id, accountId }: DueDomain) => {
+    const work = recheck(db, id, where)
       // A check that fails does not keep the others waiting.
-      .catch((error: Error) => {
-        failures.push(new Error(`${domain.domain}: ${error.message}`, { cause: error }));
-      })
+      .catch((error: Error) => void failures.push(error))
       .finally(() => {
         underWay.delete(accountId);
         ended += 1;
       });
     underWay.set(accountId, work);
-    return true;
   };
   try {
     for (let turn = 1; turn <= mostRechecks && !stop?.aborted; ) {
-      const seen = ended;
-      if (underWay.size < accountsAtOnce && (await begin(turn))) turn += 1;
+      const endedBefore = ended;
+      const due = underWay.size < accountsAtOnce ? await takeNext(db, [...underWay.keys()], lastTurns) : null;
+      if (due) {
+        begin(due);
+        lastTurns.set(due.accountId, turn);
+        turn += 1;
+        continue;
+      }
       // `takeNext` left out busy accounts. One whose check ended meanwhile may have more.
-      else if (ended !== seen) continue;
-      else if (underWay.size > 0) await Promise.race(underWay.values());
-      else break;
+      if (ended !== endedBefore) continue;
+      if (underWay.size === 0) break;
+      await Promise.race(underWay.values());
     }
   } finally {
     await Promise.all(underWay.values());
@@ -155,17 +153,26 @@ export async function recheckDue(db: Database, where: Surroundings, stop?: Abort
   if (failures[0]) throw failures[0];
 }
 
+interface DueDomain {
+  id: string;
+  accountId: string;
+}
+
 /** Takes the domain that has waited longest, of the account that has waited longest for a turn. */
-async function takeNext(db: Database, busy: string[], turns: ReadonlyMap<string, number>): Promise<string | null> {
-  const accounts = await db.query<{ account_id: string }>({
-    text: `SELECT account_id FROM domains WHERE next_check_at <= now() AND account_id <> ALL($1::uuid[])
+async function takeNext(
+  db: Database,
+  busyAccounts: string[],
+  lastTurns: ReadonlyMap<string, number>,
+): Promise<DueDomain | null> {
+  const accounts = await db.query<{ id: string }>({
+    text: `SELECT account_id AS id FROM domains WHERE next_check_at <= now() AND account_id <> ALL($1::uuid[])
             GROUP BY account_id ORDER BY min(next_check_at)`,
-    values: [busy],
+    values: [busyAccounts],
   });
-  const last = ({ account_id: accountId }: { account_id: string }) => turns.get(accountId) ?? 0;
-  for (const account of accounts.sort((a, b) => last(a) - last(b))) {
-    const id = await takeDue(db, account.account_id);
-    if (id !== null) return id;
+  const turnOf = ({ id }: { id: string }) => lastTurns.get(id) ?? 0;
+  for (const { id: accountId } of accounts.sort((a, b) => turnOf(a) - turnOf(b))) {
+    const id = await takeDue(db, accountId);
+    if (id !== null) return { id, accountId };
   }
   return null;
 }
@@ -188,7 +195,19 @@ async function takeDue(db: Database, accountId: string): Promise<string | null> 
   return due?.id ?? null;
 }
 
-async function recheck(db: Database, known: Domain, where: Surroundings): Promise<void> {
+/** @throws Error prefixed with the domain's name */
+async function recheck(db: Database, id: string, where: Surroundings): Promise<void> {
+  const domain = await db.prisma.domain.findUnique({ where: { id } });
+  // It was removed meanwhile.
+  if (!domain) return;
+  try {
+    await recheckDomain(db, domain, where);
+  } catch (error) {
+    throw new Error(`${domain.domain}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+async function recheckDomain(db: Database, known: Domain, where: Surroundings): Promise<void> {
   const rotated = await activateSeen(db, known, where);
   const domain = rotated ? await db.prisma.domain.findUnique({ where: { id: known.id } }) : known;
   if (!domain) return;
