@@ -34,11 +34,18 @@ export interface Patient {
   installation: Installation;
 }
 
-/** The time for all checks; a check without an answer by then is `unknown`. */
+/** The time for all checks. A check that has no answer after it is `unknown`. */
 const allMs = 25_000;
 
 /** The most sending domains that are searched for an MX host. */
 const mostAsked = 5;
+
+/** A check, with the subject of its findings if it fails or has no answer in time. */
+interface Check {
+  name: CheckName;
+  subject: string;
+  run: () => Promise<Finding[]> | Finding[];
+}
 
 /**
  * Checks everything that has to be right before mail goes out to the internet. It connects only to the database and to one
@@ -46,66 +53,81 @@ const mostAsked = 5;
  *
  * @param mxHost whose port 25 is tried; null: the first MX host of a verified domain that is not this server
  * @param onProgress is told how many of how many checks are done
- * @returns findings in the order of `checkNames`; it does not throw when something outside is wrong
+ * @returns the findings of all checks; it does not throw when something outside is wrong
  */
 export async function examine(
   patient: Patient,
   mxHost: string | null,
   { withinMs = allMs, onProgress = (_done: number, _all: number) => {} } = {},
 ): Promise<Finding[]> {
-  const { db, surroundings, lookUp, installation } = patient;
-  const { resolver } = lookUp;
-  const { deliveryMode, baseUrl, dataDir, embedded, blocklists } = installation;
-  const looks: [check: CheckName, subject: string, look: () => Promise<Finding[]> | Finding[]][] = [
-    ['clock', 'this machine', () => checkClock(db)],
-    ['disk_space', dataDir, () => checkDisk(dataDir, embedded)],
-    ['database_durability', 'the database', () => checkDurability(db)],
-    ['domain', 'all domains', () => checkDomains(db, surroundings)],
-  ];
-  if (deliveryMode === 'sandbox') {
-    const { problem } = about('delivery_mode', deliveryMode);
-    const advice =
-      'To send mail, set DELIVERY_MODE=direct, MAIL_HOSTNAME and BASE_URL, and run this again before you start the service.';
-    looks.unshift(['delivery_mode', deliveryMode, () => [problem('No mail leaves this machine.', advice)]]);
-  } else {
-    // These names are looked up once, within the time of the checks that need them.
-    const seen = seenAddresses(surroundings, resolver);
-    const ofEach = async (look: (ip: string) => Promise<Finding[]>) =>
-      (await Promise.all((await seen).ips.map(look))).flat();
-    looks.push(
-      ['outbound_port_25', mxHost ?? 'an MX host', () => checkPort25(patient, mxHost)],
-      ['mail_hostname', surroundings.mailHostname, () => checkMailHostname(surroundings, resolver)],
-      ['reverse_dns', 'sending addresses', () => ofEach((ip) => checkReverse(ip, surroundings, resolver))],
-      ['blocklist', 'sending addresses', () => ofEach((ip) => checkBlocklists(ip, blocklists, resolver))],
-      ['return_path', surroundings.mailHostname, async () => checkReturnPath((await seen).ips, surroundings, resolver)],
-      ['base_url', baseUrl, () => checkBaseUrl(baseUrl)],
-    );
-  }
+  const checks = checksOf(patient, mxHost);
   const late = new AbortController();
-  let finished = 0;
+  let done = 0;
   const found = await Promise.all(
-    looks.map(async ([check, subject, look]) => {
-      const { unknown } = about(check, subject);
-      const tooLate = sleep(withinMs, null, { signal: late.signal }).then(
-        () => [unknown(`There was no answer within ${Math.round(withinMs / 1_000)} s.`, 'Run this again.')],
-        () => [],
-      );
-      const looked = Promise.resolve()
-        .then(look)
-        .catch((error: Error) => [
-          unknown(
-            `The check failed (${error.message.slice(0, 200)}).`,
-            'Run this again; the log of the server may say more.',
-          ),
-        ]);
-      const findings = await Promise.race([looked, tooLate]);
-      finished += 1;
-      onProgress(finished, looks.length);
+    checks.map(async (check) => {
+      const findings = await Promise.race([findingsOf(check), unansweredAfter(withinMs, check, late.signal)]);
+      done += 1;
+      onProgress(done, checks.length);
       return findings;
     }),
   );
   late.abort();
   return found.flat();
+}
+
+function checksOf(patient: Patient, mxHost: string | null): Check[] {
+  const { db, surroundings, lookUp, installation } = patient;
+  const { mailHostname } = surroundings;
+  const { resolver } = lookUp;
+  const { deliveryMode, baseUrl, dataDir, embedded, blocklists } = installation;
+  const always: Check[] = [
+    { name: 'clock', subject: 'this machine', run: () => checkClock(db) },
+    { name: 'disk_space', subject: dataDir, run: () => checkDisk(dataDir, embedded) },
+    { name: 'database_durability', subject: 'the database', run: () => checkDurability(db) },
+    { name: 'domain', subject: 'all domains', run: () => checkDomains(db, surroundings) },
+  ];
+  if (deliveryMode === 'sandbox') {
+    const { problem } = about('delivery_mode', deliveryMode);
+    const advice =
+      'To send mail, set DELIVERY_MODE=direct, MAIL_HOSTNAME and BASE_URL, and run this again before you start the service.';
+    const finding = problem('No mail leaves this machine.', advice);
+    return [{ name: 'delivery_mode', subject: deliveryMode, run: () => [finding] }, ...always];
+  }
+  // Looked up once, within the time of the checks that need it.
+  const seen = seenAddresses(surroundings, resolver);
+  const ofEach = async (check: (ip: string) => Promise<Finding[]>) =>
+    (await Promise.all((await seen).ips.map(check))).flat();
+  const ips = 'sending addresses';
+  return [
+    ...always,
+    { name: 'outbound_port_25', subject: mxHost ?? 'an MX host', run: () => checkPort25(patient, mxHost) },
+    { name: 'mail_hostname', subject: mailHostname, run: () => checkMailHostname(surroundings, resolver) },
+    { name: 'reverse_dns', subject: ips, run: () => ofEach((ip) => checkReverse(ip, surroundings, resolver)) },
+    { name: 'blocklist', subject: ips, run: () => ofEach((ip) => checkBlocklists(ip, blocklists, resolver)) },
+    {
+      name: 'return_path',
+      subject: mailHostname,
+      run: async () => checkReturnPath((await seen).ips, surroundings, resolver),
+    },
+    { name: 'base_url', subject: baseUrl, run: () => checkBaseUrl(baseUrl) },
+  ];
+}
+
+/** Runs a check. One that fails is `unknown`. */
+async function findingsOf({ name, subject, run }: Check): Promise<Finding[]> {
+  try {
+    return await run();
+  } catch (error) {
+    const { unknown } = about(name, subject);
+    const found = `The check failed (${(error as Error).message.slice(0, 200)}).`;
+    return [unknown(found, 'Run this again; the log of the server may say more.')];
+  }
+}
+
+async function unansweredAfter(ms: number, { name, subject }: Check, signal: AbortSignal): Promise<Finding[]> {
+  const { unknown } = about(name, subject);
+  await sleep(ms, null, { signal }).catch(() => undefined);
+  return [unknown(`There was no answer within ${Math.round(ms / 1_000)} s.`, 'Run this again.')];
 }
 
 /** True when there is nothing to do: no finding is a `problem` or `unknown`. */

@@ -24,13 +24,13 @@ export async function hold(db: Database, keyring: Keyring, log: Logger): Promise
   const id = newId();
   const admission = await db.transaction(async (tx) => {
     const answer = await admit(tx, keyring);
-    if (answer === 'admitted') await beat(tx, id, keyring);
+    if (answer === 'admitted') await updateEntry(tx, id, keyring);
     return answer;
   });
   if (admission !== 'admitted') return { admission, stop: async () => {} };
-  let beating: Promise<void> = Promise.resolve();
+  let checkingIn: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
-    beating = stay(db, id, keyring, log).catch((error: Error) => {
+    checkingIn = checkIn(db, id, keyring, log).catch((error: Error) => {
       log.warn({ error: error.message }, 'the list of encryption keys could not be kept up');
     });
   }, everyMs);
@@ -39,7 +39,7 @@ export async function hold(db: Database, keyring: Keyring, log: Logger): Promise
     admission,
     async stop() {
       clearInterval(timer);
-      await beating;
+      await checkingIn;
       await db.query({ text: 'DELETE FROM key_holders WHERE id = $1', values: [id] });
     },
   };
@@ -55,8 +55,8 @@ export async function strangersTo(tx: Sql, keyId: string): Promise<string[]> {
   return rows.map((row) => row.hostname);
 }
 
-async function stay(db: Database, id: string, keyring: Keyring, log: Logger): Promise<void> {
-  const keyIds = await beat(db, id, keyring);
+async function checkIn(db: Database, id: string, keyring: Keyring, log: Logger): Promise<void> {
+  const keyIds = await updateEntry(db, id, keyring);
   const unknown = keyIds.filter((keyId) => !keyring.find(keyId));
   if (unknown.length > 0)
     log.error(
@@ -66,7 +66,7 @@ async function stay(db: Database, id: string, keyring: Keyring, log: Logger): Pr
 }
 
 /** @returns the keys that are in use */
-async function beat(tx: Sql, id: string, keyring: Keyring): Promise<string[]> {
+async function updateEntry(tx: Sql, id: string, keyring: Keyring): Promise<string[]> {
   await tx.query({
     text: `INSERT INTO key_holders (id, hostname, key_ids) VALUES ($1, $2, $3)
            ON CONFLICT (id) DO UPDATE SET seen_at = now()`,

@@ -17,16 +17,16 @@ export type Choice = (typeof choices)[number];
 
 const batchSize = 500;
 
-/** The most recent ones: whoever ends a hold is asked about them. */
+/** The latest ones. The person who ends a hold is asked about them. */
 const startsKept = 20;
 
 /**
  * SQL: a recipient `r` who may have been sent mail since the backup: one that was due, or that waited for a limit or a
- * pause, which may have ended. Recipients that wait for somebody's decision keep waiting for it.
+ * pause, which may have ended. Recipients that wait for a decision of their own keep waiting for it.
  */
-const inDoubt = (since: string) =>
+const inDoubt = (dueBy: string) =>
   `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)
-                    AND (r.next_attempt_at <= ${since} OR r.waiting_for IS NOT NULL)`;
+                    AND (r.next_attempt_at <= ${dueBy} OR r.waiting_for IS NOT NULL)`;
 
 /** At most five seconds later no node starts a delivery any more; those under way finish. @returns since when */
 export async function begin(db: Sql): Promise<Date> {
@@ -55,22 +55,23 @@ export async function find(db: Sql): Promise<Date | null> {
   return row?.since ?? null;
 }
 
-/** How many recipients were due or put aside when the hold began, and still wait. */
+/** How many recipients are in doubt: they were due when the hold began, or put aside, and still wait. */
 export async function countWaiting(db: Database): Promise<number> {
   const since = await find(db);
   return since ? countDueBy(db, since) : 0;
 }
 
-/** A moment from which this database may have been the only one that knew of mail, and how much due by then still waits. */
+/** A moment since which only this database may know of new mail. */
 export interface Beginning {
   at: Date;
+  /** How many recipients were due by then, or put aside, and still wait. */
   waiting: number;
 }
 
 /** When the hold began, and the starts during it: each may be the first on a copy that was made during the hold. */
 export interface Beginnings {
   first: Beginning;
-  /** The same as `first` if nobody has started since. */
+  /** The same as `first` if no node has started since. */
   last: Beginning;
   starts: Date[];
 }
@@ -86,7 +87,7 @@ export async function beginnings(db: Database): Promise<Beginnings | null> {
   return { first, last, starts };
 }
 
-/** How many recipients were due by then or put aside, and still wait. */
+/** The same for those that were due by this time. */
 export async function countDueBy(db: Database, time: Date): Promise<number> {
   let count = 0;
   await walkInDoubt(db, time, 10 * batchSize, async (keys) => {
@@ -121,28 +122,47 @@ export async function end(
   onProgress: (failed: number) => void = () => undefined,
   dueBy?: Date,
 ): Promise<{ failed: number }> {
-  let failed = 0;
   const since = await find(db);
-  for (let before = -1; choice === 'fail' && since !== null && before < failed; ) {
-    before = failed;
-    const doubt = { since, dueBy: dueBy ?? since };
-    await walkInDoubt(db, doubt.dueBy, batchSize, async (keys) => {
-      failed += await db.transaction((tx) => failSome(tx, queue, keys, doubt));
-      onProgress(failed);
-    });
-  }
-  // Leaves a hold that somebody has begun since.
+  const failed =
+    choice === 'fail' && since !== null ? await failAll(db, queue, { since, dueBy: dueBy ?? since }, onProgress) : 0;
+  // Leaves a hold that was begun since.
   await db.query({ text: 'DELETE FROM service_hold WHERE since = $1', values: [since] });
   return { failed };
 }
 
-async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: { since: Date; dueBy: Date }): Promise<number> {
-  // Acts as a node that has claimed them, so that the one way to settle recipients serves here too. What a living node holds
-  // is under way, and finishes. Waits for locked rows, as of a job that is being made just now: skipped, they would be sent.
+/** Whose delivery is in doubt: the hold that is being ended, and the time by which they were due. */
+interface Doubt {
+  since: Date;
+  dueBy: Date;
+}
+
+/** Fails the recipients in doubt. It walks until it finds none, because a walk sees only what waits when it begins. */
+async function failAll(
+  db: Database,
+  queue: Queue,
+  doubt: Doubt,
+  onProgress: (failed: number) => void,
+): Promise<number> {
+  let failed = 0;
+  let before: number;
+  do {
+    before = failed;
+    await walkInDoubt(db, doubt.dueBy, batchSize, async (keys) => {
+      failed += await db.transaction((tx) => failSome(tx, queue, keys, doubt));
+      onProgress(failed);
+    });
+  } while (failed > before);
+  return failed;
+}
+
+/** Fails those that still wait. What a living node holds is under way, and finishes. @returns how many failed */
+async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt): Promise<number> {
+  // Claimed as by a node, because only claimed recipients are settled.
   const claim = { nodeId: newId(), jobId: newId() };
   const ordered = inOneOrder(keys);
-  // If somebody has ended the hold meanwhile with another decision, nothing is in doubt any more.
   const waiting = await tx.query<Undecided>({
+    // Waits for locked rows, such as those that get a job just now: if it skipped them, they would be sent. If another call
+    // has ended the hold meanwhile, with another decision, nothing is in doubt any more.
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
              FROM unnest(${unseen('$3::uuid[]')}, ${unseen('$4::smallint[]')}) AS k (email_id, position)
             WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL

@@ -30,7 +30,7 @@ interface Sealed {
  * that no other key starts to seal in the meantime.
  */
 export async function admit(tx: Sql, keyring: Keyring): Promise<Admission> {
-  const known = (await readCheck(tx)) ?? (await found(tx, keyring));
+  const known = (await readCheck(tx)) ?? (await createCheck(tx, keyring));
   if (!known) return 'another key';
   const { retiringKeyId, sealed } = known;
   const opener = openerOf(keyring, { context: checkContext, sealed });
@@ -64,7 +64,7 @@ async function readCheck(tx: Sql): Promise<CheckRow | null> {
 }
 
 /** Inserts the check row, with the key that opens the secrets of a database older than the check, or else the first key. */
-async function found(tx: Sql, keyring: Keyring): Promise<CheckRow | null> {
+async function createCheck(tx: Sql, keyring: Keyring): Promise<CheckRow | null> {
   const samples = await sampleSecrets(tx);
   const opener = samples.map((sample) => openerOf(keyring, sample)).find((key) => key !== undefined);
   const key = opener ?? (samples.length === 0 ? keyring.first : undefined);
