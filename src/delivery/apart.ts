@@ -67,7 +67,7 @@ export class Apart {
     return { verdict: isOfSite ? verdict : 'nothing', apart: true, newSite: wasApart ? null : ownSite };
   }
 
-  /** Puts the destination of this name, or all of the site, back into their site. @returns the destinations put back */
+  /** Lets the destination of this name, or all of the site of this name, share a site again. @returns the destinations */
   end(name: string): string[] {
     this.#unreached.delete(name);
     const ended = [...this.#entries].filter(

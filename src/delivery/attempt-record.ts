@@ -93,11 +93,11 @@ function stepOf(result: RecipientResult, before: number, suppressed: boolean, sh
   const { policy, now, draw, email, ending, begunAt } = shared;
   const attempts = before + 1;
   const isOpen = result.outcome === 'deferred' && !suppressed;
-  const waits = { status: 'deferred', attempts, waitingFor: null, lastResponse: responseOf(result) } as const;
+  const base = { status: 'deferred', attempts, waitingFor: null, lastResponse: responseOf(result) } as const;
   // Held until it is released: no timeout decides, nor does the end of its retry time.
   if (isOpen && result.uncertain && email?.onUncertain === 'hold')
-    return { ...waits, nextAttemptAt: pausedUntil, waitingFor: heldNote };
-  if (isOpen && isUndone(result, ending)) return { ...waits, attempts: before, undone: true, nextAttemptAt: now };
+    return { ...base, nextAttemptAt: pausedUntil, waitingFor: heldNote };
+  if (isOpen && isUndone(result, ending)) return { ...base, attempts: before, undone: true, nextAttemptAt: now };
   const history = {
     attempts,
     dueAt: email?.dueAt ?? now,
@@ -105,11 +105,11 @@ function stepOf(result: RecipientResult, before: number, suppressed: boolean, sh
   };
   const { status, nextAttemptAt, response } = decide(result, history, policy, now, () => draw);
   // A suppressed recipient is settled even if no server was asked: otherwise each attempt would count it again.
-  if (suppressed) return { ...waits, status: 'suppressed', nextAttemptAt: null, lastResponse: response };
-  // The end of its time is no reason to give up what only this server did not do. The attempt counts, so retries get rarer.
+  if (suppressed) return { ...base, status: 'suppressed', nextAttemptAt: null, lastResponse: response };
+  // No delivery ends for what this server left undone. The attempt counts, so that retries get rarer if this goes on.
   if (status === 'failed' && isOpen && isGivenUpHere(result))
-    return { ...waits, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs.at(-1) ?? givenUpMs)) };
-  return { ...waits, status, nextAttemptAt, lastResponse: response };
+    return { ...base, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs.at(-1) ?? givenUpMs)) };
+  return { ...base, status, nextAttemptAt, lastResponse: response };
 }
 
 /** True if the shutdown of this server ended the attempt: that says nothing about the recipient's, and ends no delivery. */

@@ -30,10 +30,10 @@ export class Standing {
   #paused = new Set<string>();
   /** When each name was last flushed, as far as is known; null: nothing was read yet. */
   #flushes: Map<string, Date> | null = null;
-  /** What this node last told the database about each site, as one text. */
-  #told = new Map<string, string>();
-  #toldAs: string | null = null;
-  #telling = false;
+  /** What this node last reported about each site, as one text. */
+  #reported = new Map<string, string>();
+  #reportedAs: string | null = null;
+  #reporting = false;
   #exchanges = 0;
 
   constructor(db: Database, transport: Transport, providers: readonly Provider[], throttle: ThrottleOptions) {
@@ -97,7 +97,7 @@ export class Standing {
     return names.find((name) => name !== null && this.#paused.has(name)) ?? null;
   }
 
-  /** Reads new orders of operators, and every few times tells how this node stands: see `report`. To be called every second. */
+  /** Reads new orders of operators, and every few times reports how this node stands. To be called every second. */
   async exchange(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
     await this.readOrders();
     if (this.#exchanges++ % reportEvery === 0) await this.report(nodeId, waitingOf);
@@ -127,33 +127,33 @@ export class Standing {
   }
 
   /**
-   * Tells how this node stands with the sites that it used within the hour: only those with news, as there may be thousands.
+   * Reports how this node stands with the sites that it used within the hour: only those with news, as there may be thousands.
    * Does nothing while the last report is still under way.
    *
    * @param waitingOf how many claims wait here for the site
    */
   async report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
-    if (this.#telling) return;
-    this.#telling = true;
+    if (this.#reporting) return;
+    this.#reporting = true;
     try {
       await this.#report(nodeId, waitingOf);
     } finally {
-      this.#telling = false;
+      this.#reporting = false;
     }
   }
 
   async #report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
-    // Under a new name it has said nothing yet.
-    const before = nodeId === this.#toldAs ? this.#told : new Map<string, string>();
+    // Under a new name it has reported nothing yet.
+    const before = nodeId === this.#reportedAs ? this.#reported : new Map<string, string>();
     const states = this.throttle.states();
-    const told = new Map(states.map((state) => [state.site.name, this.#summaryOf(state, waitingOf)]));
-    for (const name of this.#seen.keys()) if (!told.has(name)) this.#seen.delete(name);
-    const news = states.filter(({ site }) => told.get(site.name) !== before.get(site.name));
-    const gone = [...before.keys()].filter((name) => !told.has(name));
+    const current = new Map(states.map((state) => [state.site.name, this.#summaryOf(state, waitingOf)]));
+    for (const name of this.#seen.keys()) if (!current.has(name)) this.#seen.delete(name);
+    const news = states.filter(({ site }) => current.get(site.name) !== before.get(site.name));
+    const gone = [...before.keys()].filter((name) => !current.has(name));
     const reports = news.map((state) => this.#reportOf(state, waitingOf));
     await destinations.report(this.#db, nodeId, reports, gone);
-    this.#told = told;
-    this.#toldAs = nodeId;
+    this.#reported = current;
+    this.#reportedAs = nodeId;
   }
 
   /** The destinations whose mail is counted under this site: one that is apart counts under its own name. */

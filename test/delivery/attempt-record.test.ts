@@ -76,7 +76,7 @@ t.test('what a server has said counts, also where the attempt was cut short', as
   t.ok(Number(step?.nextAttemptAt) > now.getTime() + 200_000, 'by the schedule');
 });
 
-t.test('those who were put off together come again together', async (t) => {
+t.test('recipients that were deferred together are tried again together', async (t) => {
   const names = Array.from({ length: 40 }, (_, at) => `r${at}@d.test`);
   const steps = settle(names.map((recipient) => ({ ...later, recipient })));
   t.equal(new Set(steps.map(({ nextAttemptAt }) => Number(nextAttemptAt))).size, 1);
