@@ -243,10 +243,10 @@ t.test('what a schema can say of what is refused, it says', async (t) => {
     ['sendEmail', { ...email, to: long }, /^to\[0\]: must have at most 1000 characters/],
     ['sendEmail', { ...email, cc: ['c@b.test', long] }, /^cc\[1\]: must have at most 1000 characters/],
     ['sendBatch', { emails: [{ ...email, to: [] }] }, /^emails\[0\]\.to: must name at least one/],
-    ['createTemplate', { name: 'n', alias: 'a b' }, /^alias: must be letters/],
+    ['createTemplate', { name: 'n', alias: 'a b' }, /^alias: must have only letters/],
     ['createTemplate', { name: 'n', reply_to: '' }, /^reply_to\[0\]: must not be empty/],
     ['createTemplate', { name: 'n', reply_to: [long] }, /^reply_to\[0\]: must have at most 1000 characters/],
-    ['createTemplate', { name: 'n', variables: [variable] }, /^variables\[0\]\.key: must be letters/],
+    ['createTemplate', { name: 'n', variables: [variable] }, /^variables\[0\]\.key: must have only letters/],
     ['addSuppression', { address: long }, /^address: must have at most 1000 characters/],
   ];
   for (const [id, body, detail] of cases) {

@@ -260,7 +260,7 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
       { variables: [{ ...variable, key: '1K' }] },
       'variables[0].key: must have only letters, digits and _, and not begin with a digit',
     ],
-    [{ variables: [{ ...variable, key: 'K-K' }] }, /^variables\[0\]\.key: must be letters/],
+    [{ variables: [{ ...variable, key: 'K-K' }] }, /^variables\[0\]\.key: must have only letters/],
     [{ variables: [{ ...variable, key: 'K'.repeat(65) }] }, 'variables[0].key: must have at most 64 characters'],
     [{ variables: [variable, variable] }, 'variables[1].key: is declared twice'],
     [{ variables: [{ key: 'K' }] }, 'variables[0].type: is required'],
