@@ -142,7 +142,7 @@ export class BatchWriter<Item, Result> {
       return 'written';
     } catch (error) {
       const fields = { error: (error as Error).message, what: this.#what, items: batch.length };
-      this.#log.error(fields, 'could not be written down; trying again');
+      this.#log.error(fields, 'a batch could not be written; trying again');
       if (performance.now() > this.#giveUpAt) {
         for (const { done } of batch) done(undefined);
         return 'let go';

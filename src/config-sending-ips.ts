@@ -14,10 +14,10 @@ export function parseSendingIps(text: string): Omit<SendingAddress, 'firstDay'>[
     const [, name, address] = /^(?:([^=]*)=)?(.*)$/.exec(entry) ?? [];
     const pool = name?.trim() ?? defaultPool;
     const ip = canonical(address?.trim() ?? '');
-    if (!poolName.test(pool)) throw new Error(`${shown(entry)}: a pool's name is 1 to 32 of a-z, 0-9 and -`);
+    if (!poolName.test(pool)) throw new Error(`${shown(entry)}: a pool name has 1 to 32 characters: a-z, 0-9 and -`);
     if (ip === null)
       throw new Error(`${shown(entry)} must be an IP address, or a pool and an address: marketing=203.0.113.6`);
-    if (nobodys.has(ipaddr.parse(ip).range())) throw new Error(`${shown(entry)}: no mail can leave from ${ip}`);
+    if (nobodys.has(ipaddr.parse(ip).range())) throw new Error(`${shown(entry)}: mail cannot be sent from ${ip}`);
     if (seen.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice, but can be in one pool only`);
     seen.add(ip);
     return { ip, pool };

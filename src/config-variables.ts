@@ -24,7 +24,7 @@ export const variables: Variable[] = [
     name: 'TRUSTED_PROXIES',
     fallback: '`0`',
     meaning:
-      'number of your reverse proxies in front that add to `X-Forwarded-For`, 0 to 9: it determines the client address that failed logins are counted for',
+      'number of your reverse proxies that add to `X-Forwarded-For`, 0 to 9; it determines the client address that failed logins are counted for',
   },
   {
     name: 'DELIVERY_MODE',

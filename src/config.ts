@@ -196,10 +196,10 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   if (config.nextEncryptionKey && !config.encryptionKey)
     throw missing('ENCRYPTION_KEY', 'the current key, when ENCRYPTION_KEY_NEXT is set');
   if (config.encryptionKey && config.nextEncryptionKey?.equals(config.encryptionKey))
-    throw new ConfigError('ENCRYPTION_KEY_NEXT must be a different key from ENCRYPTION_KEY, not the same');
+    throw new ConfigError('ENCRYPTION_KEY_NEXT must be a different key from ENCRYPTION_KEY');
   if (sandbox && config.workers > 1) {
     throw new ConfigError(
-      `WORKERS must be 1 when DELIVERY_MODE is sandbox, because its DNS and mailbox run in one process, not ${config.workers}`,
+      `WORKERS must be 1 when DELIVERY_MODE is sandbox, not ${config.workers}: its DNS and mailbox run in one process`,
     );
   }
   refusePortTwice(config);

@@ -134,7 +134,7 @@ async function existingSecrets(dataDir: string): Promise<Secrets | null> {
 function parse(dataDir: string, text: string): Secrets {
   const damaged = (how: string) =>
     new StartError(
-      `DATA_DIR ${dataDir} has a damaged secrets.json (${how}): put it back from a backup, or set DATA_DIR to an empty folder`,
+      `DATA_DIR ${dataDir} has a damaged secrets.json (${how}): restore it from a backup, or set DATA_DIR to an empty folder`,
     );
   let secrets: Partial<Record<keyof Secrets, unknown>>;
   try {
@@ -164,7 +164,7 @@ async function makeSecrets(dataDir: string): Promise<Secrets> {
   const database = await readdir(join(dataDir, 'postgres')).catch(() => []);
   if (database.length > 0) {
     throw new StartError(
-      `DATA_DIR ${dataDir} has a database but no secrets.json, where its password and the encryption key are: put it back from a backup, or set DATA_DIR to an empty folder`,
+      `DATA_DIR ${dataDir} has a database but no secrets.json, which holds its password and the encryption key: restore it from a backup, or set DATA_DIR to an empty folder`,
     );
   }
   const secrets: Secrets = {

@@ -22,9 +22,9 @@ export const connectionsOf = (workers: number) =>
 /** What an operator does about a key that this database is not used with. */
 export const keyRefusals = {
   'another key':
-    "ENCRYPTION_KEY is not the one that this database is used with, so its DKIM keys cannot be opened: set that one (where it was generated, put DATA_DIR's secrets.json back)",
+    'ENCRYPTION_KEY is not the key of this database, so its DKIM keys cannot be decrypted: set the right key (if it was generated, restore secrets.json in DATA_DIR)',
   'two keys are in use':
-    'ENCRYPTION_KEY is one of two that this database is used with, as its secrets are on their way from one to the other: set the other one as ENCRYPTION_KEY_NEXT, or end that with sendwright keys rotate-encryption',
+    'ENCRYPTION_KEY is one of two keys of this database, which is being re-encrypted: set the other one as ENCRYPTION_KEY_NEXT, or finish with sendwright keys rotate-encryption',
 };
 
 /**

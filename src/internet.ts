@@ -102,7 +102,7 @@ async function demandOwn(addresses: string[]): Promise<void> {
   for (const address of addresses) {
     if (await isOwnAddress(address)) continue;
     throw new StartError(
-      `SENDING_IPS: ${address} is not an address of this machine: give it to a network interface, or take it out of the list; behind a NAT leave SENDING_IPS unset`,
+      `SENDING_IPS: ${address} is not an address of this machine: add it to a network interface, or remove it from the list; behind a NAT leave SENDING_IPS unset`,
     );
   }
 }

@@ -70,12 +70,12 @@ export function parseNetwork(text: string): Network {
   const length = Number(bits);
   const most = isIpv4 ? 32 : 128;
   if (length > most) throw new Error(`has a length of more than ${most}`);
-  if (length === 0) throw new Error('is every address, which only true stands for');
+  if (length === 0) throw new Error('is every address: use true for that');
   const family = isIpv4 ? ipaddr.IPv4 : ipaddr.IPv6;
   const given = family.parse(ip);
   const first = family.networkAddressFromCIDR(`${ip}/${length}`);
   if (given.toNormalizedString() !== first.toNormalizedString())
-    throw new Error(`is no network but an address in ${first.toString()}/${length}`);
+    throw new Error(`is not a network but an address in ${first.toString()}/${length}`);
   if (first instanceof ipaddr.IPv6 && first.isIPv4MappedAddress()) throw new Error('must be written as IPv4');
   return [first, length];
 }

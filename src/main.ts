@@ -53,7 +53,7 @@ class Ending {
   begin(why: string, failure?: string): void {
     if (this.isBegun) return;
     this.isBegun = true;
-    if (cluster.isPrimary) say(`\n${why}: finishing what is under way`);
+    if (cluster.isPrimary) say(`\n${why}: finishing the work in progress`);
     const exit = (code: number) => {
       if (failure) say(`sendwright: ${failure}`);
       process.exit(failure ? 1 : code);

@@ -47,46 +47,46 @@ export class Metrics {
 
   readonly #requests = new Counter({
     name: 'sendwright_http_requests_total',
-    help: 'Requests by the path of the route, and the status of the answer.',
+    help: 'HTTP requests by route and response status.',
     labelNames: ['method', 'route', 'status'],
     registers: this.#registers,
   });
   readonly #requestSeconds = new Histogram({
     name: 'sendwright_http_request_duration_seconds',
-    help: 'Time from the head of a request to its answer.',
+    help: 'Time from the head of a request to its response.',
     labelNames: ['method', 'route'],
     registers: this.#registers,
     ...requestBuckets,
   });
   readonly #attempts = new Counter({
     name: 'sendwright_delivery_attempts_total',
-    help: 'Delivery attempts by what they came to, for each recipient; class says why it was not delivered.',
+    help: 'Delivery attempts per recipient, by outcome; class is the reason for a failure.',
     labelNames: ['outcome', 'class', 'provider'],
     registers: this.#registers,
   });
   readonly #attemptSeconds = new Histogram({
     name: 'sendwright_delivery_attempt_duration_seconds',
-    help: 'Time of an attempt, from the look-up of the MX to the last reply.',
+    help: 'Duration of an attempt, from the MX look-up to the last reply.',
     labelNames: ['provider'],
     registers: this.#registers,
     ...attemptBuckets,
   });
   readonly #delaySeconds = new Histogram({
     name: 'sendwright_delivery_delay_seconds',
-    help: 'Time from when mail was due, or accepted, until a server took it for a recipient.',
+    help: 'Time from when a message was due until a server accepted it, per recipient.',
     labelNames: ['provider'],
     registers: this.#registers,
     ...delayBuckets,
   });
   readonly #calls = new Counter({
     name: 'sendwright_webhook_calls_total',
-    help: 'Calls to webhook endpoints by what they came to.',
+    help: 'Calls to webhook endpoints by outcome.',
     labelNames: ['outcome'],
     registers: this.#registers,
   });
   readonly #callSeconds = new Histogram({
     name: 'sendwright_webhook_call_duration_seconds',
-    help: 'Time of a call to a webhook endpoint.',
+    help: 'Duration of a call to a webhook endpoint.',
     registers: this.#registers,
     ...requestBuckets,
   });
@@ -143,33 +143,31 @@ export class Metrics {
     const registers = this.#registers;
     const gauge = (name: string, help: string, labelNames: string[] = []) =>
       new Gauge({ name, help, labelNames, registers });
-    const recipients = gauge(
-      'sendwright_queue_recipients',
-      'Recipients that wait, on all nodes together, by what they wait for.',
-      ['state'],
-    );
+    const recipients = gauge('sendwright_queue_recipients', 'Waiting recipients on all nodes, by what they wait for.', [
+      'state',
+    ]);
     const oldest = gauge(
       'sendwright_queue_oldest_due_seconds',
-      'For how long the first recipient has been due that no node has taken.',
+      'Time since the oldest unclaimed recipient became due.',
     );
     const deliveries = gauge(
       'sendwright_webhook_deliveries',
-      'Webhook deliveries that wait, on all nodes together, by what they wait for.',
+      'Waiting webhook deliveries on all nodes, by what they wait for.',
       ['state'],
     );
     const oldestDelivery = gauge(
       'sendwright_webhook_oldest_due_seconds',
-      'For how long the first webhook delivery has been due that no node has taken.',
+      'Time since the oldest unclaimed webhook delivery became due.',
     );
-    const nodes = gauge('sendwright_nodes', 'Processes that deliver mail or call webhooks, on all machines together.');
+    const nodes = gauge('sendwright_nodes', 'Processes that deliver mail or call webhooks, on all machines.');
     const pool = gauge(
       'sendwright_database_connections',
-      "Connections of this process's pool; waiting: statements for which there is none.",
+      "Connections of this process's pool, by state; waiting: statements that wait for a connection.",
       ['state'],
     );
     const up = gauge(
       'sendwright_database_up',
-      'Whether the database answers: 1 or 0. While it does not, what waits is not known.',
+      'Whether the database answers: 1 or 0. While it is 0, the queue metrics are not known.',
     );
     this.#refresh = async () => {
       const now = await depth();

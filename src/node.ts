@@ -108,7 +108,7 @@ export async function startNode(config: Config, foundation: Foundation): Promise
   const stop = once(async () => {
     for (const step of stops.toReversed()) {
       await step().catch((error: Error) =>
-        foundation.log.warn({ error: error.message }, 'a part did not stop cleanly'),
+        foundation.log.warn({ error: error.message }, 'a component did not stop cleanly'),
       );
     }
   });
@@ -151,7 +151,7 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   if (makesCalls) {
     await tellTime(db, lease.clock);
     await lease.start(foundation.alone);
-    if (lease.onHold) log.warn('nothing is sent, as the service is on hold: sendwright release --help');
+    if (lease.onHold) log.warn('the service is on hold, so nothing is sent: see sendwright release --help');
     stops.push(() => lease.stop());
   }
   const fresh = new FreshBodies(config.roles.has('mta') ? {} : { room: 0 });

@@ -114,7 +114,7 @@ export const ownConnections = 2;
 
 export function createQueue(databaseUrl: string, log: Logger): Queue {
   const boss = new PgBoss({ connectionString: databaseUrl, max: ownConnections, schedule: false });
-  boss.on('error', (error) => log.warn({ error: error.message }, 'the queue could not do its upkeep'));
+  boss.on('error', (error) => log.warn({ error: error.message }, 'the queue maintenance failed'));
   return {
     async start() {
       await boss.start();

@@ -27,7 +27,7 @@ export class Rounds {
       if (this.#busy.has(name)) return;
       const running = work(this.#stop.signal)
         .catch((error: Error) =>
-          this.#log.warn({ error: error.message, round: name }, 'regular work failed; it is tried again'),
+          this.#log.warn({ error: error.message, round: name }, 'a periodic task failed; it is tried again'),
         )
         .finally(() => this.#busy.delete(name));
       this.#busy.set(name, running);

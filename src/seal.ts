@@ -64,11 +64,11 @@ export function seal(key: EncryptionKey, plaintext: Buffer, context: string): Bu
 export function open(keyring: Keyring, sealed: Uint8Array, context: string): Buffer {
   const bytes = Buffer.from(sealed);
   if (bytes[0] === nameless) return openNameless(keyring, bytes.subarray(1), Buffer.from(context));
-  if (bytes[0] !== version) throw new Error('sealed with a version that is not known here');
+  if (bytes[0] !== version) throw new Error('sealed with an unknown version');
   const prefix = bytes.subarray(0, 1 + idBytes);
   const id = prefix.toString('hex', 1);
   const key = keyring.find(id);
-  if (!key) throw new Error(`sealed with the key ${id}, which is not known here`);
+  if (!key) throw new Error(`sealed with the key ${id}, which is unknown`);
   return decrypt(key, bytes.subarray(prefix.length), Buffer.concat([prefix, Buffer.from(context)]));
 }
 
@@ -80,7 +80,7 @@ function openNameless(keyring: Keyring, bytes: Buffer, bound: Buffer): Buffer {
       // The tag does not match this key; it may match the next.
     }
   }
-  throw new Error('sealed with a key that is not known here');
+  throw new Error('sealed with an unknown key');
 }
 
 function decrypt({ key }: EncryptionKey, bytes: Buffer, bound: Buffer): Buffer {

@@ -95,7 +95,7 @@ export function sourceOutlook(pools: SendingPools, stream: Stream, now: Date = n
     if (warmUp === null) return [];
     return warmUp.day === 0
       ? [`${address.ip} sends its first mail on ${address.firstDay}.`]
-      : [`${address.ip} is on day ${warmUp.day} of its warm-up: ${warmUp.cap} messages today at the most.`];
+      : [`${address.ip} is on day ${warmUp.day} of its warm-up: at most ${warmUp.cap} messages today.`];
   });
   const missing = chosen.missing === null ? [] : [`${missingPool(chosen.missing)}.`];
   return { pool: chosen.pool, ips: members.map(({ ip }) => ip), notes: [...missing, ...notes] };

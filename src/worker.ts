@@ -92,7 +92,7 @@ function endWithFirst(log: Logger): void {
   worker?.once('disconnect', () => {
     // Otherwise Node would end the process here and now, in the middle of its conversations.
     worker.exitedAfterDisconnect = true;
-    log.warn('the first process of this node is gone; this one finishes what is under way');
+    log.warn('the main process of this node has ended; finishing the work in progress');
     process.kill(process.pid, 'SIGTERM');
   });
 }

@@ -171,8 +171,8 @@ export class TlsReports {
     };
     return claims.map(async (one) => {
       const refusal = await this.#send(one, policiesOf(one), keys).catch((error: Error): Refusal => {
-        this.#options.log.error({ ...about(one), error: error.stack }, 'a TLS report could not be made');
-        return { reason: 'it could not be made; the log of the server says why', final: false };
+        this.#options.log.error({ ...about(one), error: error.stack }, 'a TLS report could not be generated');
+        return { reason: 'it could not be generated; see the log of the server', final: false };
       });
       if (refusal !== null) return this.#failed(one, refusal);
       this.#options.log.info(about(one), 'a TLS report was sent');
@@ -198,7 +198,7 @@ export class TlsReports {
     if (keys.length === 0) return this.#unsigned();
     const sendingIps = this.#settledIps();
     if (sendingIps?.length === 0)
-      return { reason: 'all sending addresses are new, and none has mail to spare', final: false };
+      return { reason: 'all sending addresses are in warm-up and have no messages left', final: false };
     const signature = await sign(message, keys, this.#clock.now());
     const { sessions } = await deliver(this.#transport, {
       destination: to.domain,
@@ -220,11 +220,11 @@ export class TlsReports {
     if (!this.#saidUnsigned) {
       this.#options.log.warn(
         { submitter },
-        'TLS reports by mail are not sent, as they have to be signed: add this domain, or one above it, and verify it',
+        'TLS reports by mail are not sent because they must be signed: add and verify this domain or a parent of it',
       );
     }
     this.#saidUnsigned = true;
-    return { reason: `there is no key to sign for ${submitter} with`, final: true, known: true };
+    return { reason: `there is no DKIM key for ${submitter}`, final: true, known: true };
   }
 
   /** The addresses that are not new: what a new one may send is for other mail. Undefined: the system chooses. */
@@ -243,9 +243,9 @@ export class TlsReports {
     const again = ended || (!final && next.getTime() <= one.firstTryAt.getTime() + triedForMs);
     const { log } = this.#options;
     const fields = { ...about(one), error: reason, tries: one.tries };
-    if (one.uri === '') log.debug(fields, 'where a domain wants its TLS reports could not be looked up');
+    if (one.uri === '') log.debug(fields, 'the TLS report addresses of a domain could not be looked up');
     else if (again) log.info({ ...fields, nextTryAt: next }, 'a TLS report could not be sent; it is tried again');
-    else if (!known) log.warn(fields, 'a TLS report could not be sent, and is given up');
+    else if (!known) log.warn(fields, 'a TLS report could not be sent; giving up');
     const state = again ? 'waiting' : 'failed';
     await this.#writer.add({ claim: one, state, nextTryAt: again ? next : null, error: reason, uris: [] });
   }

@@ -35,7 +35,7 @@ async function readFiles(files: { cert: string; key: string }): Promise<TlsCerti
   const privateKey = parsed('SMTP_TLS_KEY', files.key, 'a private key without a password', () => createPrivateKey(key));
   if (!certificate.checkPrivateKey(privateKey))
     throw new StartError(
-      `SMTP_TLS_KEY ${files.key} is not the key of SMTP_TLS_CERT ${files.cert}: set both to files that were made together`,
+      `SMTP_TLS_KEY ${files.key} is not the key of SMTP_TLS_CERT ${files.cert}: set both to files that belong together`,
     );
   return { key, cert };
 }
@@ -53,7 +53,7 @@ function parsed<T>(variable: string, file: string, what: string, parse: () => T)
   try {
     return parse();
   } catch {
-    throw new StartError(`${variable} ${file} does not hold ${what}: set it to a PEM file that does`);
+    throw new StartError(`${variable} ${file} does not contain ${what}: set it to a PEM file that does`);
   }
 }
 

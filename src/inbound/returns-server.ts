@@ -59,7 +59,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     setTimeout(() => hangUp(server, session, sentence), ms).unref();
   const replyFor = (error: unknown): Refusal => {
     if (error instanceof Refusal) return error;
-    log.error({ error: (error as Error).stack }, 'a message that came back could not be written down');
+    log.error({ error: (error as Error).stack }, 'a returned message could not be stored');
     return notNow('internal error, try again');
   };
   const server = new SMTPServer({

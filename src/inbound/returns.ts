@@ -82,7 +82,7 @@ export async function receive(
       const news = complaint
         ? await applyComplaint(tools, mailbox, complaint)
         : await applyMessage(tools, mailbox, message, nullSender);
-      tools.log.info({ to: mailbox.is, ...news }, 'something came back');
+      tools.log.info({ to: mailbox.is, ...news }, 'a message came back');
     }
   } catch (error) {
     throw isUnavailable(error) ? notNow() : error;

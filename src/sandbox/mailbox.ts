@@ -54,8 +54,7 @@ export async function startMailbox(options: MailboxOptions): Promise<Mailbox> {
       await server.close();
       continue;
     }
-    if (second === null)
-      options.log.warn('the sandbox has no second loopback address: nothing answers for no-tls.test');
+    if (second === null) options.log.warn('the sandbox has no second loopback address: no-tls.test does not answer');
     return {
       port: server.port,
       noTlsAddress: second?.host ?? null,

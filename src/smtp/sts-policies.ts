@@ -106,13 +106,13 @@ export class StsPolicies {
     if ('reason' in found) {
       entry.problem = { ...found, reason: `the MTA-STS policy of ${domain} ${found.reason}` };
       entry.failed = { id, until: now() + failurePauseMs };
-      log.info({ domain, reason: found.reason }, 'an MTA-STS policy could not be had');
+      log.info({ domain, reason: found.reason }, 'an MTA-STS policy could not be fetched');
       return this.#inForce(entry);
     }
     const policy = { ...found, id, fetchedAt: new Date(now()) };
     Object.assign(entry, { policy, problem: null, failed: null });
     await store.save(domain, policy).catch((error: Error) => {
-      log.warn({ domain, error: error.message }, 'an MTA-STS policy is known to this process only');
+      log.warn({ domain, error: error.message }, 'an MTA-STS policy could not be stored; only this process knows it');
     });
     // Even a policy with a max_age of zero applies to the mail that it was fetched for.
     return { policy, problem: null };

@@ -187,7 +187,7 @@ export const stages: Record<string, Stage> = {
     await atServer('dot')(scene);
     scene.world.node.terminate();
     const until = Date.now() + stuckMs;
-    while (!scene.world.node.said.includes('finishing what is under way')) {
+    while (!scene.world.node.said.includes('finishing the work in progress')) {
       if (Date.now() > until) throw new Error('this stage was not reached');
       await sleep(5);
     }

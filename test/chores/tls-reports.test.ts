@@ -235,7 +235,7 @@ t.test('what is refused is tried again with growing pauses, and given up after a
     1,
     'it says the same each time, under the same id',
   );
-  t.match(lines.at(-1), { level: 'warn', message: 'a TLS report could not be sent, and is given up' });
+  t.match(lines.at(-1), { level: 'warn', message: 'a TLS report could not be sent; giving up' });
   clock.forward(24 * hourMs);
   await reports.round();
   t.equal(host.posts.length, 9);

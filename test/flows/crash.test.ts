@@ -105,7 +105,7 @@ t.test('SIGTERM under load, and again and again, loses nothing and sends nothing
   for (const answer of answers) t.equal(answer.status, 200);
   await eventually(async () => waiting > 0);
   const ended = app.end('SIGTERM');
-  const finishing = () => app.stderr().match(/finishing what is under way/g)?.length;
+  const finishing = () => app.stderr().match(/finishing the work in progress/g)?.length;
   await eventually(async () => finishing());
   // As whoever is impatient does, and a supervisor that tells all of its processes.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGTERM'] as const) process.kill(app.pid, signal);

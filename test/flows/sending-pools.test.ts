@@ -128,7 +128,7 @@ t.test('pools and warm-up', async (t) => {
     t.same(source, {
       pool: 'bulk',
       ips: ['127.0.0.7'],
-      notes: ['127.0.0.7 is on day 1 of its warm-up: 5 messages today at the most.'],
+      notes: ['127.0.0.7 is on day 1 of its warm-up: at most 5 messages today.'],
     });
     t.match(recipients, [
       {

@@ -46,8 +46,8 @@ t.test('files of the operator are taken as they are, or the start says what is w
   const cases: [files: { cert: string; key: string }, message: RegExp][] = [
     [{ cert: missing, key }, /^SMTP_TLS_CERT cannot be read \(ENOENT.*\): set it to a PEM file/],
     [{ cert, key: missing }, /^SMTP_TLS_KEY cannot be read/],
-    [{ cert: key, key }, /^SMTP_TLS_CERT .*k\.pem does not hold a certificate/],
-    [{ cert, key: cert }, /^SMTP_TLS_KEY .*c\.pem does not hold a private key/],
+    [{ cert: key, key }, /^SMTP_TLS_CERT .*k\.pem does not contain a certificate/],
+    [{ cert, key: cert }, /^SMTP_TLS_KEY .*c\.pem does not contain a private key/],
     [{ cert, key: await put('o.pem', other.key) }, /^SMTP_TLS_KEY .*o\.pem is not the key of SMTP_TLS_CERT .*c\.pem/],
   ];
   for (const [files, message] of cases) {

@@ -11,7 +11,7 @@ t.test('another ENCRYPTION_KEY than the database is used with', async (t) => {
   const other = { ...env, ENCRYPTION_KEY: testKey(2).toString('hex') };
   const app = await startSendwright(env);
   t.equal(await app.end('SIGTERM'), 0);
-  t.match(await refusalOf(other), /^ENCRYPTION_KEY is not the one that this database is used with, .*: set that one/);
+  t.match(await refusalOf(other), /^ENCRYPTION_KEY is not the key of this database, .*: set the right key/);
   const again = await startSendwright(env);
   t.equal(await again.end('SIGTERM'), 0);
 
@@ -21,6 +21,6 @@ t.test('another ENCRYPTION_KEY than the database is used with', async (t) => {
   t.equal(await embedded.end('SIGTERM'), 0);
   t.match(
     await refusalOf({ ...generated, ENCRYPTION_KEY: testKey(2).toString('hex') }),
-    /^ENCRYPTION_KEY is not the one/,
+    /^ENCRYPTION_KEY is not the key of this database/,
   );
 });

@@ -24,7 +24,7 @@ t.test(
     child.kill('SIGKILL');
     await once(child, 'exit');
     await eventually(async () => !existsSync(`/proc/${server}`));
-    t.match(said, /SIGTERM: finishing what is under way/);
+    t.match(said, /SIGTERM: finishing the work in progress/);
     const app = await startSendwright(env);
     t.equal(await app.end('SIGTERM'), 0);
   },

@@ -11,7 +11,7 @@ t.test('SENDING_IPS that are not of this machine', async (t) => {
   for (const address of ['192.0.2.9', '2001:db8::9']) {
     t.equal(
       await refusalOf({ ...env, SENDING_IPS: `127.0.0.1,${address}` }),
-      `SENDING_IPS: ${address} is not an address of this machine: give it to a network interface, or take it out of the list; behind a NAT leave SENDING_IPS unset`,
+      `SENDING_IPS: ${address} is not an address of this machine: add it to a network interface, or remove it from the list; behind a NAT leave SENDING_IPS unset`,
     );
   }
   for (const more of [{ SENDING_IPS: '127.0.0.1' }, { SENDING_IPS: '192.0.2.9', ROLES: 'api' }]) {

@@ -91,7 +91,7 @@ t.test('the key is changed while a node runs, also by a command that was killed 
   });
   await add();
   t.equal(await app.end('SIGTERM'), 0);
-  t.match(await refusalOf(env), /^ENCRYPTION_KEY is not the one/);
+  t.match(await refusalOf(env), /^ENCRYPTION_KEY is not the key of this database/);
 });
 
 t.test('the generated key of the embedded database is changed, and no file is open to others', async (t) => {

@@ -29,7 +29,7 @@ export const codes: Rule[] = [
     when: atMail,
     enhanced: ['1.x', '2.x'],
     is: 'sender',
-    note: 'There is no recipient yet; the only address is ours.',
+    note: 'Before RCPT TO the only address is our own.',
     samples: ['Any: 550 5.1.1 no such user', 'Any: 550 5.2.1 отключено'],
   },
   {
@@ -40,7 +40,7 @@ export const codes: Rule[] = [
   {
     enhanced: ['3.x', '4.x'],
     is: 'network',
-    note: 'The receiving system, and the way to it.',
+    note: 'The receiving system, or the route to it.',
     samples: ['Any: 451 4.3.0 문제', 'Any: 451 4.4.2 문제', 'Any: 550 5.4.4 경로'],
   },
   {
@@ -58,7 +58,7 @@ export const codes: Rule[] = [
     when: beforeMail,
     codes: ['5xx'],
     is: 'policy',
-    note: 'Who is sent away before a word was said is not wanted, whatever the text.',
+    note: 'A refusal before MAIL FROM is about the client, whatever the text.',
     samples: [
       'Postfix: 554 mx.example.com ESMTP not accepting messages',
       'Exim: 554 No SMTP service here',
@@ -84,12 +84,12 @@ export const codes: Rule[] = [
     when: atMessage,
     codes: [554],
     is: 'content',
-    note: 'It was refused for what is in it.',
+    note: 'A refusal of the message itself is about its content.',
     samples: ['Any: 554 거부'],
   },
   {
     is: 'other',
-    note: 'A 550 in unknown words is not known to be about the mailbox.',
+    note: 'A 550 whose text no rule knows may not be about the mailbox.',
     samples: ['Any: 550 알 수 없음', 'Any: 553 no'],
   },
 ];

@@ -5,7 +5,7 @@ export const identity: Rule[] = [
   {
     enhanced: ['7.20', '7.21', '7.22', '7.23', '7.24', '7.25', '7.26', '7.509', '7.515'],
     is: 'authentication',
-    note: 'RFC 7372, and two numbers of Microsoft’s own.',
+    note: 'RFC 7372, and two codes of Microsoft’s own.',
     samples: [
       'Gmail: 550 5.7.26 This mail has been blocked because the sender is unauthenticated. Gmail requires all senders to authenticate with either SPF or DKIM.',
       'Gmail: 421 4.7.26 Your email has been rate limited because it is unauthenticated. Gmail requires all senders to authenticate with either SPF or DKIM.',
@@ -66,7 +66,7 @@ export const identity: Rule[] = [
   {
     text: /\b(helo|ehlo)\b.{0,60}(reject|invalid|not found|resolve|fqdn|fully|mismatch|bad|illegal|impersonat|forged|own|valid)|(invalid|bad|forged|wrong|your|faux) (helo|ehlo)\b/,
     is: 'authentication',
-    note: 'The name that we give at EHLO belongs to the identity of the sending host.',
+    note: 'The EHLO name is part of the identity of the sending host.',
     samples: [
       'Postfix: 504 5.5.2 <mail>: Helo command rejected: need fully-qualified hostname',
       'Postfix: 450 4.7.1 <mail.example.com>: Helo command rejected: Host not found',

@@ -21,7 +21,7 @@ export const known: Rule[] = [
     when: aboutRecipient,
     enhanced: ['2.2'],
     is: 'mailbox_full',
-    note: 'The detail is used for nothing else, whatever the language.',
+    note: 'X.2.2 is used for nothing else, whatever the language.',
     samples: [
       'Gmail: 452 4.2.2 The recipient’s inbox is out of storage space and inactive. Please direct the recipient to https://support.google.com/mail/?p=OverQuotaTemp',
       'Gmail: 552 5.2.2 The email account that you tried to reach is over quota. Please direct the recipient to https://support.google.com/mail/?p=OverQuotaPerm',
@@ -58,7 +58,7 @@ export const known: Rule[] = [
     codes: ['4xx'],
     text: /insufficient system|system (storage|resources)|not enough system|mail system full/,
     is: 'network',
-    note: 'The disk of the server is full, not the mailbox.',
+    note: 'The server’s disk is full, not the mailbox.',
     samples: [
       'Exchange: 452 4.3.1 Insufficient system resources',
       'Postfix: 452 4.3.1 Insufficient system storage',

@@ -71,7 +71,7 @@ export const message: Rule[] = [
   {
     text: /(content|message body|subject|wording|body)\b.{0,30}(reject|den(y|ied)|block|not accept|prohibited|refus|judged|filter|restricted)|(spam|junk|unsolicited|suspicious)(-like)? (content|message|e-?mail|mail)|(message|mail|e-?mail|content)\b.{0,60}\b(is|as|like|looks|considered|appears|classified|detected|identified|flagged|suspicion of|scored|to be|contains?) (\w{1,12} ){0,3}(spam|junk|unsolicited|bulk|ube|uce|spammy|undesirable)\b|spam (score|message|detected|points|content|level|threshold)|\b(score|hits) (of )?\d|correo no deseado|cloudmark.{0,30}content|\bspam rejected|high probability of spam|dt:spm|spam-verdacht|spamverdacht|detecte comme spam|отклонен\S{0,4} как спам|подозрени\S{1,3} на спам|похоже на спам|垃圾邮件|内容被拒/,
     is: 'content',
-    note: 'The message, not the address it came from, is taken for spam.',
+    note: 'The message is taken for spam, not the sending address.',
     samples: [
       'Gmail: 550 5.7.1 [192.0.2.1 12] Our system has detected that this message is likely unsolicited mail. To reduce the amount of spam sent to Gmail, this message has been blocked.',
       'Mail.ru: 550 spam message rejected. Please visit http://help.mail.ru/notspam-support/id?c=AbCd or report details to abuse. Error code: 12AB34CD. ID: 0000.',

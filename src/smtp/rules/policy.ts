@@ -6,7 +6,7 @@ export const policy: Rule[] = [
     when: ['data', 'dot'],
     text: /\bspam|unsolicited|\b(junk|bulk)\b|\bu[bc]e\b|спам/,
     is: 'content',
-    note: 'Said after the message, "spam" is about the message.',
+    note: 'In a reply to the message, "spam" is about the message.',
     samples: [
       'Exim: 550 rejected: SPAM',
       'Exim: 550 SPAM refused',

@@ -10,7 +10,7 @@ export const recipient: Rule[] = [
     codes: ['4xx', 511, 550, 551, 552, 553, 554],
     text: /\byour (ip|address|host|server|domain|network|mail ?server|mta|isp|system|organi[sz]ation)\b|\bfrom (you|your|this (ip|host|server|sender|domain|network))\b|\bsender\b|(?<!not )\blisted (at|in|on|by)\b|unwanted|unwelcome/,
     is: 'policy',
-    note: 'A word about us beside one about the mailbox: who is meant is not certain enough to suppress anybody.',
+    note: 'The text mentions both us and the mailbox: too uncertain to suppress the recipient.',
     samples: [
       'Any: 554 No such user, or your IP is listed at bl.example.net',
       'Any: 550 5.2.1 Mailbox unavailable - mail from you is unwanted here',
@@ -23,7 +23,7 @@ export const recipient: Rule[] = [
     enhanced: ['4.1'],
     text: /recipient address rejected: access denied/,
     is: 'bad_mailbox',
-    note: 'Exchange Online looks recipients up in its directory before anything else; X.4.1 is "no answer" elsewhere.',
+    note: 'Exchange Online checks recipients against its directory first; X.4.1 is "no answer" elsewhere.',
     samples: [
       'Exchange Online: 550 5.4.1 Recipient address rejected: Access denied. AS(201806281) [DB8EUR05FT012.eop-eur05.prod.protection.outlook.com]',
       'Exchange Online: 550 5.4.1 [jane@example.com]: Recipient address rejected: Access denied [AM0PR01CA0131.eurprd01.prod.exchangelabs.com]',
@@ -39,7 +39,7 @@ export const recipient: Rule[] = [
     when: aboutRecipient,
     text: /recipientnotfound|recipnotfound|\bresolver\.adr\.\w{0,16}notfound/,
     is: 'bad_mailbox',
-    note: 'X.5.1.10 is the null MX of RFC 7505; Exchange uses it for a mailbox that is not in the directory.',
+    note: 'X.1.10 is the null MX of RFC 7505; Exchange uses it for a mailbox that is not in its directory.',
     samples: [
       'Exchange Online: 550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address lookup',
       'Exchange on premises: 550 5.1.1 RESOLVER.ADR.RecipNotFound; not found',
@@ -50,7 +50,7 @@ export const recipient: Rule[] = [
     when: aboutRecipient,
     text: /(mailbox|account|user|box)\b.{0,30}(blocked|suspended|disabled|closed|deactivated|removed).{0,30}inactiv/,
     is: 'bad_mailbox',
-    note: 'Blocked is the mailbox here, and not who sends.',
+    note: 'The mailbox is blocked here, not the sender.',
     samples: [
       'Free: 550 5.2.1 This mailbox has been blocked due to inactivity (UserSearch)',
       'UOL: 550 5.2.1 account disabled because of inactivity',
@@ -96,7 +96,7 @@ export const recipient: Rule[] = [
     codes: ['5xx'],
     text: notNow,
     is: 'other',
-    note: 'Not now is not never, whatever the code.',
+    note: 'The text says that the problem is temporary, whatever the code.',
     samples: [
       'hMailServer: 550 Account is temporarily disabled',
       'Dovecot: 550 User is currently unavailable',
@@ -121,21 +121,21 @@ export const recipient: Rule[] = [
     codes: ['4xx'],
     enhanced: ['2.0', '2.1'],
     is: 'other',
-    note: 'A mailbox that is out of order for a while.',
+    note: 'The mailbox is temporarily unavailable.',
     samples: ['Zimbra: 452 4.2.1 Mailbox is moving', 'Cyrus: 450 4.2.0 mailbox is being reconstructed'],
   },
   {
     when: ['data', 'dot'],
     text: /^requested action not taken: mailbox unavailable/,
     is: 'other',
-    note: 'RFC 5321’s text for 550, which after the message says nothing of the mailbox.',
+    note: 'The standard text for 550 (RFC 5321): after the message it says nothing about the mailbox.',
     samples: ['RFC 5321: 550 Requested action not taken: mailbox unavailable'],
   },
   {
     when: aboutRecipient,
     text: /no such (\w{1,12} ){0,2}(user|recipient|mailbox|person|address|account|customer|alias|member|domain user|here)\b|(unknown|invalid|incorrect|not a valid|nonexist[ae]nt|non-exist[ae]nt|inactive|disabled|undeliverable|unrouteable|expired|bad) (\w{1,12} ){0,2}(user|recipient|mailbox|address|account|alias|addressee|rcpt|customer|local[- ]?part)s?\b|no (mailbox|account|user|recipient)s? (here|by|with|found|exists?|named|matches)|(user|recipient|mailbox|account|addressee|customer|alias|member|inbox|address|login|subscriber|person)(s|\(s\))?\b.{0,50}(unknown|not known|not found|cannot be found|could not be found|(does ?n't|does ?n’t|does not|do not|did not|doesnt) exist|not exist|not existing|no longer|invalid|not (a )?valid|not active|inactive|nonexist[ae]nt|non-exist[ae]nt|disabled|deactivated|suspended|terminated|deleted|discontinued|undeliverable|(is|has been|was)? ?(closed|removed)|not listed in|is not a member|not available here|not recogni[sz]ed|not registered|isn't valid)/,
     is: 'bad_mailbox',
-    note: 'Servers say it with 5.1.1, with 5.7.1, with 5.5.0, or with nothing.',
+    note: 'Servers send it with 5.1.1, 5.7.1, 5.5.0 or no enhanced code.',
     samples: [
       'Gmail: 550 5.1.1 The email account that you tried to reach does not exist. Please try double-checking the recipient’s email address for typos or unnecessary spaces. For more information, go to https://support.google.com/mail/?p=NoSuchUser',
       'Gmail: 550 5.2.1 The email account that you tried to reach is disabled. For more information, go to https://support.google.com/mail/?p=DisabledUser',
@@ -206,7 +206,7 @@ export const recipient: Rule[] = [
     enhanced: ['5.0', 'none'],
     text: /^requested action not taken: mailbox unavailable/,
     is: 'bad_mailbox',
-    note: 'RFC 5321’s text for 550: what the large sites that use it mean at RCPT is an unknown user. With more words than these, other rules were first.',
+    note: 'The standard text for 550 (RFC 5321): at RCPT, large sites use it for an unknown user. If there are more words, earlier rules match.',
     samples: [
       'Outlook.com: 550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302). [BN8NAM11FT061.eop-nam11.prod.protection.outlook.com]',
       'GMX: 550 Requested action not taken: mailbox unavailable',

@@ -5,7 +5,7 @@ export const verification: Rule[] = [
   {
     text: /sender verif|verif(y|ication) (of |the )?sender|verification failed for|sender address verif|call-?(out|back) (failed|verif)|(verify|verification) (failed|error).{0,40}sender|sender address rejected: (undeliverable|unverified|user unknown|domain not found|unknown)/,
     is: 'sender',
-    note: 'What follows was said about the sender address when the server called it back.',
+    note: 'The rest of the text is about the sender address, which the server tried to verify.',
     samples: [
       'Exim: 550-Verification failed for <bounces@example.org> 550-No Such User Here 550 Sender verify failed',
       'cPanel: 550-Verification failed for <bounces@example.org> 550-The mail server could not deliver mail to bounces@example.org. The account or domain may not exist, they may be blacklisted, or missing the proper dns entries. 550 Sender verify failed',
@@ -23,7 +23,7 @@ export const senderCodes: Rule[] = [
   {
     enhanced: ['1.7', '1.8', '7.27'],
     is: 'sender',
-    note: 'RFC 3463, RFC 7505. Gmail uses 7.27 for SPF, which is looked for first.',
+    note: 'RFC 3463, RFC 7505. Gmail uses 7.27 for SPF, which an earlier rule matches.',
     samples: [
       'Sendmail: 553 5.1.8 <bounces@example.org>... Domain of sender address bounces@example.org does not exist',
       'Exchange Online: 550 5.1.8 Access denied, bad outbound sender',

@@ -5,7 +5,7 @@ export const standing: Rule[] = [
   {
     text: /gr[ea]y-? ?list|internal resources are temporarily unavailable|come back (later|in)|liste grise|серый список|grau(e )?liste/,
     is: 'policy',
-    note: 'Who waits is let in: a rule of the receiver’s, not a wish for less mail.',
+    note: 'Greylisting accepts a later retry; it does not ask for less mail.',
     samples: [
       'postgrey: 450 4.2.0 <jane@example.com>: Recipient address rejected: Greylisted, see http://postgrey.schweikert.ch/help/example.com.html',
       'milter-greylist: 451 4.7.1 Greylisting in action, please come back in 00:05:00',
@@ -66,7 +66,7 @@ export const standing: Rule[] = [
     text: /\baup ?# ?\w{0,6}|\bs31[0-9]{2}\b|\[(tss?|gl|ph|bl|cs|hm|dmr|con)\d{1,3}\]|\bofr\d{0,3} ?(506|102|1\d\d|999)\b|\blpn007|\bib1\d\d\b|#bl\d{6}|a problem occurred|dial-?up|dynamic (ip|address|pool|host)|residential|generic (host|name|ptr)|verbindung (abgelehnt|verweigert)/,
     is: 'policy',
     slow: 'rate',
-    note: 'Error numbers by which the large sites name a block.',
+    note: 'Error numbers that large sites use for a block.',
     samples: [
       'Yahoo: 421 4.7.1 [TS03] All messages from 192.0.2.1 will be permanently deferred; Retrying will NOT succeed. See https://postmaster.yahooinc.com/error-codes',
       'Yahoo: 421 4.7.0 [GL01] Message from (192.0.2.1) temporarily deferred - 4.16.50. Please refer to https://postmaster.yahooinc.com/error-codes',
@@ -114,7 +114,7 @@ export const standing: Rule[] = [
   {
     text: /(client was|is|was) not authenticated|smtp auth|authentication (is )?(required|needed)|(must|please|need to) (authenticate|log ?in)|(issue a )?starttls|requires? (tls|encryption|ssl)|(tls|encryption|ssl) (is )?(required|needed)|pop before smtp|authenticate (before|first)/,
     is: 'policy',
-    note: 'A server that wants a login or TLS has rules that strangers cannot keep.',
+    note: 'The server requires a login or TLS, which is its own policy.',
     samples: [
       'Exchange on premises: 530 5.7.57 SMTP; Client was not authenticated to send anonymous mail during MAIL FROM',
       'Exchange on premises: 530 5.7.1 Client was not authenticated',
@@ -127,7 +127,7 @@ export const standing: Rule[] = [
   {
     text: /relay(ing)? (\w{1,12} ){0,2}(den(y|ied)|prohibited|not (allowed|permitted)|access|refused|disabled|restricted)|(unable|not able|not permitted|not allowed|cannot|won't|don't|not authori[sz]ed|refus\w{0,3}) to relay|(do|does|will|can) not relay|(no|open|not a) relay|relay not|we do(n't| not) relay|rcpthosts|not (a )?local domain|(domain|host)\b.{0,40}(not (hosted|served|handled|configured)|is not (allowed|accepted|local|one of)) ?(here|by|on|for)?|tenantattribution|unrouteable (mail )?domain|all relevant mx records point to non-existent|mail loop|hop count|too many hops|routing loop|loops? back to/,
     is: 'network',
-    note: 'Mail for the domain was led to a server that does not take it. The domain exists and its address may be good: nobody is suppressed.',
+    note: 'The mail reached a server that does not accept mail for the domain. The address may be valid, so it is not suppressed.',
     samples: [
       'Postfix: 554 5.7.1 <jane@example.com>: Relay access denied',
       'Exchange: 550 5.7.1 Unable to relay for jane@example.com',

@@ -6,7 +6,7 @@ export const volume: Rule[] = [
     when: aboutRecipient,
     text: /receiving mail (too quickly|at a rate)|(recipient|user|mailbox|they|who)\b.{0,40}(exceeded|reached).{0,60}(rate|can receive|messages? per|receiv)|too many messages for (this|the) (recipient|user|mailbox)/,
     is: 'rate',
-    note: 'One mailbox gets too much, from whomever: no reason to send less to its neighbours.',
+    note: 'One mailbox gets too much mail, from any sender: no reason to slow down for others.',
     samples: [
       'Gmail: 450 4.2.1 The user you are trying to contact is receiving mail too quickly. Please resend your message at a later time.',
       'Gmail: 550 5.2.1 The user you are trying to contact is receiving mail at a rate that prevents additional messages from being delivered.',
@@ -86,7 +86,7 @@ export const volume: Rule[] = [
     text: /too many ((?!invalid|unknown|bad|non)\w{1,14} ){0,2}(recipients?|rcpts?)\b|(recipients?|rcpts?) (count |number )?(limit|exceed|per (message|session|transaction|connection))|too much recipient|trop de destinataires|zu viele empfanger/,
     is: 'rate',
     tooMany: true,
-    note: 'Too many for one transaction or one hour; which, the words do not say, and the rest goes in the next.',
+    note: 'Too many for one transaction or one hour: the text does not say which. The rest goes in the next transaction.',
     samples: [
       'Postfix: 452 4.5.3 Error: too many recipients',
       'Exchange: 452 4.5.3 Too many recipients',
