@@ -87,7 +87,7 @@ function refuseConflicts(request: ReturnType<typeof sharedParts>, context: z.Ref
   if (to.length + cc.length + bcc.length > limits.recipients)
     issue('to', `to, cc and bcc must have at most ${limits.recipients} addresses together`);
   if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
-    issue('attachments', 'are larger than 20 MB together');
+    issue('attachments', 'are larger than 20 MB in total');
   refuseSharedContentId(attachments, issueAt);
   refuseRepeatedHeader(headers, issueAt);
 }

@@ -14,8 +14,7 @@ export const badContent = (sentence: string) => new Refusal(554, '5.6.0', senten
 export const inCircles = (sentence: string) => new Refusal(554, '5.4.6', sentence);
 export const tooLarge = (sentence: string) => new Refusal(552, '5.3.4', sentence);
 /** For a temporary condition: the client keeps the message and tries again. */
-export const notNow = (sentence = 'the service cannot be reached now, try again') =>
-  new Refusal(451, '4.3.0', sentence);
+export const notNow = (sentence = 'the service is unavailable now, try again') => new Refusal(451, '4.3.0', sentence);
 
 /** Fits a reply line of 512 octets (RFC 5321 section 4.5.3.1.5), and is safe to quote in logs and on terminals. */
 const printable = (text: string) => text.replaceAll(/[^ -~]/g, '?').slice(0, 400);

@@ -73,7 +73,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     disabledCommands: ['AUTH', ...unknownCommands],
     socketTimeout: patience.idleMs,
     onConnect(session, callback) {
-      visits.set(session, deadline(session, patience.visitMs, '4.4.2 that took too long'));
+      visits.set(session, deadline(session, patience.visitMs, '4.4.2 the session took too long'));
       keepAddressesAsWritten(server, session);
       limitReplies(server, session, mostReplies);
       callback();
@@ -132,7 +132,7 @@ async function accept(
       size += chunk.length;
     }
   } catch {
-    throw new Refusal(421, '4.4.2', 'the connection broke off before the final dot');
+    throw new Refusal(421, '4.4.2', 'the connection was lost before the final dot');
   }
   if (size > largestMessage) throw tooLarge(`a message must have at most ${largestMessage} octets`);
   return receive(tools, mailboxes, beginning.octets, nullSender);

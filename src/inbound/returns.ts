@@ -45,7 +45,7 @@ export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox
   // RFC 5321 section 4.5.1: without a domain it is ours.
   if (lower === 'postmaster') return { is: 'feedback' };
   if (feedback.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
-  throw new Refusal(550, '5.7.1', 'no such address here, and nothing is relayed');
+  throw new Refusal(550, '5.7.1', 'no such address here; this server does not relay');
 }
 
 /** Servers with SMTPUTF8 may write our host in Unicode (RFC 6531 section 3.2). An invalid domain is kept, and is not ours. */
@@ -73,10 +73,10 @@ export async function receive(
   nullSender: boolean,
 ): Promise<string> {
   const hops = readLoosely(message.subarray(0, mostHeader)).header.all('received').length;
-  if (hops > mostHops) throw inCircles(`the message has come through more than ${mostHops} servers`);
+  if (hops > mostHops) throw inCircles(`the message has passed through more than ${mostHops} servers`);
   const complaint = readComplaint(message);
   if (!complaint && mailboxes.every(({ is }) => is === 'feedback'))
-    throw new Refusal(554, '5.6.0', 'this address takes feedback reports (RFC 5965) alone; nobody reads it');
+    throw new Refusal(554, '5.6.0', 'this address accepts only feedback reports (RFC 5965)');
   try {
     for (const mailbox of mailboxes) {
       const news = complaint

@@ -43,8 +43,8 @@ export class ContentRoom {
 
   #refusal(accountId: string, size: number, defect: string | null): Refusal | null {
     if (size > largestMessage) return tooLarge(`the message must have at most ${largestMessage} octets`);
-    if (!this.#memory.isEnoughFor(accountId)) return notNow('too many large messages are under way, try again');
-    return defect ? badContent(`the message holds ${defect}`) : null;
+    if (!this.#memory.isEnoughFor(accountId)) return notNow('too many large messages in progress, try again');
+    return defect ? badContent(`the message contains ${defect}`) : null;
   }
 }
 
@@ -53,6 +53,6 @@ async function* whole(stream: SMTPServerDataStream): AsyncGenerator<Buffer> {
     yield* stream as AsyncIterable<Buffer>;
   } catch {
     // The client is gone and will not read this; it is for the log.
-    throw new Refusal(421, '4.4.2', 'the connection broke off before the final dot');
+    throw new Refusal(421, '4.4.2', 'the connection was lost before the final dot');
   }
 }

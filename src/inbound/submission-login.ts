@@ -41,7 +41,7 @@ export class SubmissionLogin {
     } catch (error) {
       if (error instanceof Refusal) throw error;
       if (error instanceof ApiError && error.status === 403) throw badCredentials('the account is suspended');
-      if (error instanceof ApiError) throw badCredentials('the password must be an API key that is valid');
+      if (error instanceof ApiError) throw badCredentials('the password must be a valid API key');
       throw isUnavailable(error) ? notNow() : error;
     }
   }

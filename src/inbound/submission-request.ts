@@ -98,7 +98,7 @@ function refuseAttachments(attachments: SendRequest['attachments']): void {
       throw tooLarge(`attachment ${index + 1}: is larger than 10 MB`);
   }
   if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
-    throw tooLarge('the attachments are larger than 20 MB together');
+    throw tooLarge('the attachments are larger than 20 MB in total');
 }
 
 function readTags(text = ''): string[] {

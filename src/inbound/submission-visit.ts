@@ -72,7 +72,7 @@ export class SubmissionVisit {
       return await login.holderOf(password);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      if (error.responseCode !== 535) throw new Refusal(454, '4.7.0', 'nobody can log in now, try again');
+      if (error.responseCode !== 535) throw new Refusal(454, '4.7.0', 'logins are not possible now, try again');
       this.#failedLogins += 1;
       this.isOver = !login.mayTryAgain(this.#failedLogins, this.#session.remoteAddress);
       throw error;

@@ -126,7 +126,7 @@ function createListener(options: SubmissionOptions, shared: Shared, secure: bool
     onConnect(session, callback) {
       demandTls(server, session);
       keepAddressesAsWritten(server, session);
-      logins.set(session, deadline(session, patience.loginMs, '4.7.0 nobody has logged in in time'));
+      logins.set(session, deadline(session, patience.loginMs, '4.7.0 no login in time'));
       callback();
     },
     onAuth({ password }, session, callback) {

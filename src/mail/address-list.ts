@@ -96,7 +96,7 @@ function splitEntries(field: string, text: string): { entries: string[]; holdsGr
     } else entry += character;
   }
   // A quote or a comment that does not end has led past the end.
-  if (inAngles || i > text.length) throw new MimeError(`${field}: a quote, a comment or an address does not end`);
+  if (inAngles || i > text.length) throw new MimeError(`${field}: a quote, a comment or an address is not closed`);
   close();
   return { entries, holdsGroup };
 }

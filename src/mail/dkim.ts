@@ -88,15 +88,13 @@ export function importKeyPair(pem: string): DkimKeyPair {
     // One block and nothing else: OpenSSL would ignore anything around it.
     key = createPrivateKey(/^\s*-----BEGIN [A-Z ]+-----[\w+/=\s]+-----END [A-Z ]+-----\s*$/.test(pem) ? pem : '');
   } catch {
-    throw new DkimKeyError('not a private key in PEM without a password (-----BEGIN PRIVATE KEY-----)');
+    throw new DkimKeyError('must be a private key in PEM without a passphrase (-----BEGIN PRIVATE KEY-----)');
   }
   if (key.asymmetricKeyType === 'ed25519') return pairOf(key, 'ed25519');
   if (key.asymmetricKeyType !== 'rsa') throw new DkimKeyError('must be an RSA or an Ed25519 key');
   const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
   if (bits < fewestRsaBits || bits > mostRsaBits)
-    throw new DkimKeyError(
-      `an RSA key must have ${fewestRsaBits} to ${mostRsaBits} bits, which receivers verify; this one has ${bits}`,
-    );
+    throw new DkimKeyError(`an RSA key must have ${fewestRsaBits} to ${mostRsaBits} bits; this one has ${bits}`);
   return pairOf(key, 'rsa');
 }
 

@@ -74,7 +74,7 @@ export function refuseHeader(name: string, value: string, most = longestValue): 
     return `has more than ${longestRun} characters without a space`;
   }
   if (holdsUrlsOrIds(name) && value.match(inAngles)?.some((one) => !isAscii(one))) {
-    return 'holds characters within <...> that are not ASCII: percent-encode them';
+    return 'contains characters within <...> that are not ASCII: percent-encode them';
   }
   return holdsMailboxes(name) && needsEncoding(value) ? refuseMailboxes(value) : null;
 }
@@ -100,10 +100,10 @@ export function needsEncoding(text: string): boolean {
 function refuseMailboxes(value: string): string | null {
   try {
     const { mailboxes } = parseAddressList('', value);
-    if (mailboxes.length === 0) return 'holds no address';
-    return mailboxes.every(({ local }) => isAscii(local)) ? null : 'holds an address that needs SMTPUTF8';
+    if (mailboxes.length === 0) return 'contains no address';
+    return mailboxes.every(({ local }) => isAscii(local)) ? null : 'contains an address that needs SMTPUTF8';
   } catch (error) {
-    if (error instanceof MimeError) return `holds what is no address: ${error.message.replace(/^: /, '')}`;
+    if (error instanceof MimeError) return `contains an invalid address: ${error.message.replace(/^: /, '')}`;
     throw error;
   }
 }

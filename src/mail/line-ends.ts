@@ -15,8 +15,8 @@ export class LineEnds {
       const byte = chunk[i];
       if (this.#afterCr !== (byte === lineFeed)) {
         this.defect = this.#afterCr
-          ? 'a CR that is not followed by LF; lines end with both'
-          : 'an LF that does not follow a CR; lines end with both';
+          ? 'a CR that is not followed by LF; lines must end with both'
+          : 'an LF that does not follow a CR; lines must end with both';
       } else if (byte === 0) this.defect = 'a NUL';
       this.#afterCr = byte === carriageReturn;
     }

@@ -52,7 +52,7 @@ export function readParts(fields: ReceivedField[], body: Buffer): MimeTree {
     const type = typeOf(fields, defaultType);
     if (!type.value.startsWith('multipart/')) return leaf(fields, type, body);
     const subtype = type.value.slice('multipart/'.length);
-    if (unsendable.has(subtype)) throw new MimeError(`${type.value} is a kind of message that cannot be sent here`);
+    if (unsendable.has(subtype)) throw new MimeError(`${type.value} cannot be sent`);
     if (depth === deepest) throw new MimeError(`the parts are nested more than ${deepest} deep`);
     const defaultOfParts = subtype === 'digest' ? 'message/rfc822' : 'text/plain';
     const parts = split(body, boundaryOf(type)).map((part) => readPart(part, depth + 1, defaultOfParts));

@@ -27,7 +27,7 @@ export function parseParameters(text: string, loosely = false): Parameterised {
     if (equals === -1) continue;
     const name = piece.slice(0, equals).trim().toLowerCase();
     if (raw.has(name) && loosely) continue;
-    if (raw.has(name)) throw new MimeError(`the parameter ${name} is there twice`);
+    if (raw.has(name)) throw new MimeError(`the parameter ${name} appears twice`);
     raw.set(name, unquote(piece.slice(equals + 1).trim()));
   }
   const parameters = new Map<string, string>();
@@ -128,7 +128,7 @@ function decodeSections(
   } catch {
     if (loosely || whole.every((byte) => byte < 0x80)) return whole.toString('latin1');
     if (hasPlain) return null;
-    throw new MimeError(`a parameter is in a charset that is not known: ${charset.slice(0, 40)}`);
+    throw new MimeError(`a parameter is in an unknown charset: ${charset.slice(0, 40)}`);
   }
   if (!text.includes('\ufffd')) return text;
   if (loosely) return whole.toString('latin1');

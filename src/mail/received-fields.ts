@@ -33,7 +33,7 @@ export function readFields(message: Buffer, part: number | null = null): { field
 /** The value of the only field of this name (in lower case), null when there is none. Throws a MimeError when there are two. */
 export function only(fields: ReceivedField[], name: string): string | null {
   const [field, second] = fields.filter((each) => each.name.toLowerCase() === name);
-  if (second) throw new MimeError(`${second.name}: is there twice`);
+  if (second) throw new MimeError(`${second.name}: appears twice`);
   return field?.value ?? null;
 }
 
@@ -43,7 +43,7 @@ function readField(name: string, raw: Buffer, what: string): ReceivedField {
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(raw);
   } catch {
-    throw new MimeError(`${name}: holds bytes that are not UTF-8, encode them (RFC 2047)`);
+    throw new MimeError(`${name}: contains bytes that are not UTF-8: encode them (RFC 2047)`);
   }
   const value = text.slice(text.indexOf(':') + 1).replaceAll('\r\n', '');
   return { name, value: trimSpaces(value.replaceAll('\t', ' ')) };

@@ -59,7 +59,7 @@ export class LoopError extends MimeError {}
 export async function readSubmission(message: Buffer): Promise<SubmittedMessage> {
   const { fields, body } = readFields(message);
   const hops = fields.filter(({ name }) => name.toLowerCase() === 'received').length;
-  if (hops > mostHops) throw new LoopError(`the message has come through more than ${mostHops} servers`);
+  if (hops > mostHops) throw new LoopError(`the message has passed through more than ${mostHops} servers`);
   const from = readSender(fields, 'From');
   if (!from) throw new SenderError('From: is required');
   const content = await readContent(readParts(fields, message.subarray(body)));
@@ -135,7 +135,7 @@ function readOthers(fields: ReceivedField[]): Header[] {
   const seen = new Set<string>();
   for (const { name } of headers) {
     const lower = name.toLowerCase();
-    if (once.test(lower) && seen.has(lower)) throw new MimeError(`${name}: is there twice`);
+    if (once.test(lower) && seen.has(lower)) throw new MimeError(`${name}: appears twice`);
     seen.add(lower);
   }
   return headers;
@@ -190,8 +190,8 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
     if (!lower.startsWith('x-sendwright-')) continue;
     const control = Object.hasOwn(controls, lower) ? controls[lower as keyof typeof controls] : null;
     // Not ignored: the client meant something by it.
-    if (!control) throw new MimeError(`${name}: is not known`);
-    if (found[control] !== undefined) throw new MimeError(`${name}: is there twice`);
+    if (!control) throw new MimeError(`${name}: is unknown`);
+    if (found[control] !== undefined) throw new MimeError(`${name}: appears twice`);
     found[control] = readText(name, value);
   }
   return found;

@@ -33,7 +33,7 @@ function decode(bytes: Buffer, charset: string): string {
   try {
     return decoderOf(charset).decode(bytes);
   } catch {
-    throw new MimeError(`is in a charset that is not known: ${charset.slice(0, 40)}`);
+    throw new MimeError(`is in an unknown charset: ${charset.slice(0, 40)}`);
   }
 }
 

@@ -17,7 +17,7 @@ export async function decodeTransfer(body: Buffer, encoding: string): Promise<Bu
   if (encoding === 'base64') return decodeBase64(body);
   if (encoding === 'quoted-printable') return decodeQuotedPrintable(body);
   if (notEncoded.test(encoding)) return body;
-  throw new MimeError('has a Content-Transfer-Encoding that is not known');
+  throw new MimeError('has an unknown Content-Transfer-Encoding');
 }
 
 /** Strict, because Node would skip anything that is not base64, and so show other content than mail programs do. */

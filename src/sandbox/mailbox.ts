@@ -133,7 +133,7 @@ async function act(
   const actor = actorOf(recipient);
   // Accepting it over TLS would look as if delivery without TLS had been tested.
   if (actor === 'no-tls' && offersTls)
-    return refusal(554, '5.3.0 no-tls@ acts at no-tls.test and other no-tls domains');
+    return refusal(554, '5.3.0 no-tls@ works only at no-tls.test and other no-tls domains');
   if (actor === 'slow') await sleep(slowMs);
   const refused = refusals[actor];
   if (refused) return refusal(...refused);
@@ -197,7 +197,7 @@ async function receive(
     const kind = afterwards[actorOf(recipient)];
     if (kind) options.returns.send(kind, { returnPath: sender, recipient, raw });
   }
-  return '2.0.0 arrived in the sandbox';
+  return '2.0.0 accepted by the sandbox';
 }
 
 async function verdicts(raw: Buffer, options: MailboxOptions): Promise<Arrival['dkim']> {

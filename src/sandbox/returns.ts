@@ -100,7 +100,7 @@ function complaint({ returnPath, raw }: Came): Buffer {
     from: `Feedback Loop <feedback@${mailboxHost}>`,
     to: returnPath,
     subject: 'Complaint',
-    text: 'A reader called this message spam.\r\n',
+    text: 'A reader reported this message as spam.\r\n',
     type: 'message/feedback-report',
     fields: [
       'Feedback-Type: abuse',

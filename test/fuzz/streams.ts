@@ -244,7 +244,7 @@ export const streams: Target = {
       const reply = await submitting([from, 'a@b.test'], header + text, lengths);
       const id = /^250 2\.0\.0 queued as (\S+)/.exec(reply)?.[1] ?? null;
       equal(await count(subject), id ? 1 : 0);
-      if (holdsOddEnd(text)) hold(/^554 5\.6\.0 the message holds /.test(reply), `was answered with ${reply}`);
+      if (holdsOddEnd(text)) hold(/^554 5\.6\.0 the message contains /.test(reply), `was answered with ${reply}`);
       if (!id) return;
       const [row] = await node.db.query<{ text: string | null }>({
         text: 'SELECT text FROM email_contents WHERE email_id = $1',

@@ -119,8 +119,8 @@ t.test('what cannot be a key is refused, and a second rotation takes the place o
   const ed25519 = String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
   for (const [body, detail] of [
     [{ algorithm: 'dsa' }, /^algorithm: must be one of rsa, ed25519$/],
-    [{ private_key: 'x' }, /^private_key: not a private key in PEM/],
-    [{ private_key: `${ed25519}x` }, /^private_key: not a private key in PEM/],
+    [{ private_key: 'x' }, /^private_key: must be a private key in PEM/],
+    [{ private_key: `${ed25519}x` }, /^private_key: must be a private key in PEM/],
     [{ algorithm: 'rsa', private_key: ed25519 }, /^private_key: is of another algorithm than the one asked for, rsa$/],
     [{ selector: used }, /^selector: is in use/],
     [{ selector: 'a b' }, /^selector: must be a name in lower case/],

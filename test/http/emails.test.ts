@@ -156,7 +156,7 @@ t.test('the limits themselves are taken, and one more is not: DOS-04', async (t)
     [{ to: many(50), cc: many(25), bcc: many(26) }, 'to: to, cc and bcc must have at most 100 addresses together'],
     [{ attachments: Array(11).fill(file(1)) }, 'attachments: must have at most 10 entries'],
     [{ attachments: [file(10 * MB + 1)] }, 'attachments[0].content: is larger than 10 MB'],
-    [{ attachments: [file(10 * MB), file(10 * MB), file(1)] }, 'attachments: are larger than 20 MB together'],
+    [{ attachments: [file(10 * MB), file(10 * MB), file(1)] }, 'attachments: are larger than 20 MB in total'],
   ]);
   const kept = await node.db.prisma.attachment.findMany({ where: { accountId: account.id } });
   t.strictSame(

@@ -358,7 +358,7 @@ t.test('nobody holds a connection for ever, or all of them: DOS-09', async (t) =
   clearInterval(drip);
   const busy = await dialOf({ visitMs: 3_000 });
   const noise = setInterval(() => busy.send('NOOP\r\n'), 100);
-  t.match(await busy.rest(), /421 4\.4\.2 that took too long\r\n$/, 'comes to no end');
+  t.match(await busy.rest(), /421 4\.4\.2 the session took too long\r\n$/, 'comes to no end');
   clearInterval(noise);
   const guests = await Promise.all(Array.from({ length: 20 }, () => dial()));
   const tooMany = await Dialog.open(t, scene.server.port, false, false);

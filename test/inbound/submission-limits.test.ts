@@ -105,7 +105,7 @@ t.test('whoever does not log in, dawdles or lets a message trickle is sent away 
   }, 50);
   t.teardown(() => clearInterval(trickle));
   t.match(await idle.reply(), /^421 Timeout/);
-  t.match(await stranger.reply(), '421 4.7.0 nobody has logged in in time');
+  t.match(await stranger.reply(), '421 4.7.0 no login in time');
   t.match(await slow.reply(), '421 4.4.2 the message took too long');
   for (const dialog of [idle, stranger, slow]) t.equal(await dialog.rest(), '');
   t.equal(await count(), 0);
@@ -136,7 +136,7 @@ t.test('while the database is away the client is told to try again, and nothing 
   await admin.connect();
   await admin.query(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
   await admin.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [name]);
-  t.equal(await dialog.ask(`${content(from)}\r\n.`), '451 4.3.0 the service cannot be reached now, try again');
+  t.equal(await dialog.ask(`${content(from)}\r\n.`), '451 4.3.0 the service is unavailable now, try again');
   t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^451 4\.3\.0 /);
   const late = await dial('submissions');
   await late.ask('EHLO client.test');

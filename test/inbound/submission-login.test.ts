@@ -42,7 +42,7 @@ t.test('MAIL-02: after three failed logins the server hangs up', async (t) => {
   for (const nth of [1, 2, 3]) {
     t.equal(
       await dialog.ask(`AUTH PLAIN ${plain(`sk_live_${nth}`)}`),
-      '535 5.7.8 the password must be an API key that is valid',
+      '535 5.7.8 the password must be a valid API key',
     );
   }
   t.equal(await dialog.rest(), '');
@@ -56,7 +56,7 @@ t.test('a key that may not send does not log in, and says why', async (t) => {
     [await buildKey(node.db, account.id, { scopes: ['read'] }), '535 5.7.8 this API key lacks the scope send'],
     [
       await buildKey(node.db, account.id, { expiresAt: new Date(Date.now() - 1_000) }),
-      '535 5.7.8 the password must be an API key that is valid',
+      '535 5.7.8 the password must be a valid API key',
     ],
     [suspended.key, '535 5.7.8 the account is suspended'],
   ];

@@ -55,7 +55,7 @@ t.test(
     }
     const [, overTls = []] = ways;
     const wrong = await run('--tls', '--port', String(ports.submission), ...login('PLAIN', 'sk_live_wrong'));
-    t.match(wrong.output, '535 5.7.8 the password must be an API key that is valid');
+    t.match(wrong.output, '535 5.7.8 the password must be a valid API key');
     const clear = await run('--port', String(ports.submission), ...login('PLAIN'));
     t.match(clear.output, /did not advertise auth/i);
     t.notMatch(clear.output, 'AUTH', 'no key goes out in clear');

@@ -258,10 +258,10 @@ t.test('a key that signed elsewhere', async (t) => {
   const small = generateKeyPairSync('rsa', { modulusLength: 768 }).privateKey.export(pem);
   const locked = rsa.export({ ...pem, cipher: 'aes-256-cbc', passphrase: 'x' });
   for (const [text, refusal] of [
-    ['', /^not a private key in PEM/],
-    ['nonsense', /^not a private key in PEM/],
-    [String(createPublicKey(rsa).export({ type: 'spki', format: 'pem' })), /^not a private key in PEM/],
-    [String(locked), /^not a private key in PEM without a password/],
+    ['', /^must be a private key in PEM/],
+    ['nonsense', /^must be a private key in PEM/],
+    [String(createPublicKey(rsa).export({ type: 'spki', format: 'pem' })), /^must be a private key in PEM/],
+    [String(locked), /^must be a private key in PEM without a passphrase/],
     [String(small), /^an RSA key must have 1024 to 4096 bits, .* this one has 768$/],
     [
       String(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export(pem)),

@@ -57,17 +57,17 @@ t.test('a message that is composed has them so', async (t) => {
 });
 
 t.test('what cannot be written so is refused, and what has waited goes out', async (t) => {
-  const ascii = 'holds characters within <...> that are not ASCII: percent-encode them';
+  const ascii = 'contains characters within <...> that are not ASCII: percent-encode them';
   const table: [name: string, value: string, refused: string][] = [
     ['List-Unsubscribe', '<https://example.com/größe>', ascii],
     ['list-unsubscribe', '<mailto:a@b.example>, <mailto:ä@b.example>', ascii],
     ['In-Reply-To', '<ä@b.example>', ascii],
-    ['Disposition-Notification-To', 'Müller, Anna <a@b.example>', 'holds what is no address: not an email address'],
-    ['Errors-To', 'Zoë', 'holds what is no address: not an email address'],
-    ['Errors-To', '"Zoë <a@b.example>', 'holds what is no address: a quote, a comment or an address does not end'],
-    ['Errors-To', '(Zoë)', 'holds no address'],
+    ['Disposition-Notification-To', 'Müller, Anna <a@b.example>', 'contains an invalid address: not an email address'],
+    ['Errors-To', 'Zoë', 'contains an invalid address: not an email address'],
+    ['Errors-To', '"Zoë <a@b.example>', 'contains an invalid address: a quote, a comment or an address is not closed'],
+    ['Errors-To', '(Zoë)', 'contains no address'],
     ['Errors-To', 'x'.repeat(901), 'has more than 900 characters without a space'],
-    ['Return-Receipt-To', 'jörg@b.example', 'holds an address that needs SMTPUTF8'],
+    ['Return-Receipt-To', 'jörg@b.example', 'contains an address that needs SMTPUTF8'],
   ];
   for (const [name, value, refused] of table) {
     t.equal(refuseHeader(name, value), refused, value);
@@ -99,6 +99,6 @@ t.test('a submission: names of encoded-words, and ids that others made', async (
     'References: <a@b.test> <c=?d@b.test>',
   ]);
   await t.rejects(read('List-Unsubscribe: <https://b.test/ä>'), {
-    message: 'List-Unsubscribe: holds characters within <...> that are not ASCII: percent-encode them',
+    message: 'List-Unsubscribe: contains characters within <...> that are not ASCII: percent-encode them',
   });
 });
