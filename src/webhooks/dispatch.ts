@@ -41,8 +41,8 @@ const drainMs = 17_000;
 /**
  * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Jobs for endpoints that have work
  * waiting here stay in the queue; an endpoint that turns out to be failing gives its line back, so that it holds nothing up.
- * An account's jobs stay there too once it holds more than is left to others: however many slow endpoints it has, there is
- * always some room.
+ * An account's jobs stay there too once it holds more than is left to others, so there is always some room, even if an
+ * account has many slow endpoints.
  */
 export class WebhookDispatcher {
   readonly #db: Database;
@@ -59,6 +59,7 @@ export class WebhookDispatcher {
   readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
   readonly #abort = new AbortController();
+  /** Claims whose calls begin once they are loaded. */
   #ready: calls.Claim[] = [];
   #loading = false;
   #pumping: Promise<void> | null = null;
@@ -80,7 +81,7 @@ export class WebhookDispatcher {
     this.#inDoubt = new ClaimsInDoubt(db, 'webhook_deliveries');
   }
 
-  /** Claims that are running or wait for their endpoint. */
+  /** How many claims are running or wait for their endpoint. */
   get held(): number {
     return this.#held.size;
   }
@@ -118,8 +119,8 @@ export class WebhookDispatcher {
 
   /** Gives back what has not begun: operators may decide about it while the service is on hold. */
   #putDown(): void {
-    const untouched = this.#emptyLines();
-    if (untouched.length > 0) void this.#giveBack(untouched);
+    const notBegun = this.#emptyLines();
+    if (notBegun.length > 0) void this.#giveBack(notBegun);
   }
 
   #emptyLines(): calls.Claim[] {
@@ -151,7 +152,7 @@ export class WebhookDispatcher {
       const room = Math.min(batchSize, Math.ceil(this.#left / 2));
       this.#full = room <= 0;
       if (this.#full || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
-      // A short batch was all there is; whoever adds jobs wakes this.
+      // A short batch was all there is: new jobs wake this.
       if ((await this.#take(room)) === room) this.#pumpAgain = true;
     }
   }
@@ -250,7 +251,7 @@ export class WebhookDispatcher {
       );
       const body = Buffer.from(call.payload);
       const signed = { id: claim.deliveryId, timestamp: Math.floor(startedAt.getTime() / 1000), body };
-      // If this process was frozen and taken for dead, others make this call. On hold nobody does.
+      // If this process was frozen and taken for dead, another node makes this call. On hold none does.
       if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
       const headers = signatureHeaders(signed, secrets);
       const others = this.#lines.has(claim) || this.#slots.of(claim.webhookId) > 1;

@@ -16,7 +16,7 @@ interface Known {
   since: number;
 }
 
-/** An endpoint that answers within this time is not crowded, however much faster it was before. */
+/** An endpoint that answers within this time is not crowded, even if it was much faster before. */
 const soonMs = 100;
 /** Calls that take this many times as long as the best are waiting for each other at the endpoint. */
 const crowdedFrom = 2;
@@ -29,7 +29,7 @@ const usualOf = 48;
 const leastKnown = 24;
 /** What one answer changes. A round of good answers adds a quarter, so that `usual` can keep up. */
 const step = 0.25;
-/** Then learning starts over: with many calls at once nobody sees how long one takes by itself, and that may have changed. */
+/** Then learning starts over: how long a single call takes may have changed, and cannot be seen while there are many at once. */
 const knownForMs = 300_000;
 const mostKnown = 10_000;
 

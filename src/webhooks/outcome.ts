@@ -12,7 +12,7 @@ export const defaultSchedule = [5 * second, minute, 5 * minute, 30 * minute, 2 *
 const spread = 0.1;
 const longestWaitMs = 24 * hour;
 
-/** With the moment at which the call began. */
+/** The answer to a call that began at this moment. */
 export interface CallAnswer extends Answer {
   startedAt: Date;
 }
@@ -76,8 +76,8 @@ export function withoutEndpoint(claim: Claim): CallOutcome {
 }
 
 /**
- * The wait that a `Retry-After` asks for, in ms (RFC 9110 section 10.2.3: seconds, or a date): a day at the most, and 0 if it
- * is neither or in the past.
+ * The wait that a `Retry-After` asks for, in ms (RFC 9110 section 10.2.3: seconds, or a date): at most a day, and 0 if it is
+ * neither or in the past.
  */
 export function waitOf(header: string | null, now: Date): number {
   const text = header?.trim() ?? '';

@@ -52,7 +52,7 @@ const mostKept = 2_048;
  *
  * @param signal ends it early
  * @param line names a line of calls that follow soon: this call may use a connection kept by them, and keeps its own for them.
- *   If a kept connection is gone without an answer, the body is posted once more, as nobody knows whether it arrived
+ *   If a kept connection is gone without an answer, the body is posted once more, because it is not known whether it arrived
  */
 export async function post(
   poster: Poster,
@@ -76,8 +76,8 @@ export async function post(
     const open = async () => openSocket(url, await addressesOf(hostOf(url), poster, end.signal), poster.ca, end.signal);
     // What an endpoint did to a connection must not affect another account's endpoint on the same host.
     const way = line !== null && poster.kept ? { agent: poster.kept, name: `${line} ${url.origin}`, open } : null;
-    const again = way && (await askAgain(way, url, call, end.signal));
-    if (again) return done(again);
+    const answered = way && (await postOverKept(way, url, call, end.signal));
+    if (answered) return done(answered);
     const socket = await open();
     try {
       return done(await answerOf(await exchange(socket, url, requestOf(call), end.signal), end.signal));
@@ -94,10 +94,10 @@ export async function post(
   }
 }
 
-type Said = Pick<Answer, 'status' | 'body' | 'retryAfter' | 'error'>;
+type Reply = Omit<Answer, 'durationMs'>;
 
-/** @returns null if a kept connection was gone */
-async function askAgain(way: Way, url: URL, call: PostedCall, signal: AbortSignal): Promise<Said | null> {
+/** @returns null if the kept connection was gone before an answer came */
+async function postOverKept(way: Way, url: URL, call: PostedCall, signal: AbortSignal): Promise<Reply | null> {
   try {
     return await answerOf(await exchangeAgain(way, url, requestOf(call), signal), signal);
   } catch (error) {
@@ -111,7 +111,7 @@ const requestOf = ({ headers, body }: PostedCall) => ({
   body,
 });
 
-async function answerOf(response: IncomingMessage, signal: AbortSignal): Promise<Said> {
+async function answerOf(response: IncomingMessage, signal: AbortSignal): Promise<Reply> {
   const status = response.statusCode ?? 0;
   const redirect = status >= 300 && status < 400;
   return {

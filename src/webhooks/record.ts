@@ -17,7 +17,7 @@ export interface Recorder {
 const failuresEveryMs = 100;
 
 /**
- * Stores the outcomes of calls: successes at once, as a call without a record is made again, and failures a few times a
+ * Stores the outcomes of calls: successes at once, because a call without a record is made again; failures a few times a
  * second, so that a crowd of hanging endpoints costs a few commits instead of one each.
  */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
@@ -25,10 +25,10 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
     log,
     'outcomes of webhook calls',
     async (outcomes) => {
-      const judgement = await db.transaction((tx) => settle(tx, outcomes));
-      const failing = new Set(judgement.failing);
-      // Deliveries for an endpoint that has just answered need not wait for the next round; if this fails, that wakes them.
-      if (judgement.answering) await wakeDue(db, queue).catch(() => undefined);
+      const news = await db.transaction((tx) => settle(tx, outcomes));
+      // Deliveries to an endpoint that has just answered need not wait for the next round; if this fails, that wakes them.
+      if (news.answering) await wakeDue(db, queue).catch(() => undefined);
+      const failing = new Set(news.failing);
       return (outcome) => failing.has(outcome.claim.webhookId);
     },
     (error) => !isAway(error),

@@ -27,7 +27,7 @@ export const defaultLimits: Limits = {
   held: 5_000,
 };
 
-/** How long a call counts as just begun; a good endpoint has answered by then. */
+/** How long a call counts as just begun: a good endpoint answers within this time. */
 const youngMs = 300;
 
 interface Caller {
@@ -71,8 +71,9 @@ export class Slots {
   }
 
   /**
-   * An account may have as many calls under way as are left to others, and the same goes for calls to failing endpoints, so
-   * that some are always left: twenty endpoints with 32 calls each that take all the time they get are a third of all.
+   * Whether this call may begin. An account may have as many calls under way as are left to others, and the same goes for
+   * calls to failing endpoints, so that some are always left: twenty endpoints with 32 calls each that take all the time they
+   * get are a third of all.
    */
   hasRoomFor({ webhookId, accountId, failing }: Caller): boolean {
     return (

@@ -165,7 +165,7 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
  *
  * @returns what is new about the endpoints
  */
-export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
+export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<EndpointNews> {
   // In the same order on every node, to avoid deadlocks.
   const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
   const isHolder = 'd.claimed_by = s.node_id AND d.job_id = s.job_id';
@@ -194,7 +194,7 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Judgemen
       ordered.map((outcome) => outcome.error),
     ],
   });
-  return judge(tx, outcomes);
+  return recordVerdicts(tx, verdictsOf(outcomes));
 }
 
 const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAttempt) => ({
@@ -205,78 +205,77 @@ const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAtt
   duration_ms: durationMs,
 });
 
+/** What outcomes say about an endpoint at the URL that was called. */
 interface Verdict {
   webhookId: string;
   url: string;
   timesEnabled: number;
   works: boolean;
   gone: boolean;
-  /** When the first of the failures began. */
+  /** When the first of the calls began. */
   since: Date;
-  /** A delivery was given up that is older than `notNewMs`. */
-  old: boolean;
+  /** A delivery older than `notNewMs` was given up. */
+  gaveUpOld: boolean;
+}
+
+/** One verdict for each endpoint and URL, in the same order on every node, to avoid deadlocks. */
+function verdictsOf(outcomes: CallOutcome[]): Verdict[] {
+  const oldUntil = Date.now() - notNewMs;
+  const verdicts = new Map<string, Verdict>();
+  for (const { claim, status, endpoint, attempt, url, timesEnabled } of outcomes) {
+    if (endpoint === 'unknown' || !attempt || url === null) continue;
+    const { webhookId, deliveryId } = claim;
+    const key = `${webhookId} ${timesEnabled} ${url}`;
+    const initial = { webhookId, url, timesEnabled, works: false, gone: false, since: attempt.at, gaveUpOld: false };
+    const verdict = verdicts.get(key) ?? initial;
+    verdict.works ||= endpoint === 'works';
+    verdict.gone ||= endpoint === 'gone';
+    verdict.gaveUpOld ||= endpoint === 'fails' && status === 'failed' && timeOf(deliveryId).getTime() < oldUntil;
+    if (attempt.at < verdict.since) verdict.since = attempt.at;
+    verdicts.set(key, verdict);
+  }
+  return [...verdicts.values()].sort((a, b) => (a.webhookId < b.webhookId ? -1 : 1));
 }
 
 /** What calls have shown about endpoints. */
-export interface Judgement {
+export interface EndpointNews {
   /** Those that are failing now. */
   failing: string[];
   /** One endpoint answers again, or for the first time, so more of its deliveries could go out. */
   answering: boolean;
 }
 
-async function judge(tx: Sql, outcomes: CallOutcome[]): Promise<Judgement> {
-  const verdicts = new Map<string, Verdict>();
-  const now = Date.now();
-  for (const { claim, status, endpoint, attempt, url, timesEnabled } of outcomes) {
-    if (endpoint === 'unknown' || !attempt || url === null) continue;
-    const { webhookId } = claim;
-    const called = `${webhookId} ${timesEnabled} ${url}`;
-    const verdict = verdicts.get(called) ?? {
-      webhookId,
-      url,
-      timesEnabled,
-      works: false,
-      gone: false,
-      since: attempt.at,
-      old: false,
-    };
-    verdict.works ||= endpoint === 'works';
-    verdict.gone ||= endpoint === 'gone';
-    verdict.old ||= endpoint === 'fails' && status === 'failed' && timeOf(claim.deliveryId).getTime() < now - notNewMs;
-    if (attempt.at < verdict.since) verdict.since = attempt.at;
-    verdicts.set(called, verdict);
-  }
-  if (verdicts.size === 0) return { failing: [], answering: false };
-  // In the same order on every node, as above.
-  const judged = [...verdicts.values()].sort((a, b) => (a.webhookId < b.webhookId ? -1 : 1));
+/** Notes in the endpoints' rows whether they work, and disables those that are gone or have only failed for days. */
+async function recordVerdicts(tx: Sql, verdicts: Verdict[]): Promise<EndpointNews> {
+  if (verdicts.length === 0) return { failing: [], answering: false };
   const rows = await tx.query<{ id: string; failing: boolean; answering: boolean }>({
     name: 'webhooks-judge',
+    // An endpoint that keeps answering is only updated from time to time.
     text: `UPDATE webhooks w
               SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, greatest(v.since, now() - interval '${longestCall}')) END,
                   answered_at = CASE WHEN v.works THEN now() ELSE w.answered_at END,
-                  status = CASE WHEN v.ending IS NULL THEN w.status ELSE 'disabled' END,
-                  disabled_reason = CASE WHEN v.ending IS NULL THEN w.disabled_reason ELSE v.ending END
+                  status = CASE WHEN v.disabling IS NULL THEN w.status ELSE 'disabled' END,
+                  disabled_reason = coalesce(v.disabling, w.disabled_reason)
              FROM (SELECT u.*, ${isAnswering('x')} AS answered,
                           CASE WHEN x.status <> 'enabled' THEN NULL
                                WHEN u.gone THEN 'the endpoint answered 410 Gone'
-                               WHEN u.old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
-                               THEN 'no call has succeeded for ${disableAfterDays} days' END AS ending
+                               WHEN u.gave_up_old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
+                               THEN 'no call has succeeded for ${disableAfterDays} days' END AS disabling
                      FROM unnest($1::uuid[], $2::text[], $3::boolean[], $4::boolean[], $5::timestamptz[], $6::boolean[], $7::integer[])
-                          AS u (id, url, works, gone, since, old, times_enabled)
+                          AS u (id, url, works, gone, since, gave_up_old, times_enabled)
                      JOIN webhooks x ON x.id = u.id AND x.url = u.url AND x.times_enabled = u.times_enabled) v
             WHERE w.id = v.id AND w.url = v.url AND w.times_enabled = v.times_enabled
               AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL OR w.answered_at IS NULL
                    OR w.answered_at < now() - interval '${answerNotedEvery}')
         RETURNING w.id, ${isFailing('w')} AS failing, v.works AND NOT v.answered AS answering`,
     values: [
-      judged.map(({ webhookId }) => webhookId),
-      judged.map(({ url }) => url),
-      judged.map(({ works }) => works),
-      judged.map(({ gone }) => gone),
-      judged.map(({ since }) => since),
-      judged.map(({ old }) => old),
-      judged.map(({ timesEnabled }) => timesEnabled),
+      verdicts.map(({ webhookId }) => webhookId),
+      verdicts.map(({ url }) => url),
+      verdicts.map(({ works }) => works),
+      verdicts.map(({ gone }) => gone),
+      verdicts.map(({ since }) => since),
+      verdicts.map(({ gaveUpOld }) => gaveUpOld),
+      verdicts.map(({ timesEnabled }) => timesEnabled),
     ],
   });
   return {

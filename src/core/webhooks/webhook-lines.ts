@@ -5,7 +5,7 @@ import { isWaitingJob, letGo, type Queue } from '../../queue.ts';
 
 /**
  * The lines of deliveries that wait for the endpoints. The queue holds only the head of each line; the rest waits as due
- * rows. So however many calls wait for an endpoint, a search for work scans at most `roomInQueue` of them, and only a
+ * rows. So a search for work scans at most `roomInQueue` deliveries of an endpoint, even if a million wait, and only a
  * handful while the endpoint does not answer.
  */
 
@@ -106,29 +106,8 @@ const wokenAtOnce = 5_000;
  */
 export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: number; more: boolean }> {
   const result = await db.transaction(async (tx) => {
-    const rows = await tx.query<{ id: string; webhook_id: string; ending: string | null; failing: boolean }>({
-      name: 'webhook-deliveries-due',
-      // The first part steps from endpoint to endpoint through the index, whatever number of deliveries each has in it.
-      text: `WITH RECURSIVE waiting AS (
-               (SELECT webhook_id FROM webhook_deliveries WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
-                 ORDER BY webhook_id LIMIT 1)
-               UNION ALL
-               SELECT (SELECT d.webhook_id FROM webhook_deliveries d
-                        WHERE d.job_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.webhook_id > waiting.webhook_id
-                        ORDER BY d.webhook_id LIMIT 1)
-                 FROM waiting WHERE waiting.webhook_id IS NOT NULL),
-             lines AS MATERIALIZED (
-               SELECT waiting.webhook_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing, ${roomOf('w')} AS room
-                 FROM waiting LEFT JOIN webhooks w ON w.id = waiting.webhook_id WHERE waiting.webhook_id IS NOT NULL)
-             SELECT due.id, lines.webhook_id, lines.ending, lines.failing
-               FROM lines CROSS JOIN LATERAL (
-                 SELECT d.id FROM webhook_deliveries d
-                  WHERE d.webhook_id = lines.webhook_id AND d.job_id IS NULL AND d.next_attempt_at IS NOT NULL
-                    AND d.next_attempt_at <= CASE WHEN lines.ending IS NULL THEN now() ELSE 'infinity' END
-                  ORDER BY d.next_attempt_at LIMIT CASE WHEN lines.ending IS NULL THEN lines.room ELSE ${endedAtOnce} END
-                    FOR UPDATE SKIP LOCKED) due
-              LIMIT ${wokenAtOnce}`,
-    });
+    const rows = await findDue(tx);
+    if (rows.length === 0) return { woken: 0, more: false };
     const ending = rows.filter((row) => row.ending !== null);
     const due = rows
       .filter((row) => row.ending === null)
@@ -138,26 +117,58 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
         webhookId: row.webhook_id,
         priority: row.failing ? priorities.failing : priorities.normal,
       }));
-    if (rows.length > 0) {
-      await tx.query({
-        name: 'webhook-deliveries-wake',
-        text: `UPDATE webhook_deliveries d
-                  SET job_id = r.job_id, error = r.ending,
-                      status = CASE WHEN r.ending IS NULL THEN d.status ELSE 'failed' END,
-                      next_attempt_at = CASE WHEN r.ending IS NULL THEN d.next_attempt_at END
-                 FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS r (id, job_id, ending) WHERE d.id = r.id`,
-        values: [
-          [...due.map((job) => job.deliveryId), ...ending.map((row) => row.id)],
-          [...due.map((job) => job.id), ...ending.map(() => null)],
-          [...due.map(() => null), ...ending.map((row) => row.ending)],
-        ],
-      });
-      await queue.webhooks.enqueue(tx, due);
-    }
+    await tx.query({
+      name: 'webhook-deliveries-wake',
+      text: `UPDATE webhook_deliveries d
+                SET job_id = r.job_id, error = r.ending,
+                    status = CASE WHEN r.ending IS NULL THEN d.status ELSE 'failed' END,
+                    next_attempt_at = CASE WHEN r.ending IS NULL THEN d.next_attempt_at END
+               FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS r (id, job_id, ending) WHERE d.id = r.id`,
+      values: [
+        [...due.map((job) => job.deliveryId), ...ending.map((row) => row.id)],
+        [...due.map((job) => job.id), ...ending.map(() => null)],
+        [...due.map(() => null), ...ending.map((row) => row.ending)],
+      ],
+    });
+    await queue.webhooks.enqueue(tx, due);
     return { woken: due.length, more: rows.length >= wokenAtOnce || ending.length >= endedAtOnce };
   });
   if (result.woken > 0) queue.webhooks.wake();
   return result;
+}
+
+interface DueRow {
+  id: string;
+  webhook_id: string;
+  /** As `endingOf` gives it. */
+  ending: string | null;
+  failing: boolean;
+}
+
+async function findDue(tx: Sql): Promise<DueRow[]> {
+  return tx.query<DueRow>({
+    name: 'webhook-deliveries-due',
+    // The first part steps from endpoint to endpoint through the index, without reading all deliveries of each.
+    text: `WITH RECURSIVE waiting AS (
+             (SELECT webhook_id FROM webhook_deliveries WHERE job_id IS NULL AND next_attempt_at IS NOT NULL
+               ORDER BY webhook_id LIMIT 1)
+             UNION ALL
+             SELECT (SELECT d.webhook_id FROM webhook_deliveries d
+                      WHERE d.job_id IS NULL AND d.next_attempt_at IS NOT NULL AND d.webhook_id > waiting.webhook_id
+                      ORDER BY d.webhook_id LIMIT 1)
+               FROM waiting WHERE waiting.webhook_id IS NOT NULL),
+           lines AS MATERIALIZED (
+             SELECT waiting.webhook_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing, ${roomOf('w')} AS room
+               FROM waiting LEFT JOIN webhooks w ON w.id = waiting.webhook_id WHERE waiting.webhook_id IS NOT NULL)
+           SELECT due.id, lines.webhook_id, lines.ending, lines.failing
+             FROM lines CROSS JOIN LATERAL (
+               SELECT d.id FROM webhook_deliveries d
+                WHERE d.webhook_id = lines.webhook_id AND d.job_id IS NULL AND d.next_attempt_at IS NOT NULL
+                  AND d.next_attempt_at <= CASE WHEN lines.ending IS NULL THEN now() ELSE 'infinity' END
+                ORDER BY d.next_attempt_at LIMIT CASE WHEN lines.ending IS NULL THEN lines.room ELSE ${endedAtOnce} END
+                  FOR UPDATE SKIP LOCKED) due
+            LIMIT ${wokenAtOnce}`,
+  });
 }
 
 /** How far a sweep has got. */

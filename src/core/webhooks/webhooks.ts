@@ -35,7 +35,7 @@ export interface EmailEvent {
   recipients?: { address: string; status: string; response: string | null }[];
 }
 
-/** A fact about an email of which only the id is at hand. */
+/** A fact about an email that is given by its id. */
 export type EventAbout = Omit<EmailEvent, 'email'> & { emailId: string };
 
 /** A limit, because each event is stored and sent once for each endpoint. */
@@ -200,7 +200,7 @@ export async function change(
     ...(events === undefined ? {} : { events }),
     ...(status === undefined ? {} : { status, disabledReason: null }),
     ...(status === 'enabled' ? { timesEnabled: { increment: 1 } } : {}),
-    // A new URL may be another server's, and whoever enables the endpoint says that it works again.
+    // A new URL may be another server's, and enabling an endpoint says that it works again.
     ...(url !== undefined || status === 'enabled' ? { failingSince: null } : {}),
   };
   await db.prisma.webhook.updateMany({ where: { id, accountId }, data });
