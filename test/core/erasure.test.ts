@@ -324,6 +324,42 @@ t.test('what was accepted after the request does not hold it up, and a second re
   t.match(await email(later), { to: [person] });
 });
 
+t.test('an erasure ends, and leaves later mail alone, while its recipient gets more at every moment', async (t) => {
+  const { db, ask, send, get, accountId } = await prepare(t);
+  await send(person);
+  await db.query({ text: `UPDATE emails SET created_at = now() - interval '3 min'` });
+  const { id } = await ask();
+  await db.query({ text: `UPDATE erasures SET asked_at = now() - interval '2 min'` });
+  const most = 30;
+  let transactions = 0;
+  const busy: Database = {
+    ...db,
+    async transaction(work) {
+      transactions += 1;
+      if (transactions <= most) await send(person);
+      return db.transaction(work);
+    },
+  };
+  t.equal(await erase(busy, { id, accountId, address: person }), true);
+  t.ok(transactions < most / 2, `${transactions} transactions`);
+  const { doneAt, counts } = await get(id);
+  t.ok(doneAt);
+  t.ok(erasures.countsOf({ counts }).canceled < transactions, 'not all that came meanwhile was canceled');
+});
+
+t.test('emails from before a failover to a database whose clock is behind are waited for', async (t) => {
+  const { db, queue, ask, send, take, get } = await prepare(t);
+  await send(person);
+  const [held] = await take();
+  await db.query({ text: `UPDATE emails SET created_at = now() + interval '2 weeks'` });
+  const { id } = await ask();
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(id), { doneAt: null, counts: { emails: 0 } });
+  await db.transaction((tx) => settle(tx, queue, held ? [settlement(held, 0, 'delivered')] : [], []));
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await get(id), { doneAt: Date, counts: { emails: 1 } });
+});
+
 t.test('however many are being sent, the others are erased', async (t) => {
   const { ask, send, take, get, db } = await prepare(t);
   for (let n = 0; n < 25; n += 1) await send(person);

@@ -33,6 +33,12 @@ export const hasAddress = (redaction: Redaction) => (recipient: RecipientRow) =>
 /** The most that one search finds. A recipient of alarms may have 100,000 emails, and each search reads all of them. */
 const foundAtOnce = 10_000;
 
+export interface FoundEmails {
+  ids: readonly string[];
+  /** False if the search ended before the last one. */
+  areAll: boolean;
+}
+
 /**
  * The account's emails that name the address among their recipients, oldest first.
  *
@@ -44,7 +50,7 @@ export async function findNaming(
   { accountId, redaction }: Work,
   only: string,
   after: string | null,
-): Promise<string[]> {
+): Promise<FoundEmails> {
   const rows = await tx.query<{ id: string }>({
     // Materialized, or the planner walks over all of the account's emails to get them in order.
     text: `WITH found AS MATERIALIZED (
@@ -52,14 +58,14 @@ export async function findNaming(
            SELECT id FROM found WHERE $3::uuid IS NULL OR id > $3 ORDER BY id LIMIT $4`,
     values: [accountId, redaction.address, after, foundAtOnce],
   });
-  return rows.map(({ id }) => id);
+  return { ids: rows.map(({ id }) => id), areAll: rows.length < foundAtOnce };
 }
 
 /** The same, without the emails that a node holds. */
-export async function findFree(tx: Sql, work: Work): Promise<string[]> {
-  const ids = await findNaming(tx, work, 'true', null);
+export async function findFree(tx: Sql, work: Work): Promise<FoundEmails> {
+  const { ids, areAll } = await findNaming(tx, work, 'true', null);
   const busy = await busyOf(tx, ids);
-  return ids.filter((id) => !busy.has(id));
+  return { ids: ids.filter((id) => !busy.has(id)), areAll };
 }
 
 /** Those of these emails that still name the address: another node may have erased it, or the email may be gone. */
@@ -73,21 +79,23 @@ export async function stillNaming(tx: Sql, { redaction }: Work, ids: string[]): 
 
 /**
  * Whether any email is left to erase from. Emails accepted after the request do not count, or an erasure would never end for
- * a recipient who gets one every second; the minute covers a node whose clock is ahead.
+ * a recipient who gets one every second; the minute covers a node whose clock is ahead. Those that seem to come from the
+ * future are older than the request: the database has failed over to a server whose clock is behind.
  */
 export async function isEmailLeft(tx: Sql, { id, accountId, redaction }: Work): Promise<boolean> {
   const rows = await tx.query({
     // Materialized as in `findNaming`: with the limit alone the planner walks over all of the account's emails to find none.
     text: `WITH found AS MATERIALIZED (
              SELECT created_at FROM emails WHERE account_id = $1 AND recipient_addresses @> ARRAY[$2::text])
-           SELECT FROM found WHERE created_at <= (SELECT asked_at + interval '1 minute' FROM erasures WHERE id = $3) LIMIT 1`,
+           SELECT FROM found
+            WHERE created_at <= (SELECT asked_at + interval '1 minute' FROM erasures WHERE id = $3) OR created_at > now() + interval '1 minute' LIMIT 1`,
     values: [accountId, redaction.address, id],
   });
   return rows.length > 0;
 }
 
 /** Emails that a node holds, for a recipient or a webhook delivery. */
-async function busyOf(tx: Sql, ids: string[]): Promise<Set<string>> {
+async function busyOf(tx: Sql, ids: readonly string[]): Promise<Set<string>> {
   const rows = await tx.query<{ email_id: string }>({
     text: `SELECT email_id FROM recipients WHERE email_id = ANY($1) AND claimed_by IS NOT NULL
            UNION SELECT email_id FROM webhook_deliveries WHERE email_id = ANY($1) AND claimed_by IS NOT NULL`,

@@ -1,19 +1,20 @@
 import type { Sql } from '../../db/client.ts';
-import { findNaming, hasAddress, lockRecipients, type RecipientRow } from './affected-emails.ts';
+import { type FoundEmails, findNaming, hasAddress, lockRecipients, type RecipientRow } from './affected-emails.ts';
 import type { Counts, Work } from './erasures.ts';
 
 const emailsAtOnce = 200;
 
 /** How far canceling has got. */
 interface Progress {
-  /** Emails that the last search has found and that were not reached yet. */
-  ahead: readonly string[];
+  /** Emails that the last search has found, without those that were reached. */
+  ahead: FoundEmails;
   /** The last email reached; it may still wait for other recipients. */
   after: string;
 }
 
 /**
- * Cancels what waits to be sent to the address, except what a node holds at this moment.
+ * Cancels what waits to be sent to the address, except what a node holds at this moment, and what is accepted after the last
+ * search: it would never end for a recipient who gets mail faster than it is looked for.
  *
  * @param place where the last call ended; null: at the beginning
  * @returns where this one ended; null at the end
@@ -24,13 +25,14 @@ export async function cancelWaiting(
   counts: Counts,
   place: Progress | null,
 ): Promise<Progress | null> {
-  const found = place?.ahead.length ? place.ahead : await findNaming(tx, work, 'pending > 0', place?.after ?? null);
-  const ids = found.slice(0, emailsAtOnce);
+  const ahead = place?.ahead.ids.length ? place.ahead : await findNaming(tx, work, 'pending > 0', place?.after ?? null);
+  const ids = ahead.ids.slice(0, emailsAtOnce);
   const after = ids.at(-1);
   if (after === undefined) return null;
   const rows = await lockRecipients(tx, ids);
   await cancel(tx, rows.filter(hasAddress(work.redaction)), counts);
-  return { ahead: found.slice(ids.length), after };
+  const rest = ahead.ids.slice(ids.length);
+  return rest.length > 0 || !ahead.areAll ? { ahead: { ...ahead, ids: rest }, after } : null;
 }
 
 /** Cancels recipients that no node holds. An email whose last one this was ends with the status that the others give it. */

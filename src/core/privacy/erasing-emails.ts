@@ -4,6 +4,7 @@ import { namelessMark } from '../returns/erased.ts';
 import {
   type AffectedEmail,
   affectedEmail,
+  type FoundEmails,
   findFree,
   hasAddress,
   lockRecipients,
@@ -26,8 +27,8 @@ const emailsAtOnce = 20;
 
 /** How far an erasure of emails has got. */
 interface Progress {
-  /** Emails that the last search has found and that were not reached yet. */
-  ahead: readonly string[];
+  /** Emails that the last search has found, without those that were reached. */
+  ahead: FoundEmails;
   /** Whether any email, or a part of one, was erased since that search. */
   anyErased: boolean;
   cleaned: Cleaned;
@@ -42,7 +43,8 @@ type Cleaned = ReadonlyMap<string, boolean>;
 /**
  * Erases from some emails, with all that belongs to them at once. If an email has large webhook deliveries, each call erases
  * only a stretch of these until the rest is small. Emails that a node is sending now, or reporting to a webhook, are
- * left for later: the records of that must be written first.
+ * left for later: the records of that must be written first. So are those accepted after the last search: it would never end
+ * for a recipient who gets mail faster than it is looked for.
  *
  * @param place where the last call ended; null: at the beginning
  * @returns where this one ended; null: nothing was left
@@ -54,20 +56,20 @@ export async function eraseFromEmails(
   place: Progress | null,
   limit = emailsAtOnce,
 ): Promise<Progress | null> {
-  const { ahead, anyErased } = place?.ahead.length ? place : { ahead: await findFree(tx, work), anyErased: false };
+  const { ahead, anyErased } = place?.ahead.ids.length ? place : { ahead: await findFree(tx, work), anyErased: false };
   const cleaned = place?.cleaned ?? new Map<string, boolean>();
-  const { batch, rest } = await takeBatch(tx, work, ahead, cleaned, limit);
+  const { batch, rest } = await takeBatch(tx, work, ahead.ids, cleaned, limit);
+  const next = { ahead: { ...ahead, ids: rest }, anyErased, cleaned };
   const { emails, recipients, deliveries } = await lockBatch(tx, work, batch);
-  if (emails.length === 0) {
-    // All of the batch are held by a node now, or gone. After the rest, another search finds those that became free.
-    return rest.length > 0 || anyErased ? { ahead: rest, anyErased, cleaned } : null;
-  }
+  // All of the batch are held by a node now, or gone.
+  if (emails.length === 0) return rest.length > 0 || (anyErased && !ahead.areAll) ? next : null;
   const stretch = nextStretch(emails, deliveries, cleaned);
   counts.webhook_deliveries += await eraseDeliveries(tx, work, emails, [...stretch.ids.keys()]);
   if (!stretch.isLast) return { ahead, anyErased: true, cleaned: new Map([...cleaned, ...stretch.ids]) };
   await eraseOtherRows(tx, work, emails, recipients, counts);
+  if (rest.length === 0 && ahead.areAll) return null;
   const done = new Set(deliveries.map(({ id }) => id));
-  return { ahead: rest, anyErased: true, cleaned: new Map([...cleaned].filter(([id]) => !done.has(id))) };
+  return { ...next, anyErased: true, cleaned: new Map([...cleaned].filter(([id]) => !done.has(id))) };
 }
 
 /** The same for one email, if several together are too much. */
@@ -215,10 +217,10 @@ function withoutAddress(redaction: Redaction, email: AffectedEmail | undefined, 
   const { mark = namelessMark, alone = true, ownReply = null } = email ?? {};
   // Other mailboxes may have the address as their display name.
   const list = (mailboxes: string[]) =>
-    redaction.redactList(mailboxes, mark).map((mailbox) => redaction.redact(mailbox, mark));
+    redaction.redactList(mailboxes, mark).map((mailbox) => redaction.redactName(mailbox, mark));
   return {
     id: row.id,
-    from: redaction.isOf(row.from) ? row.from : redaction.redact(row.from, mark),
+    from: redaction.isOf(row.from) ? row.from : redaction.redactName(row.from, mark),
     to: list(row.to),
     cc: list(row.cc),
     bcc: list(row.bcc),

@@ -38,6 +38,12 @@ export class Redaction {
     return text.replace(this.#pattern, mark);
   }
 
+  /** Redacts the name of somebody else's mailbox. Its address stays whole: that of o'neil@x.test ends like neil@x.test. */
+  redactName(mailbox: string, mark: string): string {
+    const end = Math.max(0, mailbox.lastIndexOf('<'));
+    return this.redact(mailbox.slice(0, end), mark) + mailbox.slice(end);
+  }
+
   /** In a label, such as a tag, the address may be a part of a word. */
   redactLabel(label: string, mark: string): string {
     return label.replace(this.#labelPattern, mark);
