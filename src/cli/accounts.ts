@@ -5,8 +5,8 @@ import type { Account } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { newAccount } from '../http/routes/admin.ts';
 import { oneOf, page } from '../http/validation.ts';
-import type { Command, Told } from './command.ts';
-import { withDatabase } from './database.ts';
+import type { Command, Output } from './command.ts';
+import { type Env, type Say, withDatabase } from './database.ts';
 import { read, required, textOf } from './given.ts';
 import { canLogIn, passwordFrom, shownOnce } from './given-password.ts';
 import { table } from './table.ts';
@@ -19,15 +19,15 @@ function row(account: Account): (string | number)[] {
   return [id, name, plan, day ?? '', month ?? '', credit, suspended ? 'suspended' : 'active'];
 }
 
-const tell = (account: Account, sentence: string): Told => ({
+const outputOf = (account: Account, sentence: string): Output => ({
   json: { account: present.account(account) },
   text: `${sentence}\n${table(heads, [row(account)], '')}`,
 });
 
-const nobody = (count: number) =>
+const noAccounts = (count: number) =>
   count === 0 ? 'There are no accounts.' : `No accounts on this page; ${count} in total.`;
 
-const named = [
+const helpOnName = [
   'Name the account by its id, or by the email address of one of its users.',
   'Running nodes apply the change at once.',
 ].join('\n');
@@ -47,7 +47,7 @@ export const listAccounts: Command = {
       const found = await accounts.list(db, asked);
       return {
         json: { accounts: found.accounts.map((one) => present.account(one)), count: found.count },
-        text: table(heads, found.accounts.map(row), nobody(found.count)),
+        text: table(heads, found.accounts.map(row), noAccounts(found.count)),
       };
     });
   },
@@ -78,59 +78,70 @@ export const createAccount: Command = {
         plan: input.plan ?? config.defaultPlan,
         user: { email, password: password.value },
       });
-      const told = tell(account, canLogIn(email, password));
-      return { ...told, json: { account: present.account(account), user: { email, ...shownOnce(password) } } };
+      const { text } = outputOf(account, canLogIn(email, password));
+      return { json: { account: present.account(account), user: { email, ...shownOnce(password) } }, text };
     });
   },
 };
 
-const change = (
-  summary: string,
-  help: string[],
-  done: string,
-  changes: { suspended: boolean } | ((plan: PlanName) => { plan: PlanName }),
-): Command => ({
-  summary,
-  help: [...help, '', named].join('\n'),
-  operands: typeof changes === 'function' ? ['account', 'plan'] : ['account'],
-  async run(env, say, { operands: [name = '', plan] }) {
-    const input =
-      typeof changes === 'function' ? changes(read(z.object({ plan: oneOf(planNames) }), { plan }).plan) : changes;
-    return withDatabase(env, say, async ({ db }) => {
-      const { id } = await accounts.find(db, name);
-      return tell(await accounts.change(db, id, input), done);
-    });
-  },
-});
+async function change(
+  env: Env,
+  say: Say,
+  name: string,
+  changes: { suspended: boolean } | { plan: PlanName },
+  sentence: string,
+): Promise<Output> {
+  return withDatabase(env, say, async ({ db }) => {
+    const { id } = await accounts.find(db, name);
+    return outputOf(await accounts.change(db, id, changes), sentence);
+  });
+}
 
-export const suspendAccount = change(
-  'suspends an account: no logins, no new mail, and its queued mail fails',
-  [
+export const suspendAccount: Command = {
+  summary: 'suspends an account: no logins, no new mail, and its queued mail fails',
+  help: [
     'Usage: sendwright accounts suspend <account>',
     '',
     'Users of the account can no longer log in or send. Its queued mail fails for good when its turn comes, and stays failed',
     'after sendwright accounts resume <account>. To make mail wait instead, use sendwright queue pause <destination> or',
     'sendwright hold, which affect all accounts.',
     'The account of the only admin cannot be suspended.',
-  ],
-  'The account is suspended.',
-  { suspended: true },
-);
+    '',
+    helpOnName,
+  ].join('\n'),
+  operands: ['account'],
+  async run(env, say, { operands: [name = ''] }) {
+    return change(env, say, name, { suspended: true }, 'The account is suspended.');
+  },
+};
 
-export const resumeAccount = change(
-  'reactivates a suspended account',
-  [
+export const resumeAccount: Command = {
+  summary: 'reactivates a suspended account',
+  help: [
     'Usage: sendwright accounts resume <account>',
     '',
     'Logins and API keys of the account work again. Mail that failed in the meantime stays failed.',
-  ],
-  'The account is active.',
-  { suspended: false },
-);
+    '',
+    helpOnName,
+  ].join('\n'),
+  operands: ['account'],
+  async run(env, say, { operands: [name = ''] }) {
+    return change(env, say, name, { suspended: false }, 'The account is active.');
+  },
+};
 
-export const changePlan = change(
-  'changes the plan of an account',
-  ['Usage: sendwright accounts plan <account> <plan>', '', `The plan is one of ${planNames.join(', ')}.`],
-  'The plan has been changed.',
-  (plan) => ({ plan }),
-);
+export const changePlan: Command = {
+  summary: 'changes the plan of an account',
+  help: [
+    'Usage: sendwright accounts plan <account> <plan>',
+    '',
+    `The plan is one of ${planNames.join(', ')}.`,
+    '',
+    helpOnName,
+  ].join('\n'),
+  operands: ['account', 'plan'],
+  async run(env, say, { operands: [name = '', plan] }) {
+    const changes = read(z.object({ plan: oneOf(planNames) }), { plan });
+    return change(env, say, name, changes, 'The plan has been changed.');
+  },
+};

@@ -1,39 +1,39 @@
 import type { ParseArgsConfig } from 'node:util';
 
-/** What a command was given beside its name. */
+/** The arguments of a command, and its place. */
 export interface Given {
   operands: string[];
   options: Record<string, string | boolean | (string | boolean)[] | undefined>;
-  /** Where the command was typed: relative paths begin there. */
+  /** The folder in which the command was typed, to which paths are relative. */
   folder: string;
-  /** Shows how far it is, in one line that the next replaces; on a terminal only. */
+  /** Shows how far the command is, in one line that the next one replaces; only on a terminal. */
   progress(line: string): void;
 }
 
-/** What a command has to tell: to programs, and to people. */
-export interface Told {
+/** The result of a command, for programs and for people. */
+export interface Output {
   json: unknown;
   text: string;
-  /** There is something to do, or it did not come to what was asked for: the exit code is 1. */
+  /** There is something to do, or the command did not do what was asked: the exit code is 1. */
   failed?: boolean;
 }
 
-/** One thing that `sendwright` can be asked to do. */
+/** One command of `sendwright`. */
 export interface Command {
   /** One line, without a full stop. */
   summary: string;
   help: string;
-  /** Beside `--help` and, where it has something to tell, `--json`. */
+  /** In addition to `--help` and `--json`. */
   options?: NonNullable<ParseArgsConfig['options']>;
-  /** What follows its name; all of them have to be given. */
+  /** The names of the operands, all of which are required. */
   operands?: string[];
   /**
-   * @param say tells the operator one thing, in a line or a few
-   * @returns null: it has said all that it has to tell
-   * @throws Misuse; ConfigError, StartError or ApiError, one line for the operator; anything else is a defect of ours
+   * @param say writes one message for the operator to standard error
+   * @returns null if the command has written everything by itself
+   * @throws Misuse; ConfigError, StartError or ApiError, whose message is for the operator. Any other error is a defect of ours
    */
-  run(env: Record<string, string | undefined>, say: (sentence: string) => void, given: Given): Promise<Told | null>;
+  run(env: Record<string, string | undefined>, say: (sentence: string) => void, given: Given): Promise<Output | null>;
 }
 
-/** The command was not given what it needs: a sentence that says so. */
+/** Wrong usage: the message says which argument is missing or wrong. */
 export class Misuse extends Error {}

@@ -2,16 +2,18 @@ import { lstatSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.ts';
+import { admit } from '../core/secrets/encryption-key.ts';
 import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../data-dir.ts';
+import { keyRefusals } from '../database.ts';
 import { connect, type Database } from '../db/client.ts';
-import { runningUrl, startEmbedded } from '../db/embedded.ts';
+import { type EmbeddedPostgres, runningUrl, startEmbedded } from '../db/embedded.ts';
 import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
 
-type Env = Record<string, string | undefined>;
-type Say = (sentence: string) => void;
+export type Env = Record<string, string | undefined>;
+export type Say = (sentence: string) => void;
 
 /** The database of the service, beside nodes that may be running. */
 export interface Opened {
@@ -24,17 +26,17 @@ export interface Opened {
 const connections = 5;
 
 /**
- * Does something with the database of the service: the one that DATABASE_URL names, or the embedded one, on the server
- * that a running Sendwright keeps or on one that is started for this.
+ * Opens the database of the service for `work`: the one that DATABASE_URL names, or the embedded one. The server of the latter
+ * is that of a running Sendwright, or is started for this.
  *
- * @param before what is done instead where it has no tables yet
- * @throws ConfigError or StartError where there is none, it is that of another Sendwright, or it has no tables yet
+ * @param withoutTables runs instead if the database has no tables yet; by default it is refused
+ * @throws ConfigError or StartError if there is no database, or it belongs to another version of Sendwright
  */
 export async function withDatabase<T>(
   env: Env,
   say: Say,
   work: (opened: Opened) => Promise<T>,
-  before: (opened: Opened) => Promise<T> = refuseUnprepared,
+  withoutTables: (opened: Opened) => Promise<T> = refuseUnprepared,
 ): Promise<T> {
   return withServer(env, say, async ({ config, url, keyring, joined }) => {
     if (!joined) await migrate(url);
@@ -42,7 +44,7 @@ export async function withDatabase<T>(
     try {
       const opened = { config, url, db, keyring };
       const schema = joined ? await schemaOf(db) : 'ours';
-      if (schema === 'none') return await before(opened);
+      if (schema === 'none') return await withoutTables(opened);
       if (schema === 'other')
         throw new StartError(
           'the database belongs to another version of Sendwright: run sendwright migrate, or start this version on it once',
@@ -54,15 +56,21 @@ export async function withDatabase<T>(
   });
 }
 
-/** @throws StartError */
+/** @throws StartError if ENCRYPTION_KEY is not that of the database */
+export async function demandKey({ db, keyring }: Opened): Promise<void> {
+  const admission = await db.transaction((tx) => admit(tx, keyring));
+  if (admission !== 'admitted') throw new StartError(keyRefusals[admission]);
+}
+
+/** @throws StartError always */
 export async function refuseUnprepared(): Promise<never> {
   throw new StartError('the database has no Sendwright tables yet: run npm start or sendwright migrate to create them');
 }
 
 /**
- * Whether there is an embedded database in this folder already, or a link to one, be it gone.
+ * Whether this folder already has an embedded database, or a link to one, even a broken link.
  *
- * @throws StartError where that cannot be seen
+ * @throws StartError if the folder cannot be read
  */
 export function hasEmbedded(dataDir: string): boolean {
   try {
@@ -72,15 +80,16 @@ export function hasEmbedded(dataDir: string): boolean {
   }
 }
 
-/** Where the database is, and whether others may be using it. */
+/** Where the database is. */
 export interface Server {
   config: Config;
   url: string;
   keyring: Keyring;
+  /** Its server was already running, so nodes may be using it. */
   joined: boolean;
 }
 
-/** The same before anything is known about what is in the database. */
+/** Like `withDatabase`, but does not look at what the database contains. */
 export async function withServer<T>(env: Env, say: Say, work: (server: Server) => Promise<T>): Promise<T> {
   const config = readConfig(env);
   const { databaseUrl: url, encryptionKey: key, nextEncryptionKey: next } = config;
@@ -90,7 +99,7 @@ export async function withServer<T>(env: Env, say: Say, work: (server: Server) =
   return onEmbedded(config, secrets, say, (url, joined) => work({ config, url, keyring, joined }));
 }
 
-/** @throws ConfigError when the folder has no database, StartError when it cannot be used */
+/** @throws ConfigError if the folder has no database, StartError if it cannot be used */
 export async function existingSecrets({ dataDir }: Config): Promise<Secrets> {
   if (!hasEmbedded(dataDir))
     throw new ConfigError(
@@ -100,10 +109,10 @@ export async function existingSecrets({ dataDir }: Config): Promise<Secrets> {
 }
 
 /**
- * On the server that a running Sendwright keeps or, where none runs, on one that is started for this.
+ * Runs `work` on the embedded server of a running Sendwright or, if none runs, on one that is started for this.
  *
- * @param work gets the address of the database, and whether the server was running
- * @throws StartError where the server does not start
+ * @param work gets the address of the database, and whether the server was already running
+ * @throws StartError if the server does not start
  */
 export async function onEmbedded<T>(
   { dataDir }: Config,
@@ -116,7 +125,11 @@ export async function onEmbedded<T>(
   const starting = startEmbedded({ dataDir, password, log: silentLog, onProgress: say }).catch((error: Error) => {
     throw unusableEmbedded(dataDir, error);
   });
-  // A server of its own must not outlive a command that is interrupted, not even while it starts.
+  return onOwnServer(starting, (url) => work(url, false));
+}
+
+/** Stops the server after the work, or if the command is interrupted, even while the server starts. */
+async function onOwnServer<T>(starting: Promise<EmbeddedPostgres>, work: (url: string) => Promise<T>): Promise<T> {
   let isInterrupted = false;
   const interrupt = (signal: NodeJS.Signals) => {
     isInterrupted = true;
@@ -128,9 +141,9 @@ export async function onEmbedded<T>(
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   try {
     const postgres = await starting;
-    return await work(postgres.url, false).finally(() => postgres.stop());
+    return await work(postgres.url).finally(() => postgres.stop());
   } catch (error) {
-    // What fails now does so as its database was stopped; the exit code is that of the signal.
+    // After an interruption the work fails because its database stops; the exit code is that of the signal.
     if (isInterrupted) await new Promise(() => undefined);
     throw error;
   } finally {

@@ -1,20 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { readConfig } from '../config.ts';
-import type { Surroundings } from '../core/domains/record-checks.ts';
+import { type Config, readConfig } from '../config.ts';
 import { examine, isWell } from '../core/operations/doctor.ts';
 import { checkNames, type Finding } from '../core/operations/finding.ts';
 import { connectionsOf } from '../database.ts';
 import { refuseDatabase } from '../db/check.ts';
 import type { Database } from '../db/client.ts';
 import { doctorQuery } from '../http/routes/doctor.ts';
-import { type Internet, installationOf, lookUpOf } from '../internet.ts';
+import { installationOf, lookUpOf } from '../internet.ts';
 import { keyringOf } from '../seal.ts';
-import type { Command, Told } from './command.ts';
-import { hasEmbedded, type Opened, withDatabase } from './database.ts';
+import type { Command, Output } from './command.ts';
+import { demandKey, hasEmbedded, type Opened, withDatabase } from './database.ts';
 import { read, textOf } from './given.ts';
-import { lookedUpBeside, lookedUpFrom } from './surroundings.ts';
+import { withLookups } from './lookups.ts';
 
 const signs = { ok: 'ok', problem: 'PROBLEM', unknown: 'unknown' };
 
@@ -39,40 +38,39 @@ export const doctor: Command = {
   async run(env, say, given) {
     const { mx = null } = read(doctorQuery, { mx: textOf(given, 'mx') });
     const onProgress = (done: number, all: number) => given.progress(`${done} of ${all} checks done`);
-    const look = ({ config, db }: Room, { internet, surroundings }: From) =>
-      examine(
-        { db, surroundings, lookUp: lookUpOf(config, internet), installation: installationOf(config, internet) },
-        mx,
-        { onProgress },
-      );
-    const before = (room: Room) => lookedUpBeside(room, (from) => look(room, from));
+    const examineWithLookups: Examine = (subject) =>
+      withLookups(subject, ({ internet, surroundings }) => {
+        const { config, db } = subject;
+        const [lookUp, installation] = [lookUpOf(config, internet), installationOf(config, internet)];
+        return examine({ db, surroundings, lookUp, installation }, mx, { onProgress });
+      });
 
     const config = readConfig(env);
-    if (config.databaseUrl === null && !hasEmbedded(config.dataDir)) return examineWithoutServer(config, before);
+    if (config.databaseUrl === null && !hasEmbedded(config.dataDir))
+      return examineWithoutServer(config, examineWithLookups);
     return withDatabase(
       env,
       say,
-      async (opened) => tell(await lookedUpFrom(opened, (from) => look(opened, from)), null),
-      async (opened) => examineWithoutTables(opened, before),
+      async (opened) => {
+        await demandKey(opened);
+        return outputOf(await examineWithLookups(opened), null);
+      },
+      async (opened) => examineWithoutTables(opened, examineWithLookups),
     );
   },
 };
 
-type Room = Pick<Opened, 'config' | 'db' | 'keyring'>;
-interface From {
-  internet: Internet;
-  surroundings: Surroundings;
-}
-type Look = (room: Room) => Promise<Finding[]>;
+type Subject = Pick<Opened, 'config' | 'db' | 'keyring'>;
+type Examine = (subject: Subject) => Promise<Finding[]>;
 
-/** What a start would make of a database that has no tables yet. */
+/** There are no tables yet: the first start would make them. */
 interface Unprepared {
   sentence: string;
-  /** Why a start would not take it. */
+  /** Why a start would refuse the database; null if it would not. */
   refusal: string | null;
 }
 
-function tell(findings: Finding[], unprepared: Unprepared | null): Told {
+function outputOf(findings: Finding[], unprepared: Unprepared | null): Output {
   const count = (kind: Finding['health']) => findings.filter(({ health }) => health === kind).length;
   const refusal = unprepared?.refusal ?? null;
   const well = isWell(findings) && refusal === null;
@@ -89,41 +87,40 @@ function tell(findings: Finding[], unprepared: Unprepared | null): Told {
   };
 }
 
-async function examineWithoutTables(opened: Opened, look: Look): Promise<Told> {
+async function examineWithoutTables(opened: Opened, examine: Examine): Promise<Output> {
   const { config, db } = opened;
   const demands = { connections: connectionsOf(config.workers), allowUnsafe: config.allowUnsafeDatabase };
   const refusal = await refuseDatabase(db, demands);
-  const findings = await withoutDataDir(config, (here) => look({ ...opened, config: here, db: withoutDomains(db) }));
+  const findings = await withoutDataDir(config, (existing) =>
+    examine({ ...opened, config: existing, db: withoutDomains(db) }),
+  );
   const sentence =
     'The database has no Sendwright tables yet: the first start creates them. Everything else is checked now.';
-  return tell(findings, { sentence, refusal });
+  return outputOf(findings, { sentence, refusal });
 }
 
 /** The embedded database is made by the first start, on this machine and by its clock. */
-async function examineWithoutServer(config: Opened['config'], look: Look): Promise<Told> {
-  const nobody = { query: () => Promise.reject(new Error('there is no database yet')) };
-  const room = { db: withoutDomains(nobody), keyring: keyringOf(randomBytes(32), null) };
-  const findings = await withoutDataDir(config, (here) => look({ ...room, config: here }));
+async function examineWithoutServer(config: Config, examine: Examine): Promise<Output> {
+  const noServer = { query: () => Promise.reject(new Error('there is no database yet')) };
+  const subject = { db: withoutDomains(noServer), keyring: keyringOf(randomBytes(32), null) };
+  const findings = await withoutDataDir(config, (existing) => examine({ ...subject, config: existing }));
   const sentence = `DATA_DIR ${config.dataDir} has no database yet: the first start creates it. Everything else is checked now.`;
-  return tell(
+  return outputOf(
     findings.filter(({ check }) => check !== 'clock' && check !== 'database_durability'),
     { sentence, refusal: null },
   );
 }
 
-/** A database whose tables are not there yet has no domains; nothing else is asked of it. */
+/** A database without tables has no domains. The doctor uses no other table of it. */
 const withoutDomains = (db: Pick<Database, 'query'>) =>
   ({ query: db.query, prisma: { domain: { findMany: async () => [] } } }) as unknown as Database;
 
-/** The first start makes DATA_DIR, on the disk of the folder that is above it now. */
-async function withoutDataDir(
-  config: Opened['config'],
-  look: (config: Opened['config']) => Promise<Finding[]>,
-): Promise<Finding[]> {
+/** If there is no DATA_DIR yet, the first start creates it, on the disk of the closest folder above it: that is examined. */
+async function withoutDataDir(config: Config, examine: (existing: Config) => Promise<Finding[]>): Promise<Finding[]> {
   let folder = resolve(config.dataDir);
-  if (existsSync(folder)) return look(config);
+  if (existsSync(folder)) return examine(config);
   while (!existsSync(folder)) folder = dirname(folder);
-  const findings = await look({ ...config, dataDir: folder });
+  const findings = await examine({ ...config, dataDir: folder });
   return findings.map((finding) =>
     finding.check === 'disk_space' ? { ...finding, subject: config.dataDir } : finding,
   );

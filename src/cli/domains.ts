@@ -1,14 +1,15 @@
 import * as accounts from '../core/accounts/accounts.ts';
 import * as domains from '../core/domains/domains.ts';
-import { check, type RecordName } from '../core/domains/record-checks.ts';
+import { type Checks, check, type RecordName, type Surroundings } from '../core/domains/record-checks.ts';
 import { verify } from '../core/domains/verification.ts';
+import type { Database } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import type { Domain } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
-import type { Command } from './command.ts';
-import { withDatabase } from './database.ts';
+import type { Command, Output } from './command.ts';
+import { demandKey, withDatabase } from './database.ts';
 import { isSet, textOf } from './given.ts';
-import { lookedUpFrom } from './surroundings.ts';
+import { withLookups } from './lookups.ts';
 import { table } from './table.ts';
 
 const shown = (domain: Domain) => present.withAccount(present.domain(domain), domain);
@@ -58,28 +59,37 @@ export const checkDomain: Command = {
       const accountId = account !== undefined ? (await accounts.find(db, account)).id : null;
       const domain = await domains.findByName(db, given.operands[0] ?? '', accountId);
       given.progress(`Looking up the records of ${domain.domain}`);
-      const [now, checks, refusal] = await lookedUpFrom(opened, async ({ surroundings }) => {
-        if (!isSet(given, 'verify')) return [domain, await check(domain, surroundings), null] as const;
-        try {
-          const verified = await verify(db, domain.accountId, domain.id, surroundings);
-          return [verified.domain, verified.checks, null] as const;
-        } catch (error) {
-          if (!(error instanceof ApiError) || !error.extra.checks) throw error;
-          return [domain, error.extra.checks as Awaited<ReturnType<typeof check>>, error.detail ?? null] as const;
-        }
-      });
-      const each = Object.entries(checks) as [RecordName, (typeof checks)[RecordName]][];
-      const lines = each.map(([name, { ok, problem, expected, name: at }]) =>
-        ok ? `ok       ${name}` : `problem  ${name}: ${problem}\n         at ${at}, expected: ${expected}`,
+      await demandKey(opened);
+      return withLookups(opened, async ({ surroundings }) =>
+        isSet(given, 'verify')
+          ? verifyDomain(db, domain, surroundings)
+          : outputOf(domain, await check(domain, surroundings), false),
       );
-      return {
-        json: {
-          domain: shown(now),
-          checks: Object.fromEntries(each.map(([name, one]) => [name, present.check(one)])),
-        },
-        text: [`${now.domain} is ${now.status}`, ...lines].join('\n'),
-        failed: refusal !== null || each.some(([, { ok }]) => !ok),
-      };
     });
   },
 };
+
+async function verifyDomain(db: Database, domain: Domain, surroundings: Surroundings): Promise<Output> {
+  try {
+    const verified = await verify(db, domain.accountId, domain.id, surroundings);
+    return outputOf(verified.domain, verified.checks, false);
+  } catch (error) {
+    if (!(error instanceof ApiError) || !error.extra.checks) throw error;
+    return outputOf(domain, error.extra.checks as Checks, true);
+  }
+}
+
+function outputOf(domain: Domain, checks: Checks, isRefused: boolean): Output {
+  const records = Object.entries(checks) as [RecordName, Checks[RecordName]][];
+  const lines = records.map(([record, { ok, problem, expected, name }]) =>
+    ok ? `ok       ${record}` : `problem  ${record}: ${problem}\n         at ${name}, expected: ${expected}`,
+  );
+  return {
+    json: {
+      domain: shown(domain),
+      checks: Object.fromEntries(records.map(([record, result]) => [record, present.check(result)])),
+    },
+    text: [`${domain.domain} is ${domain.status}`, ...lines].join('\n'),
+    failed: isRefused || records.some(([, { ok }]) => !ok),
+  };
+}

@@ -4,23 +4,23 @@ import { newPassword } from '../password.ts';
 import type { Given } from './command.ts';
 import { contentOf, isSet, read } from './given.ts';
 
-/** What a user is to log in with. */
+/** The password of a new user, or the new password of a user. */
 export interface GivenPassword {
   value: string;
-  /** It was made here, so that nobody knows it yet. */
-  isMade: boolean;
+  /** It was generated, so the output must show it. */
+  isGenerated: boolean;
 }
 
-/** The password from the standard input, where `--password-stdin` says so, or one that is made. @throws Misuse */
+/** Reads the password from standard input with `--password-stdin`, and generates one without. @throws Misuse */
 export async function passwordFrom(given: Given): Promise<GivenPassword> {
-  if (!isSet(given, 'password-stdin')) return { value: newPassword(), isMade: true };
+  if (!isSet(given, 'password-stdin')) return { value: newPassword(), isGenerated: true };
   const value = (await contentOf(given, '-')).replace(/\r?\n$/, '');
-  return { value: read(z.object({ password }), { password: value }).password, isMade: false };
+  return { value: read(z.object({ password }), { password: value }).password, isGenerated: false };
 }
 
-/** For programs: one that was made, and is shown this once. */
-export const shownOnce = ({ value, isMade }: GivenPassword) => (isMade ? { password: value } : {});
+/** For programs: a generated password, which is shown only this once. */
+export const shownOnce = ({ value, isGenerated }: GivenPassword) => (isGenerated ? { password: value } : {});
 
 /** The same for people. */
-export const canLogIn = (email: string, { value, isMade }: GivenPassword): string =>
-  `${email} can log in${isMade ? ` with ${value} (shown only once)` : ''}.`;
+export const canLogIn = (email: string, { value, isGenerated }: GivenPassword): string =>
+  `${email} can log in${isGenerated ? ` with ${value} (shown only once)` : ''}.`;

@@ -5,27 +5,27 @@ import { ApiError } from '../errors.ts';
 import { parse } from '../http/validation.ts';
 import { type Given, Misuse } from './command.ts';
 
-/** What a file or the standard input may hold: as much as a call of the API. */
+/** The largest file or standard input: as large as a call of the API. */
 const mostBytes = 40 * 1024 * 1024;
 
-/** An option with one value; undefined where it was left out. */
+/** An option with one value; undefined if it was left out. */
 export const textOf = ({ options }: Given, name: string): string | undefined => options[name] as string | undefined;
 
-/** @throws Misuse where it was left out */
+/** @throws Misuse if it was left out */
 export function required(given: Given, name: string): string {
   const text = textOf(given, name);
   if (!text) throw new Misuse(`--${name} is missing`);
   return text;
 }
 
-/** An option that may be given more than once, and whose values may be lists with commas. */
+/** The values of an option that may be given more than once; each may be a list with commas. */
 export const listOf = ({ options }: Given, name: string): string[] =>
   ((options[name] ?? []) as string[]).flatMap((value) => value.split(',').map((item) => item.trim()));
 
 export const isSet = ({ options }: Given, name: string): boolean => options[name] === true;
 
 /**
- * Reads the values by the rules of the API.
+ * Parses values as the API does.
  *
  * @throws Misuse that names the field
  */
@@ -39,9 +39,9 @@ export function read<T extends z.ZodType>(schema: T, input: unknown): z.output<T
 }
 
 /**
- * The text of a file, or of the standard input where it is called `-`.
+ * Reads a file, or standard input if the file is `-`.
  *
- * @throws Misuse when it cannot be read, is too large or is not UTF-8
+ * @throws Misuse if it cannot be read, is too large or is not UTF-8
  */
 export async function contentOf({ folder }: Given, file: string): Promise<string> {
   const named = file === '-' ? 'standard input' : file;

@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import * as hold from '../core/operations/hold.ts';
+import type { Database } from '../db/client.ts';
 import { timestamp } from '../http/validation.ts';
 import { silentLog } from '../log.ts';
 import { createQueue } from '../queue.ts';
-import { type Command, Misuse, type Told } from './command.ts';
+import { type Command, type Given, Misuse, type Output } from './command.ts';
 import { withDatabase } from './database.ts';
 import { read, textOf } from './given.ts';
-import { hears } from './queue.ts';
+import { nodesReact } from './queue.ts';
 import { counted } from './table.ts';
 
 const times = z.object({ 'due-by': timestamp.optional() });
@@ -25,7 +26,7 @@ export const beginHold: Command = {
       const waiting = await hold.countWaiting(db);
       return {
         json: { on_hold_since: since.toISOString(), waiting },
-        text: `On hold since ${since.toISOString()}; ${counted(waiting, 'recipient was due then and is waiting', 'recipients were due then and are waiting')}. ${hears('five seconds')}`,
+        text: `On hold since ${since.toISOString()}; ${counted(waiting, 'recipient was due then and is waiting', 'recipients were due then and are waiting')}. ${nodesReact('five seconds')}`,
       };
     }),
 };
@@ -49,44 +50,50 @@ export const endHold: Command = {
   async run(env, say, given) {
     const choice = hold.choices.find((one) => one === textOf(given, 'waiting'));
     if (!choice) throw new Misuse('--waiting must be send or fail');
-    const asked = read(times, { 'due-by': textOf(given, 'due-by') })['due-by'];
-    if (asked && choice !== 'fail') throw new Misuse('--due-by needs --waiting fail');
+    const dueBy = read(times, { 'due-by': textOf(given, 'due-by') })['due-by'];
+    if (dueBy && choice !== 'fail') throw new Misuse('--due-by needs --waiting fail');
     return withDatabase(env, say, async ({ db, url }) => {
       const beginnings = await hold.beginnings(db);
       if (beginnings === null) return { json: { released: false, failed: 0 }, text: 'The service is not on hold.' };
       const { first, last } = beginnings;
-      if (asked && (asked < first.at || asked.getTime() > Math.max(Date.now(), last.at.getTime())))
+      if (dueBy && (dueBy < first.at || dueBy.getTime() > Math.max(Date.now(), last.at.getTime())))
         throw new Misuse(`--due-by must be between ${first.at.toISOString()}, when the hold began, and now`);
-      if (choice === 'fail' && !asked && first.waiting < last.waiting) return question(beginnings);
-      const waiting = asked ? await hold.countDueBy(db, asked) : first.waiting;
-      const queue = createQueue(url, silentLog);
-      await queue.start();
-      try {
-        const { failed } = await hold.end(
-          db,
-          queue,
-          choice,
-          (done) => given.progress(`${done} of ${waiting} recipients failed`),
-          asked,
-        );
-        const told =
-          choice === 'fail'
-            ? counted(failed, 'recipient failed', 'recipients failed')
-            : counted(waiting, 'recipient is due now', 'recipients are due now');
-        return {
-          json: { released: true, failed },
-          text: `Released: ${told}. Nodes start sending within five seconds.`,
-        };
-      } finally {
-        await queue.stop();
-      }
+      if (choice === 'fail' && !dueBy && first.waiting < last.waiting) return undecided(beginnings);
+      const waiting = dueBy ? await hold.countDueBy(db, dueBy) : first.waiting;
+      const failed = await release(db, url, { choice, dueBy, waiting }, given);
+      const released =
+        choice === 'fail'
+          ? counted(failed, 'recipient failed', 'recipients failed')
+          : counted(waiting, 'recipient is due now', 'recipients are due now');
+      return {
+        json: { released: true, failed },
+        text: `Released: ${released}. Nodes start sending within five seconds.`,
+      };
     });
   },
 };
 
-/** Nobody but whoever restored this database knows whether what was accepted before a start is new, or was sent elsewhere. */
-function question({ first, last, starts }: hold.Beginnings): Told {
-  const said = ({ at, waiting }: hold.Beginning) =>
+/** @returns how many recipients failed */
+async function release(
+  db: Database,
+  url: string,
+  { choice, dueBy, waiting }: { choice: hold.Choice; dueBy: Date | undefined; waiting: number },
+  { progress }: Given,
+): Promise<number> {
+  const queue = createQueue(url, silentLog);
+  await queue.start();
+  try {
+    const onProgress = (done: number) => progress(`${done} of ${waiting} recipients failed`);
+    const { failed } = await hold.end(db, queue, choice, onProgress, dueBy);
+    return failed;
+  } finally {
+    await queue.stop();
+  }
+}
+
+/** Only the person who restored this database knows whether mail that was accepted before a start is new, or was sent elsewhere. */
+function undecided({ first, last, starts }: hold.Beginnings): Output {
+  const option = ({ at, waiting }: hold.Beginning) =>
     `--due-by ${at.toISOString()}   ${counted(waiting, 'recipient fails', 'recipients fail')}`;
   return {
     failed: true,
@@ -100,8 +107,8 @@ function question({ first, last, starts }: hold.Beginnings): Told {
       'Was that a start on a backup that was made during the hold? Then the original may have sent to them since. If the same',
       'installation was started again, nobody has sent to them. Choose one, and run the command again with it:',
       '',
-      `  ${said(first)}: nothing was restored since the hold began`,
-      `  ${said(last)}: a backup was restored before this start`,
+      `  ${option(first)}: nothing was restored since the hold began`,
+      `  ${option(last)}: a backup was restored before this start`,
       '',
       `If a backup was restored before another start, give the time of the first start on it. Starts: ${starts.map((at) => at.toISOString()).join(', ')}.`,
     ].join('\n'),

@@ -8,7 +8,7 @@ import { StartError } from '../start-error.ts';
 import type { Command } from './command.ts';
 import { withServer } from './database.ts';
 
-/** This process's own; how many a node needs is for the node to say. */
+/** For this process alone: a start checks whether the database has enough for the nodes. */
 const connections = 2;
 
 export const migrate: Command = {

@@ -16,13 +16,11 @@ function row(standing: destinations.Standing): (string | number)[] {
   return [site, queued, deferred, running, `${connections}/${mostConnections}`, words];
 }
 
-function text(found: destinations.Standing[], count: number): string {
+function textOfList(found: destinations.Standing[], count: number): string {
   const more = count - found.length;
-  const rest = `\n${counted(more, 'more destination is', 'more destinations are')} not shown: see --limit, --q and --state.`;
-  return (
-    table(heads, found.map(row), more > 0 ? 'None was requested.' : 'There are no destinations.') +
-    (found.length > 0 && more > 0 ? rest : '')
-  );
+  const shown = table(heads, found.map(row), more > 0 ? 'None was requested.' : 'There are no destinations.');
+  if (found.length === 0 || more <= 0) return shown;
+  return `${shown}\n${counted(more, 'more destination is', 'more destinations are')} not shown: see --limit, --q and --state.`;
 }
 
 export const listQueue: Command = {
@@ -50,16 +48,16 @@ export const listQueue: Command = {
         : '';
       return {
         json: { on_hold_since: onHoldSince, count, destinations: found.map(present.destination) },
-        text: held + text(found, count),
+        text: held + textOfList(found, count),
       };
     });
   },
 };
 
-/** An order is written down here, and done by nodes. */
-export const hears = (time: string) => `Nodes react within ${time}, and finish the work in progress.`;
+/** The command only records an order; nodes carry it out. */
+export const nodesReact = (time: string) => `Nodes react within ${time}, and finish the work in progress.`;
 
-const order = (name: orders.OrderName, summary: string, about: string): Command => ({
+const orderCommand = (name: orders.OrderName, summary: string, about: string): Command => ({
   summary,
   help: [
     `Usage: sendwright queue ${name} <destination>`,
@@ -71,30 +69,30 @@ const order = (name: orders.OrderName, summary: string, about: string): Command 
   async run(env, say, { operands: [given = ''] }) {
     return withDatabase(env, say, async ({ db }) => {
       const { standing, woken } = await orders.give(db, given, name);
-      const due =
-        woken && name === 'flush'
-          ? `${counted(woken.recipients, 'more recipient is', 'more recipients are')} due now.\n`
-          : '';
-      const rest = woken?.rest ? 'There are too many to handle at once: running nodes continue with the rest.\n' : '';
+      const notes: string[] = [];
+      if (woken && name === 'flush')
+        notes.push(`${counted(woken.recipients, 'more recipient is', 'more recipients are')} due now.`);
+      if (woken?.rest) notes.push('There are too many to handle at once: running nodes continue with the rest.');
+      if (name === 'pause') notes.push(nodesReact('a second'));
       return {
         json: present.orderGiven(name, { standing, woken }),
-        text: `${due}${rest}${name === 'pause' ? `${hears('a second')}\n` : ''}${table(heads, [row(standing)], '')}`,
+        text: [...notes, table(heads, [row(standing)], '')].join('\n'),
       };
     });
   },
 });
 
-export const pauseDestination = order(
+export const pauseDestination = orderCommand(
   'pause',
   'stops delivery to a destination until it is resumed',
-  hears('a second'),
+  nodesReact('a second'),
 );
-export const resumeDestination = order(
+export const resumeDestination = orderCommand(
   'resume',
   'resumes delivery to a paused destination',
   'Waiting mail continues at once, in the order that it became due. If there is a lot, running nodes continue with the rest.',
 );
-export const flushDestination = order(
+export const flushDestination = orderCommand(
   'flush',
   'tries all mail that waits for a destination now',
   'What was learned about the destination is forgotten. Mail that is scheduled for later, or paused, is left alone.',

@@ -8,9 +8,7 @@ import { silentLog } from '../log.ts';
 import { type EncryptionKey, type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
 import type { Command } from './command.ts';
-import { existingSecrets, onEmbedded, refuseUnprepared } from './database.ts';
-
-type Say = (sentence: string) => void;
+import { existingSecrets, onEmbedded, refuseUnprepared, type Say } from './database.ts';
 
 export const rotateEncryption = {
   summary: 're-encrypts every secret in the database with a new ENCRYPTION_KEY, while nodes run',
@@ -44,7 +42,7 @@ interface Keys {
   next: EncryptionKey;
 }
 
-/** The two keys that the environment names. */
+/** The two keys in the environment. */
 function keysOf({ encryptionKey, nextEncryptionKey }: Config): Keys {
   if (!encryptionKey || !nextEncryptionKey)
     throw new ConfigError(
@@ -60,21 +58,21 @@ async function rotateExternal(config: Config, databaseUrl: string, say: Say): Pr
   );
 }
 
-/** The keys are in `secrets.json`, and only there. */
+/** Of the embedded database, if its key was generated: the key is in `secrets.json`, and only there. */
 async function rotateGenerated(config: Config, say: Say): Promise<void> {
   const { dataDir } = config;
   let secrets = await existingSecrets(config);
   if (secrets.nextEncryptionKey === undefined) {
     secrets = { ...secrets, nextEncryptionKey: randomBytes(32).toString('base64') };
-    // Before anything is sealed with it.
+    // Stored before anything is encrypted with it.
     await writeSecrets(dataDir, secrets);
   }
   const { nextEncryptionKey = '' } = secrets;
   const next = keyringOf(Buffer.from(nextEncryptionKey, 'base64'), null).first;
   await rotateEmbedded(config, secrets, { keyring: keyringIn(secrets), next }, say);
-  // Read once more: a start may have written its sandbox key meanwhile.
-  const { nextEncryptionKey: _, ...now } = await readSecrets(dataDir);
-  await writeSecrets(dataDir, { ...now, encryptionKey: nextEncryptionKey });
+  // Read again: a start may have added its sandbox key meanwhile.
+  const { nextEncryptionKey: _, ...others } = await readSecrets(dataDir);
+  await writeSecrets(dataDir, { ...others, encryptionKey: nextEncryptionKey });
   say('Nothing uses the old key any more, and secrets.json has only the new one.');
 }
 
@@ -85,7 +83,7 @@ async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say:
   });
 }
 
-/** A command that works beside running nodes does not bring their schema up to date. */
+/** The schema may be in use by running nodes, so this does not migrate it. */
 async function demandTables(db: Database): Promise<void> {
   const [row] = await db.query<{ there: boolean }>({ text: `SELECT to_regclass('erasures') IS NOT NULL AS there` });
   if (row?.there) return;

@@ -1,16 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
 import { startErrorOf } from '../db/failure.ts';
 import { ApiError } from '../errors.ts';
 import { changePlan, createAccount, listAccounts, resumeAccount, suspendAccount } from './accounts.ts';
-import { type Command, type Given, Misuse } from './command.ts';
+import { demandOperands, readArguments } from './arguments.ts';
+import { type Command, Misuse } from './command.ts';
 import { doctor } from './doctor.ts';
 import { checkDomain, listDomains } from './domains.ts';
+import { eraseRecipient } from './erase-recipient.ts';
+import { exportAccount } from './export-account.ts';
 import { beginHold, endHold } from './hold.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { migrate } from './migrate.ts';
-import { eraseRecipient, exportAccount } from './privacy.ts';
 import { flushDestination, listQueue, pauseDestination, resumeDestination } from './queue.ts';
 import { rotateEncryption } from './rotate-encryption.ts';
 import { send } from './send.ts';
@@ -49,7 +50,7 @@ export const commands: Record<string, Command> = {
   send,
 };
 
-/** What the process ends with. */
+/** Exit codes. */
 export const [done, failed, misused] = [0, 1, 2];
 
 const widest = Math.max(...Object.keys(commands).map((name) => name.length));
@@ -67,46 +68,46 @@ const usageOf = (names: string[]) =>
 
 const usage = usageOf(Object.keys(commands));
 
-/** Where a command is heard. */
+/** Where the output of a command goes. */
 export interface Terminal {
-  /** To the standard output. */
+  /** To standard output. */
   print(text: string): void;
-  /** To the standard error. */
+  /** To standard error. */
   say(sentence: string): void;
-  /** As `Given` has it. */
+  /** See `Given`. */
   progress(line: string): void;
 }
 
 /**
  * Runs one command to its end.
  *
- * @param args what follows `sendwright`
+ * @param args the arguments of `sendwright`
  * @returns the exit code
- * @throws what is a defect of ours
+ * @throws any error that is a defect of ours
  */
 export async function run(
   args: string[],
   env: Record<string, string | undefined>,
   { print, say, progress }: Terminal,
 ): Promise<number> {
-  // The way of other commands, such as `npm help`.
+  // As with other programs, such as `npm help install`.
   if (args[0] === 'help') return run([...args.slice(1), '--help'], env, { print, say, progress });
   const found = find(args);
-  if (!found) return withoutCommand(args, print, say);
+  if (!found) return runWithoutCommand(args, print, say);
   const { name, command, rest } = found;
-  let given: ReturnType<typeof read> | undefined;
+  let given: ReturnType<typeof readArguments> | undefined;
   try {
-    given = read(command, rest);
+    given = readArguments(command, rest);
     if (given.options.help) {
       print(command.help);
       return done;
     }
     demandOperands(command, given.operands);
     const folder = env.SENDWRIGHT_CALLED_IN ?? '.';
-    const told = await command.run(env, say, { ...given, folder, progress });
+    const output = await command.run(env, say, { ...given, folder, progress });
     progress('');
-    if (told) print(given.options.json ? JSON.stringify(told.json, null, 2) : told.text);
-    return told?.failed ? failed : done;
+    if (output) print(given.options.json ? JSON.stringify(output.json, null, 2) : output.text);
+    return output?.failed ? failed : done;
   } catch (error) {
     progress('');
     if (error instanceof Misuse) {
@@ -129,63 +130,27 @@ function find(args: string[]): { name: string; command: Command; rest: string[] 
   return null;
 }
 
-/** That of the release whose files these are. */
 const version = (): string => JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
 
-function withoutCommand(args: string[], print: Terminal['print'], say: Terminal['say']): number {
+/** For `--version`, `--help`, and anything that is not a command. */
+function runWithoutCommand(args: string[], print: Terminal['print'], say: Terminal['say']): number {
   if (args.length === 1 && args[0] === '--version') {
     print(version());
     return done;
   }
-  const words = args.filter((word) => !word.startsWith('-'));
-  const group = Object.keys(commands).filter((name) => name.startsWith(`${words[0]} `));
+  const [noun] = args.filter((word) => !word.startsWith('-'));
+  const ofNoun = Object.keys(commands).filter((name) => noun !== undefined && name.startsWith(`${noun} `));
+  const closestUsage = ofNoun.length > 0 ? usageOf(ofNoun) : usage;
   if (args.some((word) => word === '--help' || word === '-h')) {
-    print(words.length > 0 && group.length > 0 ? usageOf(group) : usage);
+    print(closestUsage);
     return done;
   }
   const name = args.join(' ').slice(0, 100);
-  const close = words.length > 0 && group.length > 0 ? usageOf(group) : usage;
-  say(name ? `sendwright: unknown command ${JSON.stringify(name)}\n\n${close}` : usage);
+  say(name ? `sendwright: unknown command ${JSON.stringify(name)}\n\n${closestUsage}` : usage);
   return misused;
 }
 
-/** What Node refuses by itself it says in three lines, and it takes no value such as -1. */
-function read({ options: own = {} }: Command, args: string[]): Pick<Given, 'operands' | 'options'> {
-  const options = { ...own, help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' } } as const;
-  const parsed = parseArgs({ args, allowPositionals: true, options, strict: false, tokens: true });
-  for (const token of parsed.tokens) if (token.kind === 'option') demandOption(options, token);
-  return { operands: parsed.positionals, options: parsed.values };
-}
-
-interface Token {
-  name: string;
-  /** As it was written, without a value. */
-  rawName: string;
-  value: string | undefined;
-  /** Written behind an equals sign. */
-  inlineValue: boolean | undefined;
-}
-
-function demandOption(options: NonNullable<Command['options']>, { name, rawName, value, inlineValue }: Token): void {
-  const type = Object.hasOwn(options, name) ? options[name]?.type : undefined;
-  if (type === undefined) throw new Misuse(`unknown option ${rawName.slice(0, 100)}`);
-  if (type === 'boolean') {
-    if (value !== undefined) throw new Misuse(`${rawName} takes no value`);
-    return;
-  }
-  const isNextOption = !inlineValue && (value?.startsWith('--') || value === '-h');
-  if (value === undefined || isNextOption)
-    throw new Misuse(`${rawName} needs a value (write one that begins with -- as ${rawName}=…)`);
-}
-
-function demandOperands({ operands = [] }: Command, given: string[]): void {
-  const missing = operands[given.length];
-  if (missing) throw new Misuse(`<${missing}> is missing`);
-  const [more] = given.slice(operands.length);
-  if (more !== undefined) throw new Misuse(`unexpected argument ${JSON.stringify(more.slice(0, 100))}`);
-}
-
-/** @param operands what the command was about, for an error that does not say it */
+/** @param operands of the command, for a 404 that does not name what was not found */
 function refusalOf(error: unknown, operands: string[]): Error | null {
   if (!(error instanceof ApiError)) return startErrorOf(error);
   const about = error.status === 404 ? operands.map((one) => `${JSON.stringify(one.slice(0, 100))}: `).join('') : '';

@@ -1,31 +1,33 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Idempotency } from '../core/accounts/idempotency.ts';
 import { limits } from '../core/accounts/send-limits.ts';
-import { answerAll } from '../core/emails/emails.ts';
+import { type Accepted, answerAll } from '../core/emails/emails.ts';
+import type { Sendable } from '../core/emails/template-sending.ts';
 import * as log from '../core/log/email-log.ts';
 import * as hold from '../core/operations/hold.ts';
 import { anyDelivers } from '../core/recipients/nodes.ts';
 import type { Database } from '../db/client.ts';
 import { forbidden } from '../errors.ts';
-import type { Email } from '../generated/prisma/client.ts';
+import type { Account, Email } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import { sendRequest } from '../http/send-request.ts';
 import { silentLog } from '../log.ts';
-import { createQueue } from '../queue.ts';
-import { type Command, type Given, Misuse } from './command.ts';
-import { withDatabase } from './database.ts';
+import { createQueue, type Queue } from '../queue.ts';
+import { type Command, type Given, Misuse, type Output } from './command.ts';
+import { type Say, withDatabase } from './database.ts';
 import { contentOf, isSet, listOf, read, textOf } from './given.ts';
 import { accountOf } from './whose.ts';
 
-const waitMs = 60_000;
+const longestWaitMs = 60_000;
 const lookEveryMs = 500;
 
-/** At every how many looks it is asked whether there is anything to wait for: what is under way at a hold has time to end. */
-const askEvery = 10;
+/** How many looks at the email there are for one at obstacles: a delivery that is under way when a hold begins has time to end. */
+const looksPerCheck = 10;
 
-const names = ['from', 'subject', 'html', 'text', 'type'];
+const texts = ['from', 'subject', 'html', 'text', 'type'];
 const lists = ['to', 'cc', 'bcc', 'tag'];
-const fieldNames = [...names, ...lists, 'scheduled-at'];
+const fieldNames = [...texts, ...lists, 'scheduled-at'];
 
 export const send: Command = {
   summary: 'accepts an email, which a running node delivers',
@@ -50,7 +52,7 @@ export const send: Command = {
   ].join('\n'),
   options: {
     ...Object.fromEntries(
-      [...names, 'scheduled-at', 'file', 'account', 'idempotency-key'].map(
+      [...texts, 'scheduled-at', 'file', 'account', 'idempotency-key'].map(
         (name) => [name, { type: 'string' }] as const,
       ),
     ),
@@ -60,43 +62,15 @@ export const send: Command = {
   async run(env, say, given) {
     const input = await inputOf(given);
     const request = read(sendRequest, input);
-    const key = textOf(given, 'idempotency-key');
-    if (key !== undefined && (key.length === 0 || key.length > limits.idempotencyKey))
-      throw new Misuse(`--idempotency-key must have 1 to ${limits.idempotencyKey} characters`);
-    const fingerprint = createHash('sha256')
-      .update(`sendwright send ${JSON.stringify(input)}`)
-      .digest();
+    const idempotency = idempotencyOf(given, input);
     return withDatabase(env, say, async ({ db, url }) => {
       const account = await accountOf(db, textOf(given, 'account'));
       if (account.suspendedAt) throw forbidden('the account is suspended');
       const queue = createQueue(url, silentLog);
       await queue.start();
       try {
-        const holder = { accountId: account.id, keyId: null, plan: account.plan, domains: [] };
-        const [answer] = await answerAll(db, queue, holder, [
-          {
-            requests: [request],
-            idempotency: key === undefined ? null : { key, fingerprint },
-            respond: ([accepted]) => {
-              if (!accepted || 'refusal' in accepted) throw accepted?.refusal;
-              return { id: accepted.email.id };
-            },
-          },
-        ]);
-        if (!answer || 'error' in answer) throw answer?.error;
-        const { id } = answer.response as { id: string };
-        const accepted = await emailOf(db, account.id, id);
-        const began = Date.now();
-        const why = isOpen(accepted) ? await whyHeld(db) : null;
-        const waits = isSet(given, 'wait') && why === null;
-        const { email, held } = waits ? await settled(db, account.id, id, given) : { email: accepted, held: why };
-        if (held) say(held);
-        const late = waits && isOpen(email) ? `, after ${Math.round((Date.now() - began) / 1_000)} s` : '';
-        return {
-          json: { email: present.email(email) },
-          text: `${email.id} is ${email.status}${late}${email.error ? `: ${email.error}` : ''}`,
-          failed: email.status === 'failed' || email.status === 'suppressed' || isLate(email, given),
-        };
+        const id = await accept(db, queue, account, { request, idempotency });
+        return await report(db, account.id, id, given, say);
       } finally {
         await queue.stop();
       }
@@ -104,32 +78,82 @@ export const send: Command = {
   },
 };
 
-/** The fields of the API, as they were given. */
+/** @throws Misuse if the key is too short or too long */
+function idempotencyOf(given: Given, input: unknown): Idempotency | null {
+  const key = textOf(given, 'idempotency-key');
+  if (key === undefined) return null;
+  if (key.length === 0 || key.length > limits.idempotencyKey)
+    throw new Misuse(`--idempotency-key must have 1 to ${limits.idempotencyKey} characters`);
+  const fingerprint = createHash('sha256')
+    .update(`sendwright send ${JSON.stringify(input)}`)
+    .digest();
+  return { key, fingerprint };
+}
+
+/** @returns the email's id */
+async function accept(
+  db: Database,
+  queue: Queue,
+  { id: accountId, plan }: Account,
+  { request, idempotency }: { request: Sendable; idempotency: Idempotency | null },
+): Promise<string> {
+  const sender = { accountId, keyId: null, plan, domains: [] };
+  const respond = ([accepted]: Accepted[]) => {
+    if (!accepted || 'refusal' in accepted) throw accepted?.refusal;
+    return { id: accepted.email.id };
+  };
+  const [answer] = await answerAll(db, queue, sender, [{ requests: [request], idempotency, respond }]);
+  if (!answer || 'error' in answer) throw answer?.error;
+  return (answer.response as { id: string }).id;
+}
+
+/** Reports the status of the email, with `--wait` once it is settled or there is no point in waiting. */
+async function report(db: Database, accountId: string, id: string, given: Given, say: Say): Promise<Output> {
+  const accepted = await emailOf(db, accountId, id);
+  const began = Date.now();
+  const obstacle = isOpen(accepted) ? await obstacleTo(db) : null;
+  const waits = isSet(given, 'wait') && obstacle === null;
+  const settled = waits ? await settle(db, accountId, id, given) : { email: accepted, obstacle };
+  if (settled.obstacle) say(settled.obstacle);
+  const { email } = settled;
+  const after = waits && isOpen(email) ? `, after ${Math.round((Date.now() - began) / 1_000)} s` : '';
+  return {
+    json: { email: present.email(email) },
+    text: `${email.id} is ${email.status}${after}${email.error ? `: ${email.error}` : ''}`,
+    failed: email.status === 'failed' || email.status === 'suppressed' || (isSet(given, 'wait') && isOpen(email)),
+  };
+}
+
+/** The body of the equivalent call of the API. */
 async function inputOf(given: Given): Promise<unknown> {
   const file = textOf(given, 'file');
-  if (file !== undefined) {
-    const beside = fieldNames.filter((name) => given.options[name] !== undefined).map((name) => `--${name}`);
-    if (beside.length > 0) throw new Misuse(`${beside.join(', ')}: cannot be combined with --file`);
-    try {
-      return JSON.parse(await contentOf(given, file));
-    } catch (error) {
-      if (error instanceof SyntaxError) throw new Misuse(`--file is not JSON (${error.message})`);
-      throw error;
-    }
+  return file === undefined ? fieldsOf(given) : fieldsIn(file, given);
+}
+
+/** @throws Misuse if the file is not JSON, or other fields are given */
+async function fieldsIn(file: string, given: Given): Promise<unknown> {
+  const others = fieldNames.filter((name) => given.options[name] !== undefined).map((name) => `--${name}`);
+  if (others.length > 0) throw new Misuse(`${others.join(', ')}: cannot be combined with --file`);
+  try {
+    return JSON.parse(await contentOf(given, file));
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new Misuse(`--file is not JSON (${error.message})`);
+    throw error;
   }
-  const fields = names.map((name) => [name, textOf(given, name)] as const);
-  if (fields.filter(([, value]) => value === '-').length > 1)
+}
+
+async function fieldsOf(given: Given): Promise<Record<string, unknown>> {
+  const fields: Record<string, string> = {};
+  for (const name of texts) {
+    const text = textOf(given, name);
+    if (text !== undefined) fields[name] = text;
+  }
+  if (Object.values(fields).filter((text) => text === '-').length > 1)
     throw new Misuse('only one of --text and --html can be read from standard input');
-  const bodies = await Promise.all(
-    fields.map(async ([name, value]) => [
-      name,
-      value === '-' && (name === 'text' || name === 'html') ? await contentOf(given, '-') : value,
-    ]),
-  );
-  const recipients = ['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []]);
+  for (const name of ['html', 'text']) if (fields[name] === '-') fields[name] = await contentOf(given, '-');
   return {
-    ...Object.fromEntries(bodies.filter(([, value]) => value !== undefined)),
-    ...Object.fromEntries(recipients),
+    ...fields,
+    ...Object.fromEntries(['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []])),
     tags: listOf(given, 'tag'),
     scheduled_at: textOf(given, 'scheduled-at'),
   };
@@ -138,12 +162,10 @@ async function inputOf(given: Given): Promise<unknown> {
 const isOpen = ({ status, scheduledAt }: Email) =>
   status === 'queued' && (scheduledAt === null || scheduledAt.getTime() <= Date.now());
 
-const isLate = (email: Email, given: Given) => isSet(given, 'wait') && isOpen(email);
-
 const emailOf = async (db: Database, accountId: string, id: string) => (await log.get(db, accountId, id)).email;
 
-/** Why nothing becomes of what was accepted until somebody does something; null: nothing stands in its way. */
-async function whyHeld(db: Database): Promise<string | null> {
+/** Why no node delivers accepted email until an operator acts; null if nothing is in the way. */
+async function obstacleTo(db: Database): Promise<string | null> {
   const since = await hold.find(db);
   if (since)
     return `The service has been on hold since ${since.toISOString()}: the email was accepted, and waits until sendwright release --waiting send|fail.`;
@@ -151,19 +173,19 @@ async function whyHeld(db: Database): Promise<string | null> {
   return 'No node that delivers mail is running: the email was accepted, and waits for one.';
 }
 
-/** What became of it within the time for that; the end comes sooner where there is nothing to wait for any more. */
-async function settled(
+/** Waits until the email is settled, there is an obstacle, or the time is up. */
+async function settle(
   db: Database,
   accountId: string,
   id: string,
   given: Given,
-): Promise<{ email: Email; held: string | null }> {
-  const end = Date.now() + waitMs;
+): Promise<{ email: Email; obstacle: string | null }> {
+  const end = Date.now() + longestWaitMs;
   for (let look = 1; ; look += 1) {
     const email = await emailOf(db, accountId, id);
-    if (!isOpen(email) || Date.now() > end) return { email, held: null };
-    const held = look % askEvery === 0 ? await whyHeld(db) : null;
-    if (held) return { email, held };
+    if (!isOpen(email) || Date.now() > end) return { email, obstacle: null };
+    const obstacle = look % looksPerCheck === 0 ? await obstacleTo(db) : null;
+    if (obstacle) return { email, obstacle };
     given.progress(`${id} is ${email.status}, ${Math.ceil((end - Date.now()) / 1_000)} s left`);
     await sleep(lookEveryMs);
   }

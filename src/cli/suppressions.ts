@@ -11,8 +11,11 @@ import { contentOf, textOf } from './given.ts';
 import { counted } from './table.ts';
 import { accountOf } from './whose.ts';
 
-/** Of one statement. */
+/** By one statement. */
 const addedAtOnce = 5_000;
+
+/** Of the lines with an invalid address: people correct all of them in the same way. */
+const mostNamed = 20;
 
 export const importSuppressions: Command = {
   summary: 'adds the addresses of a CSV file to the suppression list',
@@ -32,39 +35,48 @@ export const importSuppressions: Command = {
   options: { account: { type: 'string' } },
   async run(env, say, given) {
     const [file = ''] = given.operands;
-    const read = readCsv(await contentOf(given, file));
-    const [entries, { leftOut, subscribed }] = [takeEntries(read.entries), read];
+    const { entries, leftOut, subscribed } = readFile(await contentOf(given, file));
+    const parsed = parseEntries(entries);
     const named = file === '-' ? 'standard input' : file;
-    if (entries.length === 0 && subscribed > 0) throw new Misuse(`nobody in ${named} has unsubscribed`);
-    if (entries.length === 0) throw new Misuse(`there is no address in ${named}`);
+    if (parsed.length === 0 && subscribed > 0) throw new Misuse(`nobody in ${named} has unsubscribed`);
+    if (parsed.length === 0) throw new Misuse(`there is no address in ${named}`);
     return withDatabase(env, say, async ({ db }) => {
       const { id: accountId } = await accountOf(db, textOf(given, 'account'));
-      for (let at = 0; at < entries.length; at += addedAtOnce) {
-        const some = entries.slice(at, at + addedAtOnce);
-        const rows = some.map((entry) => ({ ...entry, accountId, emailId: null }));
-        await suppressions.addAll(db, rows);
-        given.progress(`${at + some.length} of ${entries.length} addresses`);
+      for (let at = 0; at < parsed.length; at += addedAtOnce) {
+        const slice = parsed.slice(at, at + addedAtOnce);
+        await suppressions.addAll(
+          db,
+          slice.map((entry) => ({ ...entry, accountId, emailId: null })),
+        );
+        given.progress(`${at + slice.length} of ${parsed.length} addresses`);
       }
-      const count = new Set(entries.map(({ address }) => comparable(address))).size;
-      const without = `${counted(leftOut, 'record', 'records')} with no address, or with several, ${leftOut === 1 ? 'was' : 'were'} skipped.`;
-      const still = `${counted(subscribed, 'contact who has', 'contacts who have')} not unsubscribed ${subscribed === 1 ? 'was' : 'were'} not added.`;
-      const text = [
-        `${counted(count, 'address is', 'addresses are')} on the list.`,
-        ...(subscribed > 0 ? [still] : []),
-        ...(leftOut > 0 ? [without] : []),
-      ];
-      return { json: { count, left_out: leftOut, subscribed }, text: text.join(' ') };
+      const count = new Set(parsed.map(({ address }) => comparable(address))).size;
+      return { json: { count, left_out: leftOut, subscribed }, text: summary(count, leftOut, subscribed) };
     });
   },
 };
 
-interface Taken {
+function summary(count: number, leftOut: number, subscribed: number): string {
+  const were = (number: number) => (number === 1 ? 'was' : 'were');
+  const sentences = [`${counted(count, 'address is', 'addresses are')} on the list.`];
+  if (subscribed > 0)
+    sentences.push(
+      `${counted(subscribed, 'contact who has', 'contacts who have')} not unsubscribed ${were(subscribed)} not added.`,
+    );
+  if (leftOut > 0)
+    sentences.push(
+      `${counted(leftOut, 'record', 'records')} with no address, or with several, ${were(leftOut)} skipped.`,
+    );
+  return sentences.join(' ');
+}
+
+interface ParsedEntry {
   address: string;
   reason: SuppressionReason;
 }
 
-/** @throws Misuse where it is no CSV */
-function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
+/** @throws Misuse if the text is not CSV */
+function readFile(text: string): ReturnType<typeof readSuppressionsCsv> {
   try {
     return readSuppressionsCsv(text);
   } catch (error) {
@@ -72,29 +84,26 @@ function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
   }
 }
 
-/** Of those that are wrong: whoever has more mends them all in the same way. */
-const mostNamed = 20;
-
-/** @throws ApiError 400 that names the lines whose addresses are wrong */
-function takeEntries(entries: SuppressionEntry[]): Taken[] {
-  const wrong: string[] = [];
-  const taken = entries.flatMap((entry) => {
-    const one = takeEntry(entry);
-    if (typeof one !== 'string') return [one];
-    wrong.push(one);
+/** @throws ApiError 400 that names the lines with an invalid address */
+function parseEntries(entries: SuppressionEntry[]): ParsedEntry[] {
+  const faults: string[] = [];
+  const parsed = entries.flatMap((entry) => {
+    const result = parseEntry(entry);
+    if (typeof result !== 'string') return [result];
+    faults.push(result);
     return [];
   });
-  if (wrong.length === 0) return taken;
-  const rest = wrong.length - mostNamed;
-  const more = rest > 0 ? [`and ${counted(rest, 'line', 'lines')} more`] : [];
-  throw invalidRequest([...wrong.slice(0, mostNamed), ...more].join('\n'));
+  if (faults.length === 0) return parsed;
+  const unnamed = faults.length - mostNamed;
+  const more = unnamed > 0 ? [`and ${counted(unnamed, 'line', 'lines')} more`] : [];
+  throw invalidRequest([...faults.slice(0, mostNamed), ...more].join('\n'));
 }
 
-/** What is wrong with it, where it cannot be taken. */
-function takeEntry({ line, address, reason }: SuppressionEntry): Taken | string {
+/** @returns the fault if the entry is invalid */
+function parseEntry({ line, address, reason }: SuppressionEntry): ParsedEntry | string {
   try {
-    const taken = parse(newSuppression, { address, reason });
-    return { address: taken.address.address, reason: taken.reason ?? 'manual' };
+    const parsed = parse(newSuppression, { address, reason });
+    return { address: parsed.address.address, reason: parsed.reason ?? 'manual' };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return `line ${line}, ${JSON.stringify(address.slice(0, 100))}: ${error.detail ?? error.message}`;

@@ -1,9 +1,9 @@
-/** How many of something, as people say it. */
+/** A number and its noun. */
 export const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`;
 
-/** Rows for people, with columns as wide as what stands in them; an empty list is said in words. */
-export function table(heads: string[], rows: (string | number | null)[][], nothing: string): string {
-  if (rows.length === 0) return nothing;
+/** A table with columns as wide as their widest cell; without rows, the sentence instead. */
+export function table(heads: string[], rows: (string | number | null)[][], sentence: string): string {
+  if (rows.length === 0) return sentence;
   const lines = [heads, ...rows.map((row) => row.map((cell) => String(cell ?? '-')))];
   const widths = heads.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   return lines

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import * as accounts from '../core/accounts/accounts.ts';
 import * as members from '../core/accounts/members.ts';
-import { mailbox, page, password } from '../http/validation.ts';
-import type { Command, Told } from './command.ts';
+import { mailbox, page, password as passwordSchema } from '../http/validation.ts';
+import type { Command, Output } from './command.ts';
 import { withDatabase } from './database.ts';
 import { isSet, read, required, textOf } from './given.ts';
 import { canLogIn, type GivenPassword, passwordFrom, shownOnce } from './given-password.ts';
@@ -25,11 +25,11 @@ const present = ({ id, accountId, email, role, createdAt }: members.Member) => (
   created_at: createdAt,
 });
 
-const newUser = z.object({ email: mailbox, password });
+const newUser = z.object({ email: mailbox, password: passwordSchema });
 
-const tell = (user: members.Member, made: GivenPassword): Told => ({
-  json: { user: { ...present(user), ...shownOnce(made) } },
-  text: canLogIn(user.email, made),
+const outputOf = (user: members.Member, password: GivenPassword): Output => ({
+  json: { user: { ...present(user), ...shownOnce(password) } },
+  text: canLogIn(user.email, password),
 });
 
 const passwordHelp =
@@ -70,16 +70,16 @@ export const addUser: Command = {
   options: { email: { type: 'string' }, admin: { type: 'boolean' }, 'password-stdin': { type: 'boolean' } },
   async run(env, say, given) {
     const email = required(given, 'email');
-    const made = await passwordFrom(given);
-    const input = read(newUser, { email, password: made.value });
+    const password = await passwordFrom(given);
+    const input = read(newUser, { email, password: password.value });
     return withDatabase(env, say, async ({ db }) => {
       const { id } = await accounts.find(db, given.operands[0] ?? '');
       const user = await members.add(db, id, {
         email: input.email.address.toLowerCase(),
-        password: made.value,
+        password: password.value,
         role: isSet(given, 'admin') ? 'admin' : 'member',
       });
-      return tell(user, made);
+      return outputOf(user, password);
     });
   },
 };
@@ -97,10 +97,11 @@ export const setPassword: Command = {
   operands: ['email'],
   options: { 'password-stdin': { type: 'boolean' } },
   async run(env, say, given) {
-    const made = await passwordFrom(given);
-    return withDatabase(env, say, async ({ db }) =>
-      tell(await members.setPassword(db, given.operands[0] ?? '', made.value), made),
-    );
+    const password = await passwordFrom(given);
+    return withDatabase(env, say, async ({ db }) => {
+      const user = await members.setPassword(db, given.operands[0] ?? '', password.value);
+      return outputOf(user, password);
+    });
   },
 };
 
