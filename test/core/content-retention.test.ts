@@ -87,7 +87,7 @@ t.test('DOS-16: contents go when their plan keeps them no longer, and nothing th
 
   const { email } = await log.get(db, short, gone);
   t.equal(email.subject, 's', 'the log stays');
-  const detail = 'the content of an email is kept for 30 days, and these are over';
+  const detail = 'the content of an email is kept for 30 days, which are over';
   await t.rejects(log.content(db, short, gone), { status: 410, message: 'gone', detail });
   await t.rejects(resendable(db, short, gone), { status: 410, message: 'gone', detail });
   await db.query({ text: `UPDATE emails SET pending = 0` });

@@ -58,7 +58,7 @@ t.test('what is not canceled or moved says why', async (t) => {
   const once = await send(null);
   await refuses(once, 'the email was never scheduled, and is on its way');
   await db.prisma.recipient.updateMany({ where: { emailId: once }, data: { waitingFor: heldNote } });
-  await refuses(once, 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does');
+  await refuses(once, 'the email is held until somebody decides about it with POST /api/v1/emails/:id/release');
   await db.prisma.recipient.updateMany({ where: { emailId: once }, data: { waitingFor: null } });
   await db.prisma.email.update({ where: { id: once }, data: { status: 'sent', pending: 0 } });
   await refuses(once, 'the email was never scheduled, and is sent already');

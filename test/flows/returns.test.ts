@@ -172,10 +172,10 @@ t.test('where the body has a place for the link each reader finds theirs', async
 
   await t.rejects(
     send(readers, { type: 'marketing', html, headers: { 'List-Unsubscribe': '<https://shop.test/bye>' } }),
-    { message: /html: has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own$/ },
+    { message: /html: has a place for the unsubscribe link, but the email has its own List-Unsubscribe$/ },
   );
   await t.rejects(emails.send({ from, to: readers, ...use, type: 'transactional' }), {
-    message: /template\.variables\.UNSUBSCRIBE_URL: is required \(in mail of the type marketing it is the link/,
+    message: /template\.variables\.UNSUBSCRIBE_URL: is required \(in marketing mail it is the unsubscribe link/,
   });
   const own = { ...use.template.variables, UNSUBSCRIBE_URL: 'https://shop.test/bye', RESEND_UNSUBSCRIBE_URL: 'x' };
   await emails.send({ from, to: readers[0] ?? '', ...use, template: { alias: 'news', variables: own } });
@@ -189,8 +189,7 @@ t.test('where the body has a place for the link each reader finds theirs', async
   const declared = (await node.call('POST', '/api/v1/templates', declaring)).body.template;
   await node.call('POST', `/api/v1/templates/${declared.id}/publish`, { key });
   await t.rejects(emails.send({ from, to: readers, template: { alias: 'own' }, type: 'marketing' }), {
-    message:
-      /UNSUBSCRIBE_URL: is required \(it is the link to unsubscribe where the template declares no variable of that/,
+    message: /UNSUBSCRIBE_URL: is required \(it is the unsubscribe link if the template declares no variable of that/,
   });
   await send('cid@one.test', { text });
   const [other] = await arrived(8);

@@ -116,7 +116,7 @@ t.test('given up after its node was found dead: it failed, and is explained as w
   t.match(attempts, [{ outcome: 'delivered', reply: '250 2.0.0 taken', uncertain: false }]);
   t.match((await read()).email, { status: 'failed', recipients: [{ status: 'failed' }] });
   t.match((await read('/explain')).recipients, [{ cause: 'given_up', sentence: /but did arrive/, attempts: 0 }]);
-  t.match(await stop(), { status: 409, body: { detail: /nobody of the email waits any more/ } });
+  t.match(await stop(), { status: 409, body: { detail: /no recipient of the email is waiting any more/ } });
   t.equal(await again.end('SIGTERM'), 0);
   t.same(await readdir(join(DATA_DIR, 'journal')), []);
   t.equal(received.length, 1);
@@ -138,7 +138,7 @@ t.test('to be given up while the journal of its node is written down: it was del
     stopping = stop();
     await eventually(async () => (await db.query({ text: `SELECT ${waiting('%in_hand%')}` })).length > 0);
   });
-  t.match(await stopping, { status: 409, body: { detail: /nobody of the email waits any more/ } });
+  t.match(await stopping, { status: 409, body: { detail: /no recipient of the email is waiting any more/ } });
   const again = await starting;
   t.match((await read()).email, { status: 'sent', recipients: [{ status: 'delivered', attempts: 1 }] });
   t.equal(await again?.end('SIGTERM'), 0);

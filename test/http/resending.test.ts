@@ -59,7 +59,7 @@ t.test('it is sent again to those of its recipients that are named', async (t) =
   t.strictSame(await sentTo('c@d.test'), [['cc c@d.test'], 'c@d.test', ['c@d.test'], []]);
   for (const [named, detail] of [
     [[], 'recipients: must name at least one recipient'],
-    [['bob@b.test', 'x@b.test'], 'recipients[1]: is no recipient of this email'],
+    [['bob@b.test', 'x@b.test'], 'recipients[1]: is not a recipient of this email'],
     [['bob'], /^recipients\[0\]: not an email address/],
     [7, 'recipients: must be a string or an array of strings'],
   ] as const)

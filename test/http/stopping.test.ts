@@ -47,7 +47,7 @@ t.test('an email that waits for another attempt is given up', async (t) => {
   });
   await eventually(async () => hook.calls.length === 1);
   t.match(hook.calls[0]?.json, { type: 'email.failed', data: { email_id: waiting.id, recipients: { length: 2 } } });
-  t.match(await stop(waiting.id), { status: 409, body: { detail: 'nobody of the email waits any more' } });
+  t.match(await stop(waiting.id), { status: 409, body: { detail: 'no recipient of the email is waiting any more' } });
   t.equal((await node.call('GET', '/api/v1/suppressions', { token })).body.count, 0, 'whose address is good');
 
   const slow = await node.send({ to: ['slow@receiver.test', 'busy@other.test'] });

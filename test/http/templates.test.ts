@@ -61,8 +61,7 @@ t.test('from a draft to an email, and from an edit to the next', async (t) => {
     node.call('POST', '/api/v1/emails', { key, body: { to: 'ann@customers.test', template, ...more } });
   t.match((await send(use)).body, {
     error: 'invalid request',
-    detail:
-      'template: it is a draft that was never published: POST /api/v1/templates/:id/publish makes it what is sent',
+    detail: 'template: it is a draft that was never published: publish it with POST /api/v1/templates/:id/publish',
   });
 
   const drafted = await node.call('POST', `${path}/render`, { key, body: { variables: values } });
@@ -99,7 +98,10 @@ t.test('from a draft to an email, and from an edit to the next', async (t) => {
   const old = await node.call('POST', `${path}/render`, { token, body: { variables: values, version: 'published' } });
   t.strictSame(old.body, drafted.body);
   t.equal((await node.call('POST', `${path}/publish`, { key })).status, 200);
-  t.match((await send({ ...use, variables: values })).body.detail, 'subject: is required, as the template has none');
+  t.match(
+    (await send({ ...use, variables: values })).body.detail,
+    'subject: is required, because the template has none',
+  );
   const overridden = await send(
     { id: template.id.toUpperCase(), variables: { NAME: 'Ann', NUMBER: 8 } },
     { from: `me@${domain}`, subject: 'Mine', reply_to: 'other@customers.test', html: null, text: null },

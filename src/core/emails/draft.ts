@@ -63,8 +63,8 @@ export interface StoredAttachment {
 export function refusalOfPlace({ type, headers, html, text }: SendRequest): ApiError | null {
   if (type !== 'marketing') return null;
   const [refused, reason] = saysHowToUnsubscribe(headers.map(({ name }) => name))
-    ? [holdsUnsubscribePlace, 'has a place for the link to unsubscribe, and the email a List-Unsubscribe of its own']
-    : [hasTooManyUnsubscribePlaces, `may have ${mostUnsubscribePlaces} places for the link to unsubscribe at the most`];
+    ? [holdsUnsubscribePlace, 'has a place for the unsubscribe link, but the email has its own List-Unsubscribe']
+    : [hasTooManyUnsubscribePlaces, `may have at most ${mostUnsubscribePlaces} places for the unsubscribe link`];
   const field = refused(html) ? 'html' : refused(text) ? 'text' : null;
   return field && invalidRequest(`${field}: ${reason}`);
 }

@@ -54,7 +54,7 @@ export class FreshBodies {
     const at = performance.now();
     for (const { email, request } of drafts) {
       const { html, text } = request;
-      // At most two bytes for each character.
+      // Counted as two bytes a character, which is the most that one takes.
       const bytes = 2 * ((html?.length ?? 0) + (text?.length ?? 0));
       const isDue = email.status === 'queued' && email.scheduledAt === null;
       if (!isDue || bytes < fewestBytes || this.#bytes + bytes > this.#room) continue;

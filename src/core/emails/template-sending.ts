@@ -74,8 +74,8 @@ function fillIn(request: TemplatedRequest, template: CompiledTemplate): SendRequ
     const subject = request.subject ?? rendered.subject;
     const replyTo = request.replyTo.length > 0 ? request.replyTo : rendered.replyTo;
     const [html, text] = [rendered.html || null, rendered.text || null];
-    if (!from) return invalidRequest('from: is required, as the template has none');
-    if (!subject) return invalidRequest('subject: is required, as the template has none');
+    if (!from) return invalidRequest('from: is required, because the template has none');
+    if (!subject) return invalidRequest('subject: is required, because the template has none');
     if (!html && !text) return invalidRequest('template: html and text are both empty when rendered');
     return { ...rest, from, subject, replyTo, html, text };
   } catch (error) {
@@ -89,15 +89,15 @@ const isForLink = new Set([...unsubscribeKeys].map((key) => `variables.${key}`))
 function hintFor({ place }: TemplateError, { type }: TemplatedRequest): string {
   if (!isForLink.has(place)) return '';
   return type === 'marketing'
-    ? ' (it is the link to unsubscribe where the template declares no variable of that name)'
-    : ' (in mail of the type marketing it is the link to unsubscribe)';
+    ? ' (it is the unsubscribe link if the template declares no variable of that name)'
+    : ' (in marketing mail it is the unsubscribe link)';
 }
 
 const unknown = (ref: TemplateRef) =>
   invalidRequest(`template.${'id' in ref ? 'id' : 'alias'}: no template of this account has it`);
 
 const neverPublished =
-  'template: it is a draft that was never published: POST /api/v1/templates/:id/publish makes it what is sent';
+  'template: it is a draft that was never published: publish it with POST /api/v1/templates/:id/publish';
 
 const tooLarge = () =>
-  payloadTooLarge(`template: the emails of one call may have ${mostCharacters} characters at the most`);
+  payloadTooLarge(`template: the emails of one call may have at most ${mostCharacters} characters`);

@@ -147,7 +147,7 @@ export async function publish(
   });
   const template = await get(db, accountId, id);
   if (published.length === 0 && seen && template.updatedAt.getTime() !== seen.getTime())
-    throw conflict('the template has changed since then: look at what it says now before it is published');
+    throw conflict('the template has changed since then: read it again before you publish it');
   if (published.length === 0) throw invalidRequest('html: html or text is required before a template is published');
   return template;
 }

@@ -21,6 +21,7 @@ export interface Stretch {
  */
 export function facetOf({ tag, from, domain, to, q, held = false }: Filter): string | null {
   if (to !== null || q !== null || held) return null;
+  // A sender address implies its domain.
   const ofDomain = from === null || !from.endsWith(`@${domain}`) ? domain : null;
   const facets = Object.entries({ tag, from, domain: ofDomain }).filter(([, value]) => value !== null);
   if (facets.length > 1) return null;

@@ -73,7 +73,7 @@ export async function content(db: Database, accountId: string, id: string): Prom
 async function whyGone(db: Database, { accountId, erasedAt }: Email): Promise<string> {
   if (erasedAt !== null) return 'the content was erased, with the data of its recipient';
   const account = await db.prisma.account.findUnique({ where: { id: accountId }, select: { plan: true } });
-  return `the content of an email is kept for ${planOf(account?.plan ?? '').contentDays} days, and these are over`;
+  return `the content of an email is kept for ${planOf(account?.plan ?? '').contentDays} days, which are over`;
 }
 
 /**

@@ -16,7 +16,7 @@ export async function resendable(db: Database, accountId: string, id: string, on
   const { email } = await log.get(db, accountId, id);
   const content = await log.content(db, accountId, id);
   if (email.erasedAt !== null)
-    throw conflict('the data of a recipient was erased: nobody knows any more whom it was for');
+    throw conflict('the data of a recipient was erased: the recipients of the email are no longer known');
   const isChosen = choice(email.recipientAddresses, only);
   const chosen = (mailboxes: string[]) => mailboxes.map(parseMailbox).filter(isChosen);
   const nameOf = ({ sha256 }: { sha256: string }) => ({ accountId, sha256 });
@@ -49,6 +49,6 @@ function choice(recipients: string[], only?: Mailbox[]): (mailbox: Mailbox) => b
   if (!only) return () => true;
   const addresses = only.map(({ address }) => comparable(address));
   const stranger = addresses.findIndex((address) => !recipients.includes(address));
-  if (stranger >= 0) throw invalidRequest(`recipients[${stranger}]: is no recipient of this email`);
+  if (stranger >= 0) throw invalidRequest(`recipients[${stranger}]: is not a recipient of this email`);
   return ({ address }) => addresses.includes(comparable(address));
 }

@@ -86,7 +86,7 @@ async function whyNot(tx: Sql, id: string): Promise<string> {
   if (!email) throw notFound();
   const { status, scheduled_at, held } = email;
   if (status === 'canceled') return 'the email is canceled already';
-  if (held) return 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does';
+  if (held) return 'the email is held until somebody decides about it with POST /api/v1/emails/:id/release';
   const special: Partial<Record<EmailStatus, string>> = { queued: 'is on its way', failed: 'failed already' };
   const now = special[status] ?? `is ${status} already`;
   return scheduled_at === null

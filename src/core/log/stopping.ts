@@ -83,7 +83,7 @@ async function standingOf(tx: Sql, id: string): Promise<Standing> {
 }
 
 function whyNot({ held, inHand }: Standing): string {
-  if (held > 0) return 'the email is held until somebody decides about it: POST /api/v1/emails/:id/release does';
-  if (inHand > 0) return 'the email is being delivered at this moment: ask again in a while';
-  return 'nobody of the email waits any more';
+  if (held > 0) return 'the email is held until somebody decides about it with POST /api/v1/emails/:id/release';
+  if (inHand > 0) return 'the email is being delivered at this moment: try again in a while';
+  return 'no recipient of the email is waiting any more';
 }

@@ -112,7 +112,7 @@ export interface Wanted {
   most?: number;
 }
 
-/** SQL: an email's recipients on the list, compared without lower(): its result depends on the locale. */
+/** SQL: an email's recipients on the suppression list, as they are stored there: the result of lower() depends on the locale. */
 const suppressedOf = `ARRAY(SELECT x.address FROM suppressions x WHERE x.account_id = e.account_id AND x.address = ANY(e.recipient_addresses)
                              AND (x.reason <> 'unsubscribe' OR e.type = 'marketing'))`;
 

@@ -32,6 +32,7 @@ export async function keysFor(db: Database, keyring: Keyring, domain: string): P
   return keys.map((key) => openKey(keyring, { domainId, domain: signer, keys }, key));
 }
 
+/** The domain and those above it, except the top-level domain. */
 function withParents(domain: string): string[] {
   const labels = domain.split('.');
   return labels.slice(0, -1).map((_, index) => labels.slice(index).join('.'));

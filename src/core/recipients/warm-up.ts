@@ -94,12 +94,12 @@ export async function report(
   return rows.length > 0;
 }
 
-/** A sending address of a node, and where it stands on a day. */
+/** A sending address of a node, and its warm-up on a day. */
 export interface Standing {
   nodeId: string;
   ip: string;
   pool: string;
-  /** Null: it is not new. */
+  /** Null: it is not warming up. */
   warmUp: (WarmUp & { sent: number }) | null;
 }
 

@@ -117,7 +117,7 @@ export const contentGone: Refusal = {
   status: 410,
   error: 'gone',
   when: 'The content is gone: its retention is over, or the data of its recipient was erased.',
-  detail: 'the content of an email is kept for 30 days, and these are over',
+  detail: 'the content of an email is kept for 30 days, which are over',
 };
 
 const attempt = z

@@ -111,7 +111,7 @@ const recipientErased: Refusal = {
   status: 409,
   error: 'conflict',
   when: 'The data of one of the recipients was erased.',
-  detail: 'the data of a recipient was erased: nobody knows any more whom it was for',
+  detail: 'the data of a recipient was erased: the recipients of the email are no longer known',
 };
 
 const notWaiting: Refusal = {
@@ -132,7 +132,7 @@ const nothingWaits: Refusal = {
   status: 409,
   error: 'conflict',
   when: 'No recipient is waiting in the queue: all are settled, held, being delivered, or waiting for the scheduled time.',
-  detail: 'nobody of the email waits any more',
+  detail: 'no recipient of the email is waiting any more',
 };
 
 const quotaExceeded: Refusal = {

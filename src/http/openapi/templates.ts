@@ -187,7 +187,7 @@ export const templateGroup: Group = {
           status: 409,
           error: 'conflict',
           when: 'The template has changed since `updated_at`.',
-          detail: 'the template has changed since then: look at what it says now before it is published',
+          detail: 'the template has changed since then: read it again before you publish it',
         },
       ],
     },
