@@ -26,10 +26,10 @@ export async function readCertificate(options: {
   host: string;
   files: { cert: string; key: string } | null;
 }): Promise<TlsCertificate> {
-  return options.files ? readFiles(options.files) : ownCertificate(options.dataDir, options.host);
+  return options.files ? readGiven(options.files) : readOwn(options.dataDir, options.host);
 }
 
-async function readFiles(files: { cert: string; key: string }): Promise<TlsCertificate> {
+async function readGiven(files: { cert: string; key: string }): Promise<TlsCertificate> {
   const [cert, key] = await Promise.all([read('SMTP_TLS_CERT', files.cert), read('SMTP_TLS_KEY', files.key)]);
   const certificate = parsed('SMTP_TLS_CERT', files.cert, 'a certificate', () => new X509Certificate(cert));
   const privateKey = parsed('SMTP_TLS_KEY', files.key, 'a private key without a password', () => createPrivateKey(key));
@@ -49,44 +49,44 @@ async function read(variable: string, file: string): Promise<string> {
   }
 }
 
-function parsed<T>(variable: string, file: string, what: string, parse: () => T): T {
+function parsed<T>(variable: string, file: string, content: string, parse: () => T): T {
   try {
     return parse();
   } catch {
-    throw new StartError(`${variable} ${file} does not contain ${what}: set it to a PEM file that does`);
+    throw new StartError(`${variable} ${file} does not contain ${content}: set it to a PEM file that does`);
   }
 }
 
-async function ownCertificate(dataDir: string, host: string): Promise<TlsCertificate> {
+async function readOwn(dataDir: string, host: string): Promise<TlsCertificate> {
   const file = join(dataDir, 'smtp-tls.pem');
-  const known = await readFile(file, 'utf8').catch(() => '');
-  if (isUsable(known, host)) return apart(known);
+  const kept = await readFile(file, 'utf8').catch(() => '');
+  if (isUsable(kept, host)) return split(kept);
   await makeDataDir(dataDir);
   const { key, cert } = selfSignedCertificate(host);
-  const beside = `${file}.${randomUUID()}`;
+  const unfinished = `${file}.${randomUUID()}`;
   try {
-    await writeFile(beside, key + cert, { mode: 0o600, flag: 'wx' });
-    await rename(beside, file);
+    await writeFile(unfinished, key + cert, { mode: 0o600, flag: 'wx' });
+    await rename(unfinished, file);
   } catch (error) {
     throw unusableDataDir(dataDir, error as Error);
   }
   // If two processes do this at once, both use the file that was renamed last.
-  return apart(await readFile(file, 'utf8'));
+  return split(await readFile(file, 'utf8'));
 }
 
 function isUsable(pem: string, host: string): boolean {
   try {
-    const { key, cert } = apart(pem);
+    const { key, cert } = split(pem);
     const certificate = new X509Certificate(cert);
-    const lasts = Date.parse(certificate.validTo) - Date.now() > renewMs;
-    return lasts && certificate.checkHost(host) === host && certificate.checkPrivateKey(createPrivateKey(key));
+    const lastsLong = Date.parse(certificate.validTo) - Date.now() > renewMs;
+    return lastsLong && certificate.checkHost(host) === host && certificate.checkPrivateKey(createPrivateKey(key));
   } catch {
     return false;
   }
 }
 
 /** Splits the file: key and certificate share one, so that both are replaced in one step. */
-function apart(pem: string): TlsCertificate {
+function split(pem: string): TlsCertificate {
   const at = pem.indexOf('-----BEGIN CERTIFICATE-----');
   return { key: pem.slice(0, at), cert: pem.slice(at) };
 }

@@ -13,6 +13,7 @@ export function limitConnections(
   server: Server,
   { mostInAll, mostOfOne, busy }: { mostInAll: number; mostOfOne: number; busy: string },
 ): () => number {
+  /** The network of each admitted connection. */
   const open = new Map<Socket, string>();
   const [serve] = server.listeners('connection') as ((socket: Socket) => void)[];
   if (!serve) throw new Error('the server has no listener yet');
@@ -24,13 +25,13 @@ export function limitConnections(
       return;
     }
     const network = networkOf(socket.remoteAddress);
-    let ofOne = 0;
+    let ofNetwork = 0;
     // Checked here rather than on 'close': smtp-server removes every listener of a socket that it upgrades with STARTTLS.
-    for (const [other, its] of open) {
+    for (const [other, otherNetwork] of open) {
       if (other.destroyed) open.delete(other);
-      else if (its === network) ofOne += 1;
+      else if (otherNetwork === network) ofNetwork += 1;
     }
-    if (open.size >= mostInAll || ofOne >= mostOfOne) {
+    if (open.size >= mostInAll || ofNetwork >= mostOfOne) {
       socket.on('error', () => {});
       socket.end(busy, () => socket.destroy());
       return;

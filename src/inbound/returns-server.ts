@@ -1,10 +1,11 @@
-import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server';
-import { limits } from '../core/accounts/send-limits.ts';
+import { SMTPServer, type SMTPServerDataStream, type SMTPServerEnvelope, type SMTPServerSession } from 'smtp-server';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { close, common, hangUp, keepAddressesAsWritten, limitReplies, listen, unknownCommands } from './listening.ts';
-import { notNow, Refusal, tooLarge } from './refusal.ts';
-import { type Mailbox, mailboxOf, type ReturnTools, receive } from './returns.ts';
+import { keepAddressesAsWritten, limitReplies } from './connection-rules.ts';
+import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
+import { notNow, Refusal } from './refusal.ts';
+import { mailboxOf, type ReturnTools, receive } from './returns.ts';
+import { largestMessage, readBeginning } from './returns-content.ts';
 
 export interface ReturnsServerOptions extends ReturnTools {
   /** The address to listen on; null: all. */
@@ -32,17 +33,10 @@ export interface Patience {
 }
 
 const usualPatience: Patience = { idleMs: 2 * 60_000, contentMs: 10 * 60_000, visitMs: 15 * 60_000 };
-const most = { mostInAll: 200, mostOfOne: 20 };
+/** Connections: in all, and from one network. */
+const mostConnections = { mostInAll: 200, mostOfOne: 20 };
 /** A message with ten recipients takes some 20 replies, STARTTLS included. */
 const mostReplies = { errors: 20, replies: 100 };
-const MB = 1024 * 1024;
-/**
- * Many servers return the whole message. Ours has at most all files and both bodies at three octets per character, as base64 in
- * lines of 76, plus a megabyte each for our header and for the text of the bounce around it.
- */
-export const largestMessage = Math.ceil((limits.attachmentsBytes + 2 * 3 * limits.body) / 57) * 78 + 2 * MB;
-/** Only the beginning is kept, where reports are. The rest is counted and dropped, so 200 connections hold at most 200 MB. */
-const mostKept = MB;
 const mostRecipients = 10;
 
 /**
@@ -54,7 +48,7 @@ const mostRecipients = 10;
 export async function startReturnsServer(options: ReturnsServerOptions): Promise<ReturnsServer> {
   const { patience = usualPatience, log } = options;
   const underWay = new Map<SMTPServerSession, Promise<unknown>>();
-  const visits = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
+  const visitTimers = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
   const deadline = (session: SMTPServerSession, ms: number, sentence: string) =>
     setTimeout(() => hangUp(server, session, sentence), ms).unref();
   const replyFor = (error: unknown): Refusal => {
@@ -63,7 +57,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     return notNow('internal error, try again');
   };
   const server = new SMTPServer({
-    ...common,
+    ...sharedOptions,
     ...options.tls,
     name: options.host,
     banner: 'Sendwright inbound',
@@ -73,7 +67,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     disabledCommands: ['AUTH', ...unknownCommands],
     socketTimeout: patience.idleMs,
     onConnect(session, callback) {
-      visits.set(session, deadline(session, patience.visitMs, '4.4.2 the session took too long'));
+      visitTimers.set(session, deadline(session, patience.visitMs, '4.4.2 the session took too long'));
       keepAddressesAsWritten(server, session);
       limitReplies(server, session, mostReplies);
       callback();
@@ -88,10 +82,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     },
     onData(stream, session, callback) {
       const timer = deadline(session, patience.contentMs, '4.4.2 the message took too long');
-      const { rcptTo, mailFrom } = session.envelope;
-      const mailboxes = rcptTo.map(({ address }) => mailboxOf(options, address));
-      const nullSender = mailFrom === false || mailFrom.address === '';
-      const work = accept(options, stream, mailboxes, nullSender).finally(() => clearTimeout(timer));
+      const work = take(options, stream, session.envelope).finally(() => clearTimeout(timer));
       underWay.set(session, work);
       work
         .then(
@@ -100,11 +91,11 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
         )
         .finally(() => underWay.delete(session));
     },
-    onClose: (session) => clearTimeout(visits.get(session)),
+    onClose: (session) => clearTimeout(visitTimers.get(session)),
   });
   server.on('error', (error) => log.debug({ error: error.message }, 'an inbound connection failed'));
   limitConnections(server.server, {
-    ...most,
+    ...mostConnections,
     busy: `421 ${options.host} 4.7.0 too many connections, try again later\r\n`,
   });
   const port = await listen(server, 'INBOUND_SMTP_PORT', options.listenOn, options.port);
@@ -117,43 +108,13 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
   };
 }
 
-async function accept(
+/** @returns the reply to the final dot */
+async function take(
   tools: ReturnTools,
   stream: SMTPServerDataStream,
-  mailboxes: Mailbox[],
-  nullSender: boolean,
+  { rcptTo, mailFrom }: SMTPServerEnvelope,
 ): Promise<string> {
-  const beginning = new Beginning();
-  let size = 0;
-  try {
-    // Read to the end even if it will be refused: the client reads no reply before that.
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
-      beginning.add(chunk);
-      size += chunk.length;
-    }
-  } catch {
-    throw new Refusal(421, '4.4.2', 'the connection was lost before the final dot');
-  }
-  if (size > largestMessage) throw tooLarge(`a message must have at most ${largestMessage} octets`);
-  return receive(tools, mailboxes, beginning.octets, nullSender);
-}
-
-/** The first octets of a stream, copied: kept as chunks, a stream of one-octet chunks would take a hundred times the memory. */
-class Beginning {
-  #buffer = Buffer.alloc(0);
-  #length = 0;
-
-  add(chunk: Buffer): void {
-    const length = Math.min(this.#length + chunk.length, mostKept);
-    if (length > this.#buffer.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, 2 * this.#buffer.length), mostKept));
-      this.#buffer.copy(larger, 0, 0, this.#length);
-      this.#buffer = larger;
-    }
-    this.#length += chunk.copy(this.#buffer, this.#length, 0, length - this.#length);
-  }
-
-  get octets(): Buffer {
-    return this.#buffer.subarray(0, this.#length);
-  }
+  const mailboxes = rcptTo.map(({ address }) => mailboxOf(tools, address));
+  const nullSender = mailFrom === false || mailFrom.address === '';
+  return receive(tools, mailboxes, await readBeginning(stream), nullSender);
 }

@@ -5,7 +5,7 @@ import { type Database, isUnavailable } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import { normalizeDomain } from '../mail/address.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
-import { isGenerated, isReport, readNotice } from '../mail/dsn.ts';
+import { isGenerated, isReport, type Notice, readNotice } from '../mail/dsn.ts';
 import { readLoosely } from '../mail/loose-mime.ts';
 import { mostHops } from '../mail/received-fields.ts';
 import { type NamedRecipient, parseReturnPath, parseUnsubscribeAddress, type ReturnPath } from '../mail/token.ts';
@@ -32,7 +32,8 @@ export type Mailbox =
 /** How much of a header is read, in octets. */
 const mostHeader = 64 * 1024;
 
-const feedback = ['fbl', 'abuse', 'postmaster'];
+/** The local parts of the addresses for feedback reports. */
+const feedbackLocals = ['fbl', 'abuse', 'postmaster'];
 
 /** The mailbox of this address, if it has a token of ours or takes reports. @throws Refusal for any other: nothing is relayed */
 export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox {
@@ -44,7 +45,7 @@ export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox
   const lower = address.toLowerCase();
   // RFC 5321 section 4.5.1: without a domain it is ours.
   if (lower === 'postmaster') return { is: 'feedback' };
-  if (feedback.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
+  if (feedbackLocals.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
   throw new Refusal(550, '5.7.1', 'no such address here; this server does not relay');
 }
 
@@ -97,26 +98,26 @@ interface News {
   changed: number;
 }
 
-async function applyMessage(
-  { db, queue }: ReturnTools,
-  mailbox: Mailbox,
-  message: Buffer,
-  nullSender: boolean,
-): Promise<News> {
-  const { kind, recipients } = readNotice(message, nullSender);
-  if (mailbox.is === 'return path') {
-    const { path } = mailbox;
-    const isNotice = kind === 'bounce' || kind === 'delay';
-    const news = isNotice ? await bounces.bounced(db, queue, path, recipients) : [];
-    return { was: kind, emailId: path.emailId, changed: news.length };
-  }
-  // A mail program unsubscribes on behalf of a person; reports and autoresponders do not.
-  const mayAsk = !nullSender && !isReport(message);
-  const asks = mayAsk && (kind === 'unknown' || (kind === 'auto_reply' && isGenerated(message)));
-  if (mailbox.is !== 'unsubscribe' || !asks) return { was: kind, changed: 0 };
+async function applyMessage(tools: ReturnTools, mailbox: Mailbox, message: Buffer, nullSender: boolean): Promise<News> {
+  const notice = readNotice(message, nullSender);
+  if (mailbox.is === 'return path') return applyNotice(tools, mailbox.path, notice);
+  if (mailbox.is !== 'unsubscribe' || !asksToUnsubscribe(message, notice, nullSender))
+    return { was: notice.kind, changed: 0 };
   const { named } = mailbox;
-  const found = await unsubscribe(db, queue, named);
+  const found = await unsubscribe(tools.db, tools.queue, named);
   return { was: 'unsubscribe', emailId: named.emailId, changed: found ? 1 : 0 };
+}
+
+async function applyNotice({ db, queue }: ReturnTools, path: ReturnPath, { kind, recipients }: Notice): Promise<News> {
+  const isBounce = kind === 'bounce' || kind === 'delay';
+  const news = isBounce ? await bounces.bounced(db, queue, path, recipients) : [];
+  return { was: kind, emailId: path.emailId, changed: news.length };
+}
+
+/** A mail program unsubscribes on behalf of a person; reports and autoresponders do not. */
+function asksToUnsubscribe(message: Buffer, { kind }: Notice, nullSender: boolean): boolean {
+  if (nullSender || isReport(message)) return false;
+  return kind === 'unknown' || (kind === 'auto_reply' && isGenerated(message));
 }
 
 async function applyComplaint(tools: ReturnTools, mailbox: Mailbox, complaint: Complaint): Promise<News> {
@@ -132,8 +133,8 @@ async function applyComplaint(tools: ReturnTools, mailbox: Mailbox, complaint: C
  * evidence, because anyone who was shown the message or a reply to it knows it.
  */
 function evidenceOf({ host, keys }: ReturnTools, mailbox: Mailbox, { tokens }: Complaint): bounces.Evidence | null {
-  const written = tokens.map((token) => token.replace(/^mailto:/i, '').split('?', 1)[0] ?? '');
-  const first = <T>(parse: (text: string) => T | null) => written.map(parse).find((found) => found !== null) ?? null;
+  const texts = tokens.map((token) => token.replace(/^mailto:/i, '').split('?', 1)[0] ?? '');
+  const first = <T>(parse: (text: string) => T | null) => texts.map(parse).find((found) => found !== null) ?? null;
   const named =
     (mailbox.is === 'unsubscribe' ? mailbox.named : null) ??
     first((text) => parseUnsubscribeAddress(keys.unsubscribe, text, host)) ??

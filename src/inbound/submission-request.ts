@@ -1,14 +1,20 @@
-import { createHash } from 'node:crypto';
 import type { Idempotency } from '../core/accounts/idempotency.ts';
-import { limits, pastToleranceMs } from '../core/accounts/send-limits.ts';
+import { limits } from '../core/accounts/send-limits.ts';
 import type { SendRequest } from '../core/emails/draft.ts';
 import { uncertainPolicies } from '../core/log/uncertainty.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import type { SubmittedMessage } from '../mail/submission.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
-import { parseTimestamp } from '../timestamp.ts';
 import { badContent, tooLarge } from './refusal.ts';
+import {
+  isForeignControl,
+  readChoice,
+  readIdempotency,
+  readTags,
+  readTime,
+  refuseForeignControls,
+} from './submission-controls.ts';
 
 /** The equivalent REST API request. */
 export interface Submission {
@@ -25,23 +31,23 @@ export interface Submission {
  */
 export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Submission {
   const { controls } = message;
-  const left = new Map(envelope.map((mailbox) => [mailbox.address.toLowerCase(), mailbox]));
-  // The address as RCPT TO spelled it, with the name from the header.
-  const taken = ({ name, address }: Mailbox): Mailbox[] => {
-    const recipient = left.get(address.toLowerCase());
-    left.delete(address.toLowerCase());
+  const unnamed = new Map(envelope.map((mailbox) => [mailbox.address.toLowerCase(), mailbox]));
+  // The address as RCPT TO spelled it, with the name from the header. Each recipient is taken once.
+  const take = ({ name, address }: Mailbox): Mailbox[] => {
+    const recipient = unnamed.get(address.toLowerCase());
+    unnamed.delete(address.toLowerCase());
     return recipient ? [{ ...recipient, name }] : [];
   };
   const request: SendRequest = {
     from: message.from,
-    to: message.to.flatMap(taken),
-    cc: message.cc.flatMap(taken),
-    bcc: [...left.values()],
+    to: message.to.flatMap(take),
+    cc: message.cc.flatMap(take),
+    bcc: [...unnamed.values()],
     replyTo: message.replyTo,
     subject: message.subject,
     html: message.html,
     text: message.text,
-    headers: message.headers.filter(({ name }) => !controlOf(name)),
+    headers: message.headers.filter(({ name }) => !isForeignControl(name)),
     attachments: message.attachments,
     tags: readTags(controls.tags),
     type: readChoice('X-Sendwright-Type', ['transactional', 'marketing'], controls.type, 'transactional'),
@@ -51,7 +57,7 @@ export function toSubmission(message: SubmittedMessage, envelope: Mailbox[]): Su
     scheduledAt: readTime(controls.scheduledAt),
   };
   refuseExcess(request);
-  refuseElsewhere(message);
+  refuseForeignControls(message);
   return { request, idempotency: readIdempotency(controls.idempotencyKey, request) };
 }
 
@@ -67,27 +73,6 @@ function refuseExcess(request: SendRequest): void {
   refuseAttachments(attachments);
 }
 
-type Control = keyof SubmittedMessage['controls'];
-
-/** Other services' names for our controls. Ignored, they would let mail go out twice, too early, or to people who opted out. */
-const elsewhere: { name: string; ours: Control; meant: string; asks?: RegExp }[] = [
-  { name: 'resend-idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
-  { name: 'idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
-  { name: 'x-mailgun-deliver-at', ours: 'scheduledAt', meant: 'X-Sendwright-Scheduled-At' },
-  { name: 'x-pm-message-stream', ours: 'type', meant: 'X-Sendwright-Type', asks: /^broadcasts?$/i },
-];
-
-const controlOf = (name: string) => elsewhere.find((one) => one.name === name.toLowerCase());
-
-/** If our control is there as well, it counts. Neither is sent on: both are meant for the service that sends the mail. */
-function refuseElsewhere({ headers, controls }: SubmittedMessage): void {
-  for (const { name, value } of headers) {
-    const other = controlOf(name);
-    if (other && controls[other.ours] === undefined && (other.asks?.test(value.trim()) ?? true))
-      throw badContent(`${name}: must be called ${other.meant}`);
-  }
-}
-
 function refuseAttachments(attachments: SendRequest['attachments']): void {
   if (attachments.length > limits.attachments)
     throw badContent(`the message must have at most ${limits.attachments} attachments`);
@@ -99,50 +84,4 @@ function refuseAttachments(attachments: SendRequest['attachments']): void {
   }
   if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
     throw tooLarge('the attachments are larger than 20 MB in total');
-}
-
-function readTags(text = ''): string[] {
-  const tags = text
-    .split(',')
-    .map((tag) => tag.trim())
-    .filter((tag) => tag !== '');
-  if (tags.length > limits.tags) throw badContent(`X-Sendwright-Tags: must have at most ${limits.tags} entries`);
-  if (tags.some((tag) => tag.length > limits.tag))
-    throw badContent(`X-Sendwright-Tags: a tag must have at most ${limits.tag} characters`);
-  return tags;
-}
-
-function readChoice<T extends string>(header: string, choices: readonly T[], text: string | undefined, usual: T): T {
-  if (text === undefined) return usual;
-  const chosen = choices.find((one) => one === text);
-  if (chosen) return chosen;
-  throw badContent(`${header}: must be one of ${choices.join(', ')}`);
-}
-
-function readTime(text: string | undefined): Date | null {
-  if (text === undefined) return null;
-  const at = parseTimestamp(text);
-  if (!at) throw badContent('X-Sendwright-Scheduled-At: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
-  const ahead = at.getTime() - Date.now();
-  if (ahead < -pastToleranceMs) throw badContent('X-Sendwright-Scheduled-At: is in the past');
-  if (ahead > limits.scheduleAheadMs) throw badContent('X-Sendwright-Scheduled-At: is more than a year ahead');
-  return at;
-}
-
-/**
- * Two submissions are the same if their content is: a client that sends again makes new boundaries, a new Date and maybe a new
- * Message-ID.
- */
-function readIdempotency(key: string | undefined, request: SendRequest): Idempotency | null {
-  if (key === undefined) return null;
-  if (key.length === 0 || key.length > limits.idempotencyKey)
-    throw badContent(`X-Sendwright-Idempotency-Key: must have 1 to ${limits.idempotencyKey} characters`);
-  const attachments = request.attachments.map(({ content, ...named }) => ({
-    ...named,
-    sha256: createHash('sha256').update(content).digest('hex'),
-  }));
-  const fingerprint = createHash('sha256')
-    .update(`SMTP ${JSON.stringify({ ...request, attachments })}`)
-    .digest();
-  return { key, fingerprint };
 }

@@ -9,7 +9,8 @@ import type { Queue } from '../queue.ts';
 import type { TokenBuckets } from '../rate-limit.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { close, common, demandTls, hangUp, keepAddressesAsWritten, listen, unknownCommands } from './listening.ts';
+import { demandTls, keepAddressesAsWritten } from './connection-rules.ts';
+import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
@@ -76,7 +77,7 @@ export async function startSubmission(options: SubmissionOptions): Promise<Submi
   };
   const start = async (variable: string, port: number | null, secure: boolean): Promise<number | null> => {
     if (port === null) return null;
-    const listener = createListener(options, shared, secure);
+    const listener = new Listener(options, shared, secure);
     listeners.push(listener);
     return listen(listener.server, variable, options.host, port);
   };
@@ -92,6 +93,7 @@ export async function startSubmission(options: SubmissionOptions): Promise<Submi
   }
 }
 
+/** What the listeners of both ports have in common. */
 interface Shared {
   acceptance: Acceptance;
   login: SubmissionLogin;
@@ -100,81 +102,8 @@ interface Shared {
   underWay: Set<Promise<unknown>>;
 }
 
-interface Listener {
-  server: SMTPServer;
-  close(graceMs: number): Promise<void>;
-}
-
-function createListener(options: SubmissionOptions, shared: Shared, secure: boolean): Listener {
-  const { patience = usualPatience, most = usualMost } = options;
-  const visits = new WeakMap<SMTPServerSession, SubmissionVisit>();
-  // An account may have as many connections as are still free: some are always left, however many accounts take all they can.
-  const mayStay = (accountId: string) => {
-    const own = [...server.connections].filter(({ session }) => visits.get(session)?.accountId === accountId);
-    return own.length < left();
-  };
-  const visitOf = (session: SMTPServerSession): SubmissionVisit => {
-    const visit = visits.get(session) ?? new SubmissionVisit({ ...options, ...shared, mayStay }, session);
-    visits.set(session, visit);
-    return visit;
-  };
-  const deadline = (session: SMTPServerSession, ms: number, sentence: string) =>
-    setTimeout(() => hangUp(server, session, sentence), ms).unref();
-  const logins = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
-
-  const handlers: SMTPServerOptions = {
-    onConnect(session, callback) {
-      demandTls(server, session);
-      keepAddressesAsWritten(server, session);
-      logins.set(session, deadline(session, patience.loginMs, '4.7.0 no login in time'));
-      callback();
-    },
-    onAuth({ password }, session, callback) {
-      const visit = visitOf(session);
-      track(shared, visit.logIn(password)).then(
-        (user) => {
-          clearTimeout(logins.get(session));
-          callback(null, { user });
-        },
-        (error: unknown) => {
-          callback(replyFor(error, options.log));
-          if (visit.isOver) hangUp(server, session);
-        },
-      );
-    },
-    onMailFrom: (address, session, callback) =>
-      answer(track(shared, visitOf(session).mailFrom(address.address, session.envelope)), callback, options.log),
-    onRcptTo: (address, session, callback) =>
-      answer(visitOf(session).recipient(address.address, session.envelope), callback, options.log),
-    onData(stream, session, callback) {
-      const timer = deadline(session, patience.contentMs, '4.4.2 the message took too long');
-      stream.once('close', () => clearTimeout(timer));
-      track(shared, visitOf(session).accept(stream)).then(
-        (reply) => callback(null, reply),
-        (error: unknown) => callback(replyFor(error, options.log)),
-      );
-    },
-    onClose: (session) => clearTimeout(logins.get(session)),
-  };
-  const server = new SMTPServer({
-    ...fixed,
-    ...options.tls,
-    ...handlers,
-    name: options.name,
-    socketTimeout: patience.idleMs,
-    secure,
-  });
-  server.on('error', (error) => options.log.debug({ error: error.message }, 'a submission connection failed'));
-  const left = limitConnections(server.server, {
-    ...most,
-    busy: secure ? '' : `421 ${options.name} 4.7.0 too many connections, try again later\r\n`,
-  });
-  const isBusy = (session: SMTPServerSession) => visits.get(session)?.busy ?? false;
-  return { server, close: (graceMs) => close(server, graceMs, isBusy) };
-}
-
-const fixed: SMTPServerOptions = {
-  ...common,
+const fixedOptions: SMTPServerOptions = {
+  ...sharedOptions,
   banner: 'Sendwright submission',
   size: largestMessage,
   maxRecipients: limits.recipients,
@@ -185,24 +114,122 @@ const fixed: SMTPServerOptions = {
   disabledCommands: unknownCommands,
 };
 
-/** Keeps the work in `underWay` until it ends. */
-function track<T>({ underWay }: Shared, work: Promise<T>): Promise<T> {
-  underWay.add(work);
-  const forget = () => underWay.delete(work);
-  work.then(forget, forget);
-  return work;
-}
+/** One port. */
+class Listener {
+  readonly server: SMTPServer;
+  readonly #options: SubmissionOptions;
+  readonly #shared: Shared;
+  readonly #patience: Patience;
+  readonly #visits = new WeakMap<SMTPServerSession, SubmissionVisit>();
+  readonly #loginTimers = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
+  readonly #freeConnections: () => number;
 
-function answer(work: Promise<void>, callback: (error?: Error | null) => void, log: Logger): void {
-  work.then(
-    () => callback(),
-    (error: unknown) => callback(replyFor(error, log)),
-  );
-}
+  constructor(options: SubmissionOptions, shared: Shared, secure: boolean) {
+    const { name, tls, log, patience = usualPatience, most = usualMost } = options;
+    this.#options = options;
+    this.#shared = shared;
+    this.#patience = patience;
+    this.server = new SMTPServer({
+      ...fixedOptions,
+      ...tls,
+      ...this.#handlers(),
+      name,
+      socketTimeout: patience.idleMs,
+      secure,
+    });
+    this.server.on('error', (error) => log.debug({ error: error.message }, 'a submission connection failed'));
+    this.#freeConnections = limitConnections(this.server.server, {
+      ...most,
+      busy: secure ? '' : `421 ${name} 4.7.0 too many connections, try again later\r\n`,
+    });
+  }
 
-/** Any error other than a Refusal is a defect of ours, so the client may try again: its message may be fine. */
-function replyFor(error: unknown, log: Logger): Refusal {
-  if (error instanceof Refusal) return error;
-  log.error({ error: (error as Error).stack }, 'a submission failed');
-  return notNow('internal error, try again');
+  close(graceMs: number): Promise<void> {
+    return close(this.server, graceMs, (session) => this.#visits.get(session)?.busy ?? false);
+  }
+
+  #handlers(): SMTPServerOptions {
+    return {
+      onConnect: (session, callback) => {
+        demandTls(this.server, session);
+        keepAddressesAsWritten(this.server, session);
+        const timer = this.#hangUpAfter(this.#patience.loginMs, session, '4.7.0 no login in time');
+        this.#loginTimers.set(session, timer);
+        callback();
+      },
+      onAuth: ({ password }, session, callback) => {
+        const visit = this.#visitOf(session);
+        this.#track(visit.logIn(password)).then(
+          (user) => {
+            clearTimeout(this.#loginTimers.get(session));
+            callback(null, { user });
+          },
+          (error: unknown) => {
+            callback(this.#replyFor(error));
+            if (visit.isOver) hangUp(this.server, session);
+          },
+        );
+      },
+      onMailFrom: ({ address }, session, callback) => {
+        const answered = this.#track(this.#visitOf(session).mailFrom(address, session.envelope));
+        this.#reply(answered, callback);
+      },
+      onRcptTo: ({ address }, session, callback) => {
+        this.#reply(this.#visitOf(session).recipient(address, session.envelope), callback);
+      },
+      onData: (stream, session, callback) => {
+        const timer = this.#hangUpAfter(this.#patience.contentMs, session, '4.4.2 the message took too long');
+        stream.once('close', () => clearTimeout(timer));
+        this.#track(this.#visitOf(session).accept(stream)).then(
+          (reply) => callback(null, reply),
+          (error: unknown) => callback(this.#replyFor(error)),
+        );
+      },
+      onClose: (session) => clearTimeout(this.#loginTimers.get(session)),
+    };
+  }
+
+  #visitOf(session: SMTPServerSession): SubmissionVisit {
+    const known = this.#visits.get(session);
+    if (known) return known;
+    const mayStay = (accountId: string) => this.#mayStay(accountId);
+    const visit = new SubmissionVisit({ ...this.#options, ...this.#shared, mayStay }, session);
+    this.#visits.set(session, visit);
+    return visit;
+  }
+
+  /** An account may have as many connections as are still free: some are always left, however many accounts take all they can. */
+  #mayStay(accountId: string): boolean {
+    const own = [...this.server.connections].filter(
+      ({ session }) => this.#visits.get(session)?.accountId === accountId,
+    );
+    return own.length < this.#freeConnections();
+  }
+
+  #hangUpAfter(ms: number, session: SMTPServerSession, sentence: string): NodeJS.Timeout {
+    return setTimeout(() => hangUp(this.server, session, sentence), ms).unref();
+  }
+
+  /** Keeps the work in `underWay` until it ends. */
+  #track<T>(work: Promise<T>): Promise<T> {
+    const { underWay } = this.#shared;
+    underWay.add(work);
+    const forget = () => underWay.delete(work);
+    work.then(forget, forget);
+    return work;
+  }
+
+  #reply(work: Promise<void>, callback: (error?: Error | null) => void): void {
+    work.then(
+      () => callback(),
+      (error: unknown) => callback(this.#replyFor(error)),
+    );
+  }
+
+  /** Any error other than a Refusal is a defect of ours, so the client may try again: its message may be fine. */
+  #replyFor(error: unknown): Refusal {
+    if (error instanceof Refusal) return error;
+    this.#options.log.error({ error: (error as Error).stack }, 'a submission failed');
+    return notNow('internal error, try again');
+  }
 }

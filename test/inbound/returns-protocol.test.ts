@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { limits } from '../../src/core/accounts/send-limits.ts';
-import { largestMessage } from '../../src/inbound/returns-server.ts';
+import { largestMessage } from '../../src/inbound/returns-content.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import { compose, type MessageParts } from '../../src/mail/compose.ts';
 import { createDatabase } from '../support/db.ts';

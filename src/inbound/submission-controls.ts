@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import type { Idempotency } from '../core/accounts/idempotency.ts';
+import { limits, pastToleranceMs } from '../core/accounts/send-limits.ts';
+import type { SendRequest } from '../core/emails/draft.ts';
+import type { SubmittedMessage } from '../mail/submission.ts';
+import { parseTimestamp } from '../timestamp.ts';
+import { badContent } from './refusal.ts';
+
+type Control = keyof SubmittedMessage['controls'];
+
+/** Other services' names for our controls. If ignored, they would let mail go out twice, too early, or to people who opted out. */
+const foreignControls: { name: string; ours: Control; meant: string; asks?: RegExp }[] = [
+  { name: 'resend-idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
+  { name: 'idempotency-key', ours: 'idempotencyKey', meant: 'X-Sendwright-Idempotency-Key' },
+  { name: 'x-mailgun-deliver-at', ours: 'scheduledAt', meant: 'X-Sendwright-Scheduled-At' },
+  { name: 'x-pm-message-stream', ours: 'type', meant: 'X-Sendwright-Type', asks: /^broadcasts?$/i },
+];
+
+const foreignControl = (name: string) => foreignControls.find((one) => one.name === name.toLowerCase());
+
+/** Whether this header is another service's control. It is not sent on: it is meant for the service that sends the mail. */
+export const isForeignControl = (name: string): boolean => foreignControl(name) !== undefined;
+
+/** @throws Refusal for another service's control that asks for something, unless our own control is there as well: that counts */
+export function refuseForeignControls({ headers, controls }: SubmittedMessage): void {
+  for (const { name, value } of headers) {
+    const other = foreignControl(name);
+    if (other && controls[other.ours] === undefined && (other.asks?.test(value.trim()) ?? true))
+      throw badContent(`${name}: must be called ${other.meant}`);
+  }
+}
+
+export function readTags(text = ''): string[] {
+  const tags = text
+    .split(',')
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== '');
+  if (tags.length > limits.tags) throw badContent(`X-Sendwright-Tags: must have at most ${limits.tags} entries`);
+  if (tags.some((tag) => tag.length > limits.tag))
+    throw badContent(`X-Sendwright-Tags: a tag must have at most ${limits.tag} characters`);
+  return tags;
+}
+
+export function readChoice<T extends string>(
+  header: string,
+  choices: readonly T[],
+  text: string | undefined,
+  fallback: T,
+): T {
+  if (text === undefined) return fallback;
+  const chosen = choices.find((one) => one === text);
+  if (chosen) return chosen;
+  throw badContent(`${header}: must be one of ${choices.join(', ')}`);
+}
+
+export function readTime(text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const at = parseTimestamp(text);
+  if (!at) throw badContent('X-Sendwright-Scheduled-At: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
+  const ahead = at.getTime() - Date.now();
+  if (ahead < -pastToleranceMs) throw badContent('X-Sendwright-Scheduled-At: is in the past');
+  if (ahead > limits.scheduleAheadMs) throw badContent('X-Sendwright-Scheduled-At: is more than a year ahead');
+  return at;
+}
+
+/**
+ * Two submissions are the same if their content is: a client that sends again makes new boundaries, a new Date and maybe a new
+ * Message-ID.
+ */
+export function readIdempotency(key: string | undefined, request: SendRequest): Idempotency | null {
+  if (key === undefined) return null;
+  if (key.length === 0 || key.length > limits.idempotencyKey)
+    throw badContent(`X-Sendwright-Idempotency-Key: must have 1 to ${limits.idempotencyKey} characters`);
+  const attachments = request.attachments.map(({ content, ...named }) => ({
+    ...named,
+    sha256: createHash('sha256').update(content).digest('hex'),
+  }));
+  const fingerprint = createHash('sha256')
+    .update(`SMTP ${JSON.stringify({ ...request, attachments })}`)
+    .digest();
+  return { key, fingerprint };
+}
