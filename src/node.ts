@@ -33,6 +33,7 @@ import { createApp } from './http/app.ts';
 import type { DashboardFiles } from './http/dashboard-files.ts';
 import { Exports } from './http/exports.ts';
 import { RateLimiter } from './http/rate-limit.ts';
+import type { Services } from './http/services.ts';
 import type { SubmissionServer } from './inbound/submission.ts';
 import { findInternet, findTlsPolicies, type Internet, installationOf, lookUpOf, poolsOf } from './internet.ts';
 import type { Logger } from './log.ts';
@@ -121,12 +122,42 @@ export async function startNode(config: Config, foundation: Foundation): Promise
 }
 
 async function bringUp(config: Config, foundation: Foundation, stops: Stops): Promise<Omit<SendwrightNode, 'stop'>> {
-  const { log, keyring } = foundation;
-  const { db, queue } = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, stops);
-  const admin = await prepareAdmin(db, config.admin);
+  const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, stops);
+  const admin = await prepareAdmin(opened.db, config.admin);
+  const parts = await makeParts(config, foundation, opened, stops);
+  await joinNodes(parts, stops);
+  await startDispatchers(parts, stops);
+  const { db, surroundings, metrics } = parts;
+  return { ...(await openDoors(parts, stops)), db, surroundings, admin, metrics };
+}
+
+/** What the parts of a node are made of. */
+interface Parts {
+  config: Config;
+  foundation: Foundation;
+  db: Database;
+  queue: Queue;
+  metrics: Metrics;
+  tokenKeys: TokenKeys;
+  returnPath: { key: Buffer; host: string };
+  internet: Internet;
+  surroundings: Surroundings;
+  tlsPolicies: TlsPolicies;
+  rounds: Rounds;
+  providers: readonly Provider[];
+  lease: Lease;
+  fresh: FreshBodies;
+}
+
+async function makeParts(
+  config: Config,
+  foundation: Foundation,
+  { db, queue }: { db: Database; queue: Queue },
+  stops: Stops,
+): Promise<Parts> {
+  const { log, keyring, siblings } = foundation;
   const metrics = new Metrics();
   metrics.watch({ depth: watchDepth(db), connections: () => db.connections() });
-
   const tokenKeys = await readTokenKeys(db, keyring);
   const returnPath = { key: tokenKeys.returnPath, host: config.mailHostname };
   const internet = await findInternet(config, db, log, returnPath, stops);
@@ -140,98 +171,118 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
   addChores(rounds, db, surroundings, { sandbox: config.deliveryMode === 'sandbox', log });
-  const providers = await readProviders(config.providersFile);
-  const makesCalls = config.roles.has('mta') || config.roles.has('webhooks');
-  const { siblings } = foundation;
-  const lease = new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue));
-  if (!siblings) {
-    await recoverJournals(config, foundation, { db, queue });
-    await hold.noteStart(db, config.startOnHold);
-  }
-  if (makesCalls) {
-    await tellTime(db, lease.clock);
-    await lease.start(foundation.alone);
-    if (lease.onHold) log.warn('the service is on hold, so nothing is sent: see sendwright release --help');
-    stops.push(() => lease.stop());
-  }
-  const fresh = new FreshBodies(config.roles.has('mta') ? {} : { room: 0 });
-  const parts = {
+  return {
     config,
     foundation,
     db,
     queue,
-    fresh,
-    rounds,
-    internet,
-    tlsPolicies,
+    metrics,
     tokenKeys,
     returnPath,
-    lease,
-    metrics,
+    internet,
+    surroundings,
+    tlsPolicies,
+    rounds,
+    providers: await readProviders(config.providersFile),
+    lease: new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue)),
+    fresh: new FreshBodies(config.roles.has('mta') ? {} : { room: 0 }),
   };
+}
+
+/** Takes a lease, without which nothing may be claimed, once everything that must come before is recorded. */
+async function joinNodes({ config, foundation, db, queue, lease }: Parts, stops: Stops): Promise<void> {
+  const { log, alone, siblings } = foundation;
+  // With siblings, the first process has done this for all.
+  if (!siblings) {
+    await recoverJournals(config, foundation, { db, queue });
+    await hold.noteStart(db, config.startOnHold);
+  }
+  if (!config.roles.has('mta') && !config.roles.has('webhooks')) return;
+  await tellTime(db, lease.clock);
+  await lease.start(alone);
+  if (lease.onHold) log.warn('the service is on hold, so nothing is sent: see sendwright release --help');
+  stops.push(() => lease.stop());
+}
+
+async function startDispatchers(parts: Parts, stops: Stops): Promise<void> {
+  const { config, foundation, queue } = parts;
+  const { siblings } = foundation;
   if (siblings) {
     shareWork('mail', queue, siblings);
     shareWork('webhooks', queue.webhooks, siblings);
   }
   const dispatchers: { stop(): Promise<void> }[] = [];
   if (config.roles.has('mta')) {
-    await letPoolGiveWay(log);
-    dispatchers.push(startDelivery(parts, providers, stops));
+    await letPoolGiveWay(foundation.log);
+    dispatchers.push(startDelivery(parts, stops));
   }
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
   // At the same time: each may need most of the time that there is.
   stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
+}
 
+async function openDoors(
+  parts: Parts,
+  stops: Stops,
+): Promise<Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>> {
+  const { config, foundation, db, queue, fresh, tokenKeys, internet } = parts;
+  const { log, siblings } = foundation;
   const limiter = new RateLimiter(config.rateLimit);
   if (siblings) shareBuckets(limiter, siblings);
+  const commitTurns = new AccountTurns(commitLimits);
   const doors: { close(graceMs: number): Promise<void> }[] = [];
   stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
-  const commitTurns = new AccountTurns(commitLimits);
+
   const behind = { config, db, queue, fresh, commitTurns, log };
   const submission = await openSubmission(behind, limiter);
   doors.push(submission);
   const inbound = await openInbound(behind, tokenKeys);
   if (inbound) {
     doors.push(inbound);
-    const { host } = config.smtp;
-    const reached = host && !/^(?:0\.0\.0\.0|::)$/.test(host) ? host : '127.0.0.1';
-    internet.sendReturnsTo?.({ host: reached, port: inbound.port });
+    internet.sendReturnsTo?.({ host: reachable(config.smtp.host), port: inbound.port });
   }
-  let baseUrl = config.baseUrl;
+  let { baseUrl } = config;
   if (config.roles.has('api')) {
-    const services = {
-      db,
-      queue,
-      fresh,
-      log,
-      metrics,
-      jwtSecret: foundation.jwtSecret,
-      keyring,
-      mailHostname: config.mailHostname,
-      baseUrl,
-      proxies: config.http.proxies,
-      surroundings,
-      sandbox: config.deliveryMode === 'sandbox',
-      installation: installationOf(config, internet),
-      allowPrivateNetworks: config.allowPrivateNetworks,
-      defaultPlan: config.defaultPlan,
-      lookUp: lookUpOf(config, internet),
-      providerOf: (destination: string, mxHost: string) => siteOf(destination, mxHost, providers).name,
-      tlsPolicies,
-      tokenKeys,
-      retryForMs: config.retryForMs,
-      sendingPools: poolsOf(config),
-      limiter,
-      readTurns: new AccountTurns(readLimits),
-      commitTurns,
-      exports: new Exports(),
-      dashboard: foundation.dashboard ?? null,
-    };
-    const server = await openHttp(createApp(services), config);
-    doors.push(server);
-    if (config.http.port === 0) baseUrl = `http://localhost:${server.port}`;
+    const http = await openHttp(createApp(servicesOf(parts, limiter, commitTurns)), config);
+    doors.push(http);
+    if (config.http.port === 0) baseUrl = `http://localhost:${http.port}`;
   }
-  return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, db, surroundings, admin, metrics };
+  return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null };
+}
+
+/** The address at which this process reaches its own port; null, or an address that stands for all: loopback. */
+const reachable = (host: string | null) => (host && !/^(?:0\.0\.0\.0|::)$/.test(host) ? host : '127.0.0.1');
+
+function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurns): Services {
+  const { config, foundation, internet, providers } = parts;
+  return {
+    db: parts.db,
+    queue: parts.queue,
+    fresh: parts.fresh,
+    log: foundation.log,
+    metrics: parts.metrics,
+    jwtSecret: foundation.jwtSecret,
+    keyring: foundation.keyring,
+    mailHostname: config.mailHostname,
+    baseUrl: config.baseUrl,
+    proxies: config.http.proxies,
+    surroundings: parts.surroundings,
+    sandbox: config.deliveryMode === 'sandbox',
+    installation: installationOf(config, internet),
+    allowPrivateNetworks: config.allowPrivateNetworks,
+    defaultPlan: config.defaultPlan,
+    lookUp: lookUpOf(config, internet),
+    providerOf: (destination, mxHost) => siteOf(destination, mxHost, providers).name,
+    tlsPolicies: parts.tlsPolicies,
+    tokenKeys: parts.tokenKeys,
+    retryForMs: config.retryForMs,
+    sendingPools: poolsOf(config),
+    limiter,
+    readTurns: new AccountTurns(readLimits),
+    commitTurns,
+    exports: new Exports(),
+    dashboard: foundation.dashboard ?? null,
+  };
 }
 
 /** Records what killed processes knew, while their claims still stand: afterwards anybody may take those. */
@@ -257,21 +308,6 @@ export async function prepareAdmin(db: Database, configured: Config['admin']): P
   return { ...admin, password: given ? 'configured' : 'earlier' };
 }
 
-interface Parts {
-  config: Config;
-  foundation: Foundation;
-  db: Database;
-  queue: Queue;
-  fresh: FreshBodies;
-  rounds: Rounds;
-  internet: Internet;
-  tlsPolicies: TlsPolicies;
-  tokenKeys: TokenKeys;
-  returnPath: { key: Buffer; host: string };
-  lease: Lease;
-  metrics: Metrics;
-}
-
 /** A site is asked again no later than mail that waits for it would be retried. */
 const backoff = ({ retryScheduleMs }: Config) => ({
   backoffMs: Math.min(30_000, retryScheduleMs[0] ?? 30_000),
@@ -280,8 +316,8 @@ const backoff = ({ retryScheduleMs }: Config) => ({
 
 const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, forMs: config.retryForMs });
 
-function startDelivery(parts: Parts, providers: readonly Provider[], stops: Stops): Dispatcher {
-  const { config, foundation, db, queue, rounds, internet, returnPath, lease, metrics } = parts;
+function startDelivery(parts: Parts, stops: Stops): Dispatcher {
+  const { config, foundation, db, queue, rounds, internet, returnPath, providers, lease, metrics } = parts;
   const { log } = foundation;
   const tlsResults = new TlsResults();
   stops.push(() => recordTlsResults(db, tlsResults));

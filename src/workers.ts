@@ -107,7 +107,7 @@ class Workers {
   async start(count: number): Promise<Ports> {
     const all = Array.from({ length: count }, () => this.#fork());
     const [ports] = await Promise.all(all.map(({ ready }) => ready));
-    for (const running of all) void this.#keep(running);
+    for (const running of all) void this.#keepRunning(running);
     if (!ports) throw new Error('no worker was asked for');
     return ports;
   }
@@ -138,7 +138,7 @@ class Workers {
     return (await Promise.all(answers)).flat();
   }
 
-  async #keep(first: Running): Promise<void> {
+  async #keepRunning(first: Running): Promise<void> {
     const { log } = this.#options;
     const { signal } = this.#stopping;
     let running: Running | null = first;
@@ -174,7 +174,7 @@ class Workers {
 
   /** One after the other: what dead processes left in DATA_DIR must not be read twice at once. */
   #makeUpFor({ names }: Running): Promise<void> {
-    this.#makingUp = this.#makingUp.then(() => this.#patiently([...names]));
+    this.#makingUp = this.#makingUp.then(() => this.#makeUpWithRetries([...names]));
     return this.#makingUp;
   }
 
@@ -182,7 +182,7 @@ class Workers {
    * While the database is away it is tried again, and no worker takes the place: if the claims were freed before anybody has
    * read the journal, mail that has arrived would be sent again.
    */
-  async #patiently(names: string[]): Promise<void> {
+  async #makeUpWithRetries(names: string[]): Promise<void> {
     const { makeUpFor, log } = this.#options;
     const { signal } = this.#stopping;
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestMakingUpPauseMs)) {
@@ -209,6 +209,16 @@ class Workers {
       this.#options.log.warn({ worker: worker.id, error: error.message }, 'a worker was not made, or not reached'),
     );
     if (worker.process.pid === undefined) throw new Error('the system makes no process');
+    const running = this.#hear(worker);
+    this.#running.add(running);
+    void running.ended.then(() => this.#running.delete(running));
+    closeUntakenConnections(worker, running.ended);
+    tell(worker, this.#options.ground);
+    return running;
+  }
+
+  /** Listens to a worker until it ends. */
+  #hear(worker: Worker): Running {
     const names = new Set<string>();
     const asked: Running['asked'] = new Map();
     const ended = new Promise<string>((resolve) => {
@@ -226,12 +236,7 @@ class Workers {
     });
     // If another one could not be made, nobody waits for this one any more.
     ready.catch(() => undefined);
-    const running = { worker, startedAt: performance.now(), names, ready, asked, ended };
-    this.#running.add(running);
-    void ended.then(() => this.#running.delete(running));
-    closeUntaken(worker, ended);
-    tell(worker, this.#options.ground);
-    return running;
+    return { worker, startedAt: performance.now(), names, ready, asked, ended };
   }
 
   #tellOthers(teller: Worker, message: ToWorker): void {
@@ -244,26 +249,33 @@ function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.process.send?.(message, undefined, undefined, () => undefined);
 }
 
-/** What Node sends along with a connection that it hands to a worker. */
-interface HandedOver {
+/** A connection, which a port of this process has accepted. */
+interface Connection {
+  close(): void;
+}
+
+/** Node's own message with which a port hands a connection to a worker. */
+interface HandOver {
   act?: string;
-  /** The port's: a worker that has not said whether it takes the last connection is given no other. */
+  /** The key of the port, which hands a worker the next connection only after the answer to the last. */
   key?: string;
 }
 
 /**
- * Node closes its own end of a connection once a worker says that it has it. If the worker dies before, the client would
- * wait for as long as it likes, and the descriptor would stay.
+ * Node keeps its own end of a connection open until the worker answers that it has taken it. If the worker dies before that,
+ * the client would wait for as long as it likes, and the descriptor would stay open. Node has no event for this, so the
+ * messages are watched.
  */
-function closeUntaken({ process: child }: Worker, ended: Promise<unknown>): void {
-  const last = new Map<string | undefined, { close(): void }>();
+function closeUntakenConnections({ process: child }: Worker, ended: Promise<unknown>): void {
+  const lastOfPort = new Map<string | undefined, Connection>();
   const send = child.send.bind(child) as (...all: unknown[]) => boolean;
-  child.send = ((message: HandedOver, handle?: { close(): void }, ...rest: unknown[]) => {
-    if (message.act === 'newconn' && handle) last.set(message.key, handle);
-    return send(message, handle, ...rest);
-  }) as typeof child.send;
-  // Closing one that was taken, and is closed, does nothing.
+  const sendAndNote = (message: HandOver, connection?: Connection, ...rest: unknown[]) => {
+    if (message.act === 'newconn' && connection) lastOfPort.set(message.key, connection);
+    return send(message, connection, ...rest);
+  };
+  child.send = sendAndNote as typeof child.send;
   void ended.then(() => {
-    for (const handle of last.values()) handle.close();
+    // Most of them were taken, and are closed: closing those again does nothing.
+    for (const connection of lastOfPort.values()) connection.close();
   });
 }
