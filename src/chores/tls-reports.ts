@@ -83,7 +83,7 @@ export class TlsReports {
     this.#clock = options.clock ?? systemClock;
     this.#transport = {
       ...options.transport,
-      // RFC 8460 section 3: reports must arrive whatever is wrong with TLS, and are not counted in the next one.
+      // RFC 8460 section 3: reports must arrive even if TLS fails, and are not counted in the next one.
       tlsPolicies: new TlsPolicies(),
       tlsResults: new TlsResults(),
       pool: new ConnectionPool({ maxIdle: 0 }),
@@ -163,11 +163,11 @@ export class TlsReports {
     if (claims.length === 0) return [];
     const { contact, keyring } = this.#options;
     const policiesOf = await load(this.#db, claims);
-    let found: Promise<DkimKey[]> | undefined;
-    // Only reports by mail need them.
+    let loaded: Promise<DkimKey[]> | undefined;
+    // Loaded once, and only if a report goes by mail.
     const keys = () => {
-      found ??= keysFor(this.#db, keyring, submitterOf({ contact }));
-      return found;
+      loaded ??= keysFor(this.#db, keyring, submitterOf({ contact }));
+      return loaded;
     };
     return claims.map(async (one) => {
       const refusal = await this.#send(one, policiesOf(one), keys).catch((error: Error): Refusal => {

@@ -129,12 +129,12 @@ t.test('without a key nothing goes by mail, which is said once, and https goes o
   t.equal(scene.sink.connections, 0);
   t.equal(host.posts.length, 2);
   const said = lines.filter(({ level }) => level === 'warn');
-  t.match(said, [{ message: /have to be signed: add this domain/, fields: { submitter: 'out.sender.test' } }]);
+  t.match(said, [{ message: /must be signed: add and verify this domain/, fields: { submitter: 'out.sender.test' } }]);
   t.equal(said.length, 1);
   t.match(await scene.tasks(), [
     { state: 'done' },
     { state: 'done' },
-    ...Array(4).fill({ state: 'failed', last_error: 'there is no key to sign for out.sender.test with' }),
+    ...Array(4).fill({ state: 'failed', last_error: 'there is no DKIM key for out.sender.test' }),
   ]);
 });
 
@@ -156,7 +156,7 @@ t.test('what a new address may send is not used up by reports', async (t) => {
   const fresh = { ip: '127.0.0.2', pool: 'default', firstDay: '2026-11-21' };
   const plan = [50, 100, 200];
   await scene.node({ pools: { addresses: [fresh], plan } }).round();
-  t.match(await scene.tasks(), [{ state: 'waiting', last_error: /all sending addresses are new/ }]);
+  t.match(await scene.tasks(), [{ state: 'waiting', last_error: /all sending addresses are in warm-up/ }]);
   t.equal(scene.sink.connections, 0);
   scene.clock.forward(5 * 60_000);
   const settled = { ip: '127.0.0.1', pool: 'other', firstDay: '2026-11-01' };
