@@ -23,7 +23,7 @@ export async function lookUp(zone: string, ip: string, resolver: Resolver): Prom
   ]);
   const unable = refusalIn(answer) ?? refusalIn(test);
   if (unable !== null) return { kind: 'unknown', reason: unable };
-  if (test.kind !== 'records') return { kind: 'unknown', reason: 'it does not know its own test address' };
+  if (test.kind !== 'records') return { kind: 'unknown', reason: 'it does not list its own test address' };
   if (answer.kind !== 'records') return { kind: 'clean' };
   const texts = await ask(() => resolver.resolveTxt(`${reversed(ip)}.${zone}`));
   const reason = texts.kind === 'records' ? cleanRemoteText(texts.records[0]?.join('') ?? '', reasonLength) : '';
@@ -39,7 +39,7 @@ function refusalIn(answer: Answer<string>): string | null {
   const refused = answer.records.find((code) => code === '127.0.0.1' || code.startsWith('127.255.255.'));
   if (refused !== undefined) return `it refuses queries from this resolver (${refused})`;
   const strange = answer.records.find((code) => !code.startsWith('127.'));
-  return strange === undefined ? null : `its answer ${cleanRemoteText(strange, 50)} is none of a blocklist`;
+  return strange === undefined ? null : `its answer ${cleanRemoteText(strange, 50)} is not that of a blocklist`;
 }
 
 /** The reversed octets or nibbles that the address's name in DNS begins with. */

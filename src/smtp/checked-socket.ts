@@ -217,8 +217,8 @@ function happens(socket: Socket, event: 'connect' | 'secureConnect', signal: Abo
 
 const sentences: Record<string, string> = {
   ECONNREFUSED: 'the connection was refused',
-  ECONNRESET: 'the connection was closed before an answer came',
-  EPIPE: 'the connection was closed before an answer came',
+  ECONNRESET: 'the connection was closed before a response arrived',
+  EPIPE: 'the connection was closed before a response arrived',
   EHOSTUNREACH: 'the host cannot be reached',
   ENETUNREACH: 'the host cannot be reached',
   ETIMEDOUT: 'the host cannot be reached',
@@ -230,7 +230,7 @@ export function sentenceOf(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: string };
   const text = String(code ?? message ?? 'unknown');
   if (text.startsWith('HPE_')) return `the answer was not HTTP (${text})`;
-  if (/CERT|SELF_SIGNED|UNABLE_TO|^ERR_TLS/.test(text)) return `the TLS certificate is not good (${text})`;
-  if (/SSL|TLS/.test(text)) return `TLS could not be agreed on (${text})`;
+  if (/CERT|SELF_SIGNED|UNABLE_TO|^ERR_TLS/.test(text)) return `the TLS certificate is not valid (${text})`;
+  if (/SSL|TLS/.test(text)) return `the TLS handshake failed (${text})`;
   return sentences[text] ?? `the call failed (${text})`;
 }

@@ -62,7 +62,7 @@ function objected(connection: Connection, policy: TlsPolicy, objection: Objectio
 }
 
 function withoutClear(broken: Refusal, policy: TlsPolicy): Refusal {
-  const reason = `${broken.reason.replace(/\.$/, '')}, and clear text is ruled out by ${policy.source}.`;
+  const reason = `${broken.reason.replace(/\.$/, '')}, and TLS is required by ${policy.source}.`;
   // The class `network` would hold back everybody's mail for the host.
   const kind = broken.class === 'network' ? 'protocol' : broken.class;
   const objection: Objection = { failure: 'validation-failure', reason: broken.reason };

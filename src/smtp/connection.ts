@@ -179,7 +179,7 @@ export class Connection {
    */
   async write(parts: Uint8Array[], ms: number): Promise<Lost | null> {
     if (this.#lost !== null) return this.#lost;
-    await this.#until(ms, 'did not take the message in time', (done) => {
+    await this.#until(ms, 'did not receive the message in time', (done) => {
       this.#awaitReply = done;
       this.#hand(parts, (error) => {
         if (error) this.#lose({ lost: 'closed', reason: `lost the connection (${describe(error)})` });
@@ -257,7 +257,7 @@ export class Connection {
    * lost and `onEnd` is called. Returns false if the connection cannot wait: it is lost, or has unread replies.
    */
   rest(onEnd: () => void): boolean {
-    if (this.pending) this.#lose({ lost: 'protocol', reason: 'sent a reply that nobody asked for' });
+    if (this.pending) this.#lose({ lost: 'protocol', reason: 'sent an unexpected reply' });
     if (this.#lost !== null) return false;
     this.#limit = Number.POSITIVE_INFINITY;
     this.#onIdleEnd = onEnd;
@@ -306,7 +306,7 @@ export class Connection {
     const replies = this.#parser.feed(chunk);
     for (const { reply, lines } of replies) this.conversation?.heard(reply.code, lines);
     this.#replies.push(...replies);
-    if (this.#onIdleEnd !== null) this.#lose({ lost: 'protocol', reason: 'sent a reply that nobody asked for' });
+    if (this.#onIdleEnd !== null) this.#lose({ lost: 'protocol', reason: 'sent an unexpected reply' });
     else if (this.#parser.error !== null)
       this.#lose({ lost: 'protocol', reason: `broke the protocol: ${this.#parser.error}` });
     else if (this.#replies.length > maxWaitingReplies)

@@ -43,7 +43,7 @@ export class DanePolicies {
     if (destination.kind === 'insecure') return null;
     if (destination.kind === 'unknown') return refuse(`DNSSEC for ${domain}`, `its MX records: ${destination.reason}`);
     if (!destination.hosts.some((name) => sameName(name, host))) {
-      return refuse(`DNSSEC for ${domain}`, 'the MX records that it vouches for do not name this host');
+      return refuse(`DNSSEC for ${domain}`, 'the signed MX records do not name this host');
     }
     const bases = await this.#bases(host);
     if ('reason' in bases) return refuse(`DNSSEC for ${host}`, `its addresses: ${bases.reason}`);
@@ -87,7 +87,7 @@ function findingOf(host: string, records: TlsaRecord[], names: [string, ...strin
 
 /** An attacker who wants the mail may be blocking the look-up (RFC 7672 section 2.1.2). */
 function refuse(source: string, reason: string): DaneFinding {
-  const objection = { failure: 'dnssec-invalid' as const, reason: `may not be used (${reason})` };
+  const objection = { failure: 'dnssec-invalid' as const, reason: `cannot be used (${reason})` };
   return { policy: unknownPolicy('dane', source, objection), authenticates: true, records: [] };
 }
 

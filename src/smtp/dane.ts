@@ -52,7 +52,7 @@ export function daneRule(host: string, records: TlsaRecord[], names: [string, ..
         return object(connection, records, names);
       } catch {
         // Its kind of key is unknown here.
-        return { failure: 'certificate-not-trusted', reason: 'showed a certificate that cannot be read' };
+        return { failure: 'certificate-not-trusted', reason: 'presented a certificate that cannot be read' };
       }
     },
   };
@@ -80,7 +80,7 @@ function object(connection: SecuredConnection, records: TlsaRecord[], names: str
   if (own !== undefined && matches(own, endEntity)) return null;
   const anchor = chain.findIndex((certificate, at) => at > 0 && matches(certificate, trustAnchor));
   if (own === undefined || anchor === -1) {
-    return { failure: 'validation-failure', reason: 'showed a certificate that its TLSA records do not name' };
+    return { failure: 'validation-failure', reason: 'presented a certificate that does not match its TLSA records' };
   }
   return objectToPath(chain.slice(0, anchor + 1), names);
 }
@@ -101,16 +101,16 @@ function objectToPath(path: X509Certificate[], names: string[]): Objection | nul
     if (!signed) {
       return {
         failure: 'certificate-not-trusted',
-        reason: 'showed certificates that do not follow from its TLSA records',
+        reason: 'presented certificates that do not match its TLSA records',
       };
     }
     if (now < Date.parse(certificate.validFrom) || now > Date.parse(certificate.validTo)) {
-      return { failure: 'certificate-expired', reason: 'showed a certificate whose time is over or has not come' };
+      return { failure: 'certificate-expired', reason: 'presented a certificate that has expired or is not valid yet' };
     }
   }
   const fits = names.some(
     (name) => path[0]?.checkHost(name, { subject: 'default', partialWildcards: false }) !== undefined,
   );
   if (fits) return null;
-  return { failure: 'certificate-host-mismatch', reason: 'showed a certificate that is not for its name' };
+  return { failure: 'certificate-host-mismatch', reason: 'presented a certificate for another name' };
 }

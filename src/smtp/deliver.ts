@@ -144,7 +144,7 @@ class Attempt {
     if (found.kind !== 'hosts') return this.#fail(start, null, unresolved(found));
     const { destination, tls = opportunistic } = this.#request;
     const names = found.hosts.map(({ preference, name }) => `${preference} ${name}`);
-    this.#reports.remark(`mail exchangers of ${destination}: ${names.join(', ')}`);
+    this.#reports.remark(`MX hosts of ${destination}: ${names.join(', ')}`);
     const policies = await this.#transport.tlsPolicies.forDestination(destination, tls);
     let left = found.hosts;
     let preference: number | null = null;
@@ -226,7 +226,9 @@ class Attempt {
     const start = this.#reports.start();
     const connection = this.#kept.take(host, policy);
     if (connection === null) return false;
-    start.conversation.note(`a connection to ${host} (${connection.remoteAddress}) was open from an earlier message`);
+    start.conversation.note(
+      `the connection to ${host} (${connection.remoteAddress}) is reused from an earlier message`,
+    );
     connection.conversation = start.conversation;
     this.#connection = connection;
     const answered = await this.#send(start, connection, policy.name, true);
@@ -240,7 +242,7 @@ class Attempt {
     const { signal, site } = this.#request;
     const start = this.#reports.start();
     const { conversation } = start;
-    conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', in clear as TLS failed'}`);
+    conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', without TLS because it failed'}`);
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
     const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesReserved) : routes;
     const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
@@ -286,7 +288,7 @@ class Attempt {
       mayCarry: () => pool.mayCarry(connection, perConnection),
     });
     if ('stale' in series) {
-      if (series.stale === 'limited') this.#reports.remark(`the connection kept from before is left: ${series.reason}`);
+      if (series.stale === 'limited') this.#reports.remark(`the reused connection is dropped: ${series.reason}`);
       this.#leave(connection);
       return false;
     }
@@ -337,7 +339,7 @@ class Attempt {
     const named = new Set(this.#reports.all.flatMap((session) => session.results.map((result) => result.recipient)));
     const unnamed = this.#request.envelope.recipients.filter((recipient) => !named.has(recipient));
     if (unnamed.length === 0) return;
-    const reason = 'The attempt ended before it was the turn of this recipient.';
+    const reason = 'The attempt ended before this recipient was tried.';
     const kind = ended || this.#stopped ? 'other' : 'rate';
     const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: kind, permanent: false };
     const results = unnamed.map((recipient) => failed(recipient, failure));
@@ -350,6 +352,6 @@ function unresolved({ kind, ...found }: Unreachable): Failure {
 }
 
 function noSendingIp(host: string): Failure {
-  const reason = `No sending address of this server is of an address family that ${host} has.`;
+  const reason = `No sending address of this server has the same address family as ${host}.`;
   return { phase: 'local', reply: null, reason, enhanced: null, class: 'network', permanent: false };
 }

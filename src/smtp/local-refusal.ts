@@ -17,13 +17,13 @@ export function refuseLocally(
   };
   const all = envelope.recipients;
   if (size !== null && content.size > size) {
-    return refuse(all, '5.3.4', `${host} takes messages of at most ${size} bytes; this one has ${content.size}.`);
+    return refuse(all, '5.3.4', `${host} accepts messages of at most ${size} bytes; this one has ${content.size}.`);
   }
-  const noUtf8 = `${host} does not take internationalised addresses (SMTPUTF8).`;
+  const noUtf8 = `${host} does not accept internationalised addresses (SMTPUTF8).`;
   if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);
   // RFC 6531 section 3.1: a server with SMTPUTF8 also takes 8-bit content.
   if (content.eightBit && !eightBitMime && !smtpUtf8)
-    return refuse(all, '5.6.3', `${host} does not take 8-bit content (8BITMIME).`);
+    return refuse(all, '5.6.3', `${host} does not accept 8-bit content (8BITMIME).`);
   // For the others it is an ordinary message: one such address among them must not cost them their mail.
   return smtpUtf8 ? new Map() : refuse(all.filter(needsUtf8), '5.6.7', noUtf8);
 }

@@ -59,17 +59,17 @@ export function readStsFile(text: string): StsFile {
   const maxAge = values.get('max_age') ?? '';
   if (values.get('version') !== 'STSv1') throw new StsFileError('does not say "version: STSv1"');
   if (mode !== 'enforce' && mode !== 'testing' && mode !== 'none')
-    throw new StsFileError('has no mode of enforce, testing or none');
+    throw new StsFileError('has no valid mode (enforce, testing or none)');
   if (!/^\d{1,10}$/.test(maxAge)) throw new StsFileError('has no max_age in seconds');
-  if (mode !== 'none' && mx.length === 0) throw new StsFileError('names no mx');
-  if (mx.length > mostHosts) throw new StsFileError(`names more than ${mostHosts} mx`);
+  if (mode !== 'none' && mx.length === 0) throw new StsFileError('has no mx');
+  if (mx.length > mostHosts) throw new StsFileError(`has more than ${mostHosts} mx`);
   return { mode, mx, maxAgeSeconds: Math.min(Number(maxAge), mostSeconds) };
 }
 
 function readPattern(value: string): string {
   const pattern = comparableName(value);
   const fits = pattern.length <= 253 && /^(\*\.)?([a-z0-9_-]{1,63}\.)+[a-z0-9_-]{1,63}$/.test(pattern);
-  if (!fits) throw new StsFileError('has an mx that is no host name');
+  if (!fits) throw new StsFileError('has an mx that is not a host name');
   return pattern;
 }
 

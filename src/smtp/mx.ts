@@ -53,7 +53,7 @@ export async function resolveDestination(domain: string, options: LookUpOptions)
   if (answer.kind === 'nodata') return implicitMx(name, { ...options, cache });
 
   const named = answer.records.filter((record) => comparableName(record.exchange) !== '');
-  if (named.length === 0) return badDomain('5.1.10', `The domain ${name} takes no mail (null MX).`);
+  if (named.length === 0) return badDomain('5.1.10', `The domain ${name} does not accept mail (null MX).`);
   const hosts = named
     .map((record) => ({ name: comparableName(record.exchange), preference: record.priority, spread: random() }))
     .filter((host) => isHostName(host.name))
@@ -62,7 +62,7 @@ export async function resolveDestination(domain: string, options: LookUpOptions)
   const own = new Set(ownHosts.map(comparableName));
   const limit = hosts.find((host) => own.has(host.name))?.preference ?? Number.POSITIVE_INFINITY;
   const others = hosts.filter((host) => host.preference < limit);
-  if (others.length === 0) return loop(`The mail of ${name} would come back to this server.`);
+  if (others.length === 0) return loop(`Mail to ${name} would come back to this server.`);
   const names = new Map(others.toReversed().map((host) => [host.name, host]));
   const first = others.filter((host) => names.get(host.name) === host).slice(0, maxHosts);
   return { kind: 'hosts', hosts: first.map((host) => ({ name: host.name, preference: host.preference })) };
@@ -70,7 +70,7 @@ export async function resolveDestination(domain: string, options: LookUpOptions)
 
 async function implicitMx(name: string, options: LookUpOptions): Promise<Destination> {
   const own = (options.ownHosts ?? []).map(comparableName);
-  if (own.includes(name)) return loop(`The mail of ${name} would come back to this server.`);
+  if (own.includes(name)) return loop(`Mail to ${name} would come back to this server.`);
   const found = await lookUpAddresses(name, options);
   const temporary = found.find((answer) => answer.kind === 'temporary');
   if (found.some((answer) => answer.kind === 'records')) return { kind: 'hosts', hosts: [{ name, preference: 0 }] };
@@ -99,7 +99,7 @@ export async function resolveHost(host: string, options: LookUpOptions): Promise
   if (temporary !== undefined) return { ...unanswered(`Addresses of ${name}: ${temporary.reason}.`), ours };
   if (ours) return { ...loop(`The host ${name} has the address of this server.`), ours };
   if (found.length === 0) return { ...noRoute(`The host ${name} has no address.`), ours };
-  const reason = `The host ${name} has only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not let in.`;
+  const reason = `The host ${name} has only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not allow.`;
   return { kind: 'temporary', enhanced: '4.4.4', class: 'network', reason, ours };
 }
 

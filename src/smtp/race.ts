@@ -99,7 +99,7 @@ class Race {
     winner.connection.conversation = conversation;
     conversation.note(`connected to ${remoteAddress} port ${target.port} from ${localAddress}`);
     for (const [slower, { address }] of this.#running) {
-      conversation.note(`${address} had not answered ${after(slower)} and was left`);
+      conversation.note(`${address} had not answered ${after(slower)} and was dropped`);
     }
     this.#finish(winner);
   }

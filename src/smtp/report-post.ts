@@ -46,7 +46,7 @@ export async function postReport(
       socket.destroy();
     }
   } catch (error) {
-    if (signal.aborted) return 'the call was cut short by this server';
+    if (signal.aborted) return 'this server ended the call';
     const late = `there was no answer within ${timeoutMs / 1_000} seconds`;
     return cleanRemoteText(end.signal.aborted ? late : sentenceOf(error), 500);
   } finally {

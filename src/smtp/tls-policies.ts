@@ -82,11 +82,11 @@ export class TlsPolicies {
 
   *#notes(domain: string, sts: StsFinding | Objection): Generator<string> {
     if (!('reason' in sts) && sts.policy?.mode === 'testing') {
-      yield `${domain} has an MTA-STS policy in testing mode: it is counted, and refuses nothing.`;
+      yield `${domain} has an MTA-STS policy in testing mode: violations are reported, but not enforced.`;
     }
     if (!('reason' in sts) && sts.problem !== null) yield `${sentence(sts.problem.reason)}.`;
-    if (this.#sts === null) yield 'MTA-STS is not looked at.';
-    if (this.#dane === null) yield 'DANE is not looked at: no validating resolver is configured.';
+    if (this.#sts === null) yield 'MTA-STS is not checked.';
+    if (this.#dane === null) yield 'DANE is not checked: no validating resolver is configured.';
   }
 
   /** Returns an objection if it is unknown whether there is a policy. */
@@ -94,7 +94,7 @@ export class TlsPolicies {
     try {
       return (await this.#sts?.find(domain)) ?? noFinding;
     } catch {
-      return { failure: 'sts-policy-fetch-error', reason: 'may not be used (known policies cannot be read now)' };
+      return { failure: 'sts-policy-fetch-error', reason: 'cannot be used (stored policies cannot be read now)' };
     }
   }
 

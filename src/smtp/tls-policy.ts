@@ -90,15 +90,15 @@ export function unknownPolicy(name: TlsPolicyName, source: string, objection: Ob
 }
 
 const certificateProblems: Record<string, [TlsFailure, string]> = {
-  CERT_HAS_EXPIRED: ['certificate-expired', 'showed a certificate that has expired'],
-  CERT_NOT_YET_VALID: ['validation-failure', 'showed a certificate that is not valid yet'],
-  ERR_TLS_CERT_ALTNAME_INVALID: ['certificate-host-mismatch', 'showed a certificate that is not for its name'],
+  CERT_HAS_EXPIRED: ['certificate-expired', 'presented a certificate that has expired'],
+  CERT_NOT_YET_VALID: ['validation-failure', 'presented a certificate that is not valid yet'],
+  ERR_TLS_CERT_ALTNAME_INVALID: ['certificate-host-mismatch', 'presented a certificate for another name'],
 };
 
 /** What is wrong with the certificate for the MX host's name, by the usual authorities' rules; null: nothing. */
 export function objectToCertificate({ authorized, problem }: TlsInfo): Objection | null {
   if (authorized) return null;
-  const untrusted = ['certificate-not-trusted', 'showed a certificate that no trusted authority vouches for'] as const;
+  const untrusted = ['certificate-not-trusted', 'presented a certificate that no trusted authority issued'] as const;
   const [failure, words] = certificateProblems[problem ?? ''] ?? untrusted;
   return { failure, reason: problem === null ? words : `${words} (${problem})` };
 }

@@ -268,7 +268,7 @@ class Transaction {
   #giveUp(): void {
     this.#givenUp = true;
     const reason =
-      'This server did not end the message: it had lost its right to send it, could not note that it was about to, or was about to stop.';
+      'This server stopped before the end of the message: it had lost its claim, could not record the attempt, or was shutting down.';
     const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
     for (const recipient of this.#open) this.#results.set(recipient, failed(recipient, failure));
     this.#connection.destroy();
@@ -276,7 +276,7 @@ class Transaction {
 
   #lose(phase: Phase, lost: Lost, uncertain = false): void {
     const failure = lostAt(this.#connection, phase, lost);
-    const reason = uncertain ? `${failure.reason} It may have taken the message.` : failure.reason;
+    const reason = uncertain ? `${failure.reason} It may have accepted the message.` : failure.reason;
     for (const recipient of this.#open) {
       this.#results.set(recipient, failed(recipient, { ...failure, reason }, uncertain));
       if (!uncertain) this.#elsewhere.add(recipient);

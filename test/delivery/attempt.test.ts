@@ -120,7 +120,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
   ]);
   t.match(living, { accountId: String, settlements: [{ status: 'delivered' }], content: /\r\n\.\r\n$/ });
   const said =
-    'This server did not end the message: it had lost its right to send it, could not note that it was about to, or was about to stop.';
+    'This server stopped before the end of the message: it had lost its claim, could not record the attempt, or was shutting down.';
   for (const [what, { settlements, content, noted }, dots] of [
     ['taken for dead, and back under a new name', buried, []],
     ['away for too long', over, []],

@@ -29,7 +29,7 @@ t.test('every attempt keeps what was looked up, decided and said, without the me
   for (const note of [
     /^talk\.test: 1 under way, 5 at once for now, 20 at the most$/,
     /^pool default: from 127\.0\.0\.1$/,
-    /^mail exchangers of talk\.test: 10 mx\.talk\.test$/,
+    /^MX hosts of talk\.test: 10 mx\.talk\.test$/,
     /^addresses of mx\.talk\.test: 127\.0\.0\.1$/,
     /^TLS policy: opportunistic$/,
     /^connected to 127\.0\.0\.1 port \d+ from 127\.0\.0\.1$/,
@@ -59,7 +59,7 @@ t.test('every attempt keeps what was looked up, decided and said, without the me
   const [again] = await attemptsOf(second.id);
   t.match(
     again.conversation[3]?.text,
-    /^a connection to mx\.talk\.test \(127\.0\.0\.1\) was open from an earlier message$/,
+    /^the connection to mx\.talk\.test \(127\.0\.0\.1\) is reused from an earlier message$/,
   );
   t.notOk(spoken(again.conversation, 'us').some((text) => text.startsWith('EHLO')));
 });

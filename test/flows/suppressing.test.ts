@@ -76,7 +76,7 @@ t.test('a server that may not be reached from here costs nobody their mail', asy
   t.match(await endOf(node, 'a@receiver.test', 'deferred'), {
     cause: 'retrying',
     classification: 'network',
-    sentence: /only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not let in\. The next one/,
+    sentence: /only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not allow\. The next one/,
     advice: /tried again automatically/,
   });
   t.same(await suppressed(node), []);

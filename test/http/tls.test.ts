@@ -62,7 +62,7 @@ t.test('the tls of an email is held to, and shown', async (t) => {
       tls: { policy: 'required', source: 'the TLS setting of this email' },
     },
   ]);
-  t.ok(recipients[0].tls.notes.includes('DANE is not looked at: no validating resolver is configured.'));
+  t.ok(recipients[0].tls.notes.includes('DANE is not checked: no validating resolver is configured.'));
   t.match((await get(`${plain.id}/explain`)).recipients, [{ tls: null }]);
 });
 

@@ -9,7 +9,7 @@ const failure = {
   host: 'mx1.example.net',
   address: '203.0.113.56',
   localAddress: '8.8.4.4',
-  reason: 'showed a certificate that has expired',
+  reason: 'presented a certificate that has expired',
   sessions: 100,
 };
 const report: TlsReport = {
@@ -39,7 +39,7 @@ t.test('RFC 8460 section 4.4: the report as JSON', async (t) => {
     'result-type': 'certificate-expired',
     'receiving-mx-hostname': 'mx1.example.net',
     'receiving-ip': '203.0.113.56',
-    'failure-reason-code': 'showed a certificate that has expired',
+    'failure-reason-code': 'presented a certificate that has expired',
   };
   t.same(JSON.parse(writeReport(report)), {
     'organization-name': 'mail.sndr.example.com',

@@ -91,14 +91,14 @@ t.test('any other certificate is refused, and clear text too', async (t) => {
   const anchor = tlsa(2, 0, 1, authority.x509);
   const forged = { ...stranger, cert: stranger.cert.split(/(?<=-----END CERTIFICATE-----\n)/)[0] + authority.cert };
   const refused: [string, Credentials | null, TlsaRecord[], reason: RegExp][] = [
-    ['3 of another', own, [someone], /do not name/],
-    ['3 of its authority', own, [tlsa(3, 0, 1, authority.x509)], /do not name/],
-    ['2 of itself', own, [tlsa(2, 0, 1, own.x509)], /do not name/],
-    ['2 expired', expired, [anchor], /time is over/],
-    ['2 for another name', authority.issue(['other.test']), [anchor], /not for its name/],
-    ['2 without the anchor', alone, [anchor], /do not name/],
-    ['2 beside a stranger', stranger, [anchor], /do not name/],
-    ['2 with the anchor put beside a stranger', forged, [anchor], /do not (name|follow)/],
+    ['3 of another', own, [someone], /match its TLSA records/],
+    ['3 of its authority', own, [tlsa(3, 0, 1, authority.x509)], /match its TLSA records/],
+    ['2 of itself', own, [tlsa(2, 0, 1, own.x509)], /match its TLSA records/],
+    ['2 expired', expired, [anchor], /has expired or is not valid/],
+    ['2 for another name', authority.issue(['other.test']), [anchor], /for another name/],
+    ['2 without the anchor', alone, [anchor], /match its TLSA records/],
+    ['2 beside a stranger', stranger, [anchor], /match its TLSA records/],
+    ['2 with the anchor put beside a stranger', forged, [anchor], /match its TLSA records/],
     ['no STARTTLS', null, [tlsa(3, 1, 1, own.x509)], /does not offer TLS/],
   ];
   for (const [name, credentials, records, reason] of refused) {
@@ -192,7 +192,7 @@ t.test(
     t.match((await send()).sessions, daneHeld);
     t.equal(transport.pool.size, 1);
     const { sessions } = await send({ destination: 'unsigned.test', to: ['b@unsigned.test'], tls: verified });
-    t.match(sessions, [{ reused: false, verification: 'verified', results: [{ reason: /not for its name/ }] }]);
+    t.match(sessions, [{ reused: false, verification: 'verified', results: [{ reason: /for another name/ }] }]);
     t.match((await send()).sessions, [{ reused: true, verification: 'dane' }]);
     t.equal(sink.messages.length, 2);
   },
@@ -226,11 +226,11 @@ t.test('answers that do not fit into a datagram come over TCP; those of others a
 
 t.test('without a validating resolver DANE is not looked at, and that is said', async (t) => {
   const { notes } = await new TlsPolicies({}).describe('example.test', verified, []);
-  t.ok(notes.includes('DANE is not looked at: no validating resolver is configured.'));
+  t.ok(notes.includes('DANE is not checked: no validating resolver is configured.'));
   const { tlsPolicies } = await start(t, { records: [tlsa(3, 1, 1, own.x509)] });
   t.match(await tlsPolicies.describe('example.test', verified, ['mx.example.test']), {
     policy: 'dane',
     source: 'the TLSA records (DANE) of mx.example.test',
-    notes: ['MTA-STS is not looked at.'],
+    notes: ['MTA-STS is not checked.'],
   });
 });

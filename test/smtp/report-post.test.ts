@@ -54,5 +54,5 @@ t.test('a receiver that does not answer, or is no TLS server, is left after the 
   server.removeAllListeners('connection');
   server.on('connection', (socket) => sockets.push(socket.on('error', () => {})));
   t.equal(await post(undefined, 200), 'there was no answer within 0.2 seconds');
-  t.equal(await post(AbortSignal.abort()), 'the call was cut short by this server');
+  t.equal(await post(AbortSignal.abort()), 'this server ended the call');
 });

@@ -182,7 +182,7 @@ t.test('a policy host must prove who it is', async (t) => {
   };
   for (const [name, cert] of Object.entries(certificates)) {
     const { fetchOnce, host } = await start(t, { cert });
-    t.match(await fetchOnce(), { failure: 'sts-webpki-invalid', reason: /certificate is not good/ }, name);
+    t.match(await fetchOnce(), { failure: 'sts-webpki-invalid', reason: /certificate is not valid/ }, name);
     t.same(host.requests, [], 'it was not even asked');
   }
 });

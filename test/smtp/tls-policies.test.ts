@@ -12,7 +12,7 @@ const authority = createAuthority();
 const valid = authority.issue(['mx.example.test']);
 const past = { from: new Date(Date.now() - 10_000), to: new Date(Date.now() - 1_000) };
 const bad: Record<string, [Credentials, words: RegExp, failure: string]> = {
-  'another name': [authority.issue(['other.example.test']), /not for its name/, 'certificate-host-mismatch'],
+  'another name': [authority.issue(['other.example.test']), /for another name/, 'certificate-host-mismatch'],
   expired: [authority.issue(['mx.example.test'], past), /has expired/, 'certificate-expired'],
   'a stranger': [
     createAuthority('Stranger').issue(['mx.example.test']),
@@ -87,7 +87,7 @@ t.test('SMG-08: TLS that breaks is not followed by clear text where TLS is asked
         [{ tls: null, verification: level, results: [{ outcome: 'deferred', phase: 'starttls' }] }],
         name,
       );
-      t.match(resultOf({ sessions }).reason, /, and clear text is ruled out by the TLS setting of this email\.$/);
+      t.match(resultOf({ sessions }).reason, /, and TLS is required by the TLS setting of this email\.$/);
       t.not(resultOf({ sessions }).class, 'network', 'the mail of others does not wait for it');
       t.equal(mx.peers.length, 1);
     }
@@ -235,6 +235,6 @@ t.test('where it cannot be told whether there is a policy, mail waits', async (t
     { credentials: valid },
     { tlsPolicies: new TlsPolicies({ sts: { find } }) },
   );
-  t.match(resultOf(await send()), { outcome: 'deferred', reason: /known policies cannot be read now/ });
+  t.match(resultOf(await send()), { outcome: 'deferred', reason: /stored policies cannot be read now/ });
   t.equal(sink.connections, 0);
 });

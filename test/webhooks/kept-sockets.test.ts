@@ -71,7 +71,7 @@ t.test('what has begun to be answered is not posted again', async (t) => {
     });
     const { call } = posterOf(t);
     t.match(await call(`http://127.0.0.1:${port}/`), { status: 200 });
-    t.match(await call(`http://127.0.0.1:${port}/`), { status: null, error: /before an answer came/ }, begun);
+    t.match(await call(`http://127.0.0.1:${port}/`), { status: null, error: /before a response arrived/ }, begun);
     t.equal(sockets.length, 1, begun);
   }
 });
@@ -90,7 +90,7 @@ t.test('what a connection over TLS ends without a word is posted again, once', a
   t.teardown(close);
   const { call } = posterOf(t, { resolver, ca: certificate.cert });
   t.match(await call(`https://hooks.test:${port}/`), { status: 200 });
-  t.match(await call(`https://hooks.test:${port}/`), { status: null, error: /before an answer came/ });
+  t.match(await call(`https://hooks.test:${port}/`), { status: null, error: /before a response arrived/ });
   t.equal(sockets.length, 2);
 });
 
@@ -103,7 +103,7 @@ t.test('one that breaks while a request is being written is posted again, once',
   });
   const { call } = posterOf(t);
   t.match(await call(`http://127.0.0.1:${port}/`), { status: 200 });
-  t.match(await call(`http://127.0.0.1:${port}/`, 'a', body), { status: null, error: /before an answer came/ });
+  t.match(await call(`http://127.0.0.1:${port}/`, 'a', body), { status: null, error: /before a response arrived/ });
   t.equal(sockets.length, 2);
 });
 

@@ -175,7 +175,7 @@ t.test('what goes wrong is said in a sentence', async (t) => {
   );
   for (const [url, error] of [
     [`http://127.0.0.1:${closedPort}/`, 'the connection was refused'],
-    [reset.url, 'the connection was closed before an answer came'],
+    [reset.url, 'the connection was closed before a response arrived'],
     [garbage.url, /the answer was not HTTP/],
     [upgrade.url, /closed/],
     ['http://broken.test/', /broken\.test: the name server failed/],
@@ -212,15 +212,15 @@ t.test('TLS certificates are verified', async (t) => {
   const zone = { 'hooks.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } };
   const unknown = await posterFor(t, zone);
   process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
-  t.match(await send(unknown, hook.url), { status: null, error: /^the TLS certificate is not good/ });
+  t.match(await send(unknown, hook.url), { status: null, error: /^the TLS certificate is not valid/ });
   delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
   const trusting = { ...unknown, ca: made.cert };
   t.match(
     await send(trusting, `https://other.test:${hook.port}/`),
-    { error: /certificate is not good/ },
+    { error: /certificate is not valid/ },
     'another name',
   );
-  t.match(await send(trusting, `https://127.0.0.1:${hook.port}/`), { error: /certificate is not good/ }, 'an address');
+  t.match(await send(trusting, `https://127.0.0.1:${hook.port}/`), { error: /certificate is not valid/ }, 'an address');
   t.equal(hook.calls.length, 0);
   t.equal((await send(trusting, hook.url)).status, 200);
 });

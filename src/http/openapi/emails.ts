@@ -236,7 +236,7 @@ const attemptExample = {
   duration_ms: 292,
   classification: null,
   conversation: [
-    { ms: 0, by: 'note', text: 'mail exchangers of example.net: 10 mx.example.net' },
+    { ms: 0, by: 'note', text: 'MX hosts of example.net: 10 mx.example.net' },
     { ms: 0, by: 'us', text: 'EHLO mail.example.org' },
     { ms: 21, by: 'server', text: '250-mx.example.net' },
     { ms: 21, by: 'server', text: '250 STARTTLS' },
