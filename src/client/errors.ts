@@ -21,9 +21,9 @@ export interface Failure {
 export class SendwrightError extends Error {
   /** The HTTP status; null if there was no answer. */
   readonly status: number | null;
-  /** The error, one of a fixed set, for programs. */
+  /** The error, for programs: one of a fixed set. */
   readonly error: string;
-  /** The field and the reason, or what to do about it, for people. */
+  /** The field and the reason, or what to do, for people. */
   readonly detail: string | null;
   /** The body of the answer, such as one with `missing` and `checks` after a failed verification. */
   readonly body: unknown;

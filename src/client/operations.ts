@@ -199,7 +199,7 @@ export interface Operations {
     answer: {
       email: Email;
       /** How many recipients were given up. */ stopped: number;
-      /** How many were being delivered to just then; that attempt settles them. */ in_hand: number;
+      /** How many were being delivered to at that moment; the attempt settles them. */ in_hand: number;
     };
   };
   /** Send an email again */
@@ -217,7 +217,7 @@ export interface Operations {
       source: {
         /** The pool of sending addresses. */ pool: string;
         /** Its addresses. */ ips: string[];
-        /** Which addresses are new, and why it is not the pool of the domain. */ notes: string[];
+        /** Which addresses are new, and why the pool of the domain is not used. */ notes: string[];
       } | null;
       /** Each recipient. */ recipients: Explanation[];
     };
@@ -248,7 +248,7 @@ export interface Operations {
   /** Change a template */
   changeTemplate: { body: ChangeTemplateBody; answer: { template: Template } };
   /** Remove a template */
-  removeTemplate: { answer: { /** What was done, for a person. */ message: string } };
+  removeTemplate: { answer: { /** What was done, in words. */ message: string } };
   /** Publish a template */
   publishTemplate: { body: PublishTemplateBody; answer: { template: Template } };
   /** Render a template */
@@ -267,14 +267,14 @@ export interface Operations {
   importSuppressions: {
     body: ImportSuppressionsBody;
     answer: {
-      /** What was done, for a person. */ message: string;
+      /** What was done, in words. */ message: string;
       /** How many different addresses the request had. */ count: number;
     };
   };
-  /** Get the whole list as CSV */
+  /** Export the list as CSV */
   exportSuppressions: { answer: string };
-  /** Take an address off the list */
-  removeSuppression: { answer: { /** What was done, for a person. */ message: string } };
+  /** Remove an address from the list */
+  removeSuppression: { answer: { /** What was done, in words. */ message: string } };
   /** Erase a recipient's data */
   eraseRecipient: { body: EraseRecipientBody; answer: { erasure: Erasure } };
   /** List erasures */
@@ -321,7 +321,7 @@ export interface Operations {
     };
   };
   /** Remove a domain */
-  removeDomain: { answer: { /** What was done, for a person. */ message: string } };
+  removeDomain: { answer: { /** What was done, in words. */ message: string } };
   /** Verify a domain */
   verifyDomain: {
     answer: {
@@ -343,7 +343,7 @@ export interface Operations {
     };
   };
   /** Remove a DKIM key */
-  removeDkimKey: { answer: { /** What was done, for a person. */ message: string } };
+  removeDkimKey: { answer: { /** What was done, in words. */ message: string } };
   /** Create an API key */
   createKey: {
     body: CreateKeyBody;
@@ -372,13 +372,13 @@ export interface Operations {
   /** Change an endpoint */
   changeWebhook: { body: ChangeWebhookBody; answer: { webhook: Webhook } };
   /** Remove an endpoint */
-  removeWebhook: { answer: { /** What was done, for a person. */ message: string } };
+  removeWebhook: { answer: { /** What was done, in words. */ message: string } };
   /** Rotate the secret */
   rotateWebhookSecret: {
     answer: {
       webhook: Webhook;
       /** The secret that signs the calls. It is shown only once. */ secret: string;
-      /** Until when the previous secret signs too. */ previous_secret_valid_until: string | null;
+      /** When the previous secret stops signing. */ previous_secret_valid_until: string | null;
     };
   };
   /** Call an endpoint now */
@@ -455,7 +455,7 @@ export interface Operations {
     query: ListDestinationsQuery;
     answer: {
       /** The sites. */ destinations: Destination[];
-      /** How many sites match in all. */ count: number;
+      /** How many sites match. */ count: number;
       /** The sending addresses, by pool; empty if the system chooses the address. */
       sending_ips: SendingAddress[];
     };
@@ -466,7 +466,7 @@ export interface Operations {
   resumeDestination: {
     answer: {
       destination: Destination;
-      /** There were too many for one call; the delivering nodes go on with the rest. */ rest_follows: boolean;
+      /** There were too many for one call; the delivering nodes continue with the rest. */ rest_follows: boolean;
     };
   };
   /** Flush a destination */
@@ -474,7 +474,7 @@ export interface Operations {
     answer: {
       destination: Destination;
       /** How many recipients became due. */ flushed: number;
-      /** There were too many for one call; the delivering nodes go on with the rest. */ rest_follows: boolean;
+      /** There were too many for one call; the delivering nodes continue with the rest. */ rest_follows: boolean;
     };
   };
   /** List sandbox messages */
@@ -493,8 +493,8 @@ export interface Operations {
   changePassword: {
     body: ChangePasswordBody;
     answer: {
-      /** How to send it. */ token_type: 'Bearer';
-      /** When it expires, unless the password changes before. */ expires_at: string;
+      /** The scheme to send it with. */ token_type: 'Bearer';
+      /** When it expires, unless the password is changed earlier. */ expires_at: string;
       /** The new token; null if it is in a cookie. */ token: string | null;
     };
   };
@@ -503,7 +503,7 @@ export interface Operations {
   /** Who is logged in? */
   getSession: { answer: Session };
   /** Log out */
-  endSession: { answer: { /** What was done, for a person. */ message: string } };
+  endSession: { answer: { /** What was done, in words. */ message: string } };
   /** Is it alive? */
   isAlive: { answer: { /** The status. */ status: 'ok' } };
   /** Is it ready? */

@@ -194,7 +194,7 @@ export interface CreateKeyBody {
   /** The name of the key. */ name: string;
   /** `send` allows every operation on emails and templates, `read` only reading. Defaults to `["send"]`. */
   scopes?: ('send' | 'read')[] | null;
-  /** The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, although an unrestricted key is listed with one: a list that is empty by mistake must not mean all domains. */
+  /** The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not allow all domains. */
   domains?: string[] | null;
   /** When the key expires. Omitted: never. */ expires_at?: string | null;
 }
@@ -223,8 +223,8 @@ export interface ListWebhookDeliveriesQuery extends PageQuery {
 
 export interface CreateAccountBody {
   /** The name of the account. */ name: string;
-  /** The email address that its first user logs in with. */ email: string;
-  /** The password of the first user, of at least 8 characters. Omitted: one is generated, and shown only in this answer. */
+  /** The email address of its first user, to log in with. */ email: string;
+  /** The password of the first user, of at least 8 characters. Omitted: one is generated, and shown only in this response. */
   password?: string | null;
   /** The plan. Omitted: `DEFAULT_PLAN`, which is `free` unless the operator sets it. */
   plan?: 'free' | 'pro' | 'unlimited' | null;

@@ -16,7 +16,7 @@ export type EventType =
 /** An email in the log. */
 export interface Email {
   /** Its id. */ id: string;
-  /** `queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address came onto the list while the email waited, the others got it); `canceled`: canceled before its scheduled time. */
+  /** `queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address was added to the list while the email waited, the others got it); `canceled`: canceled before its scheduled time. */
   status: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
   /** The sender. */ from: string;
   /** The first recipient. */ to: string;
@@ -25,11 +25,11 @@ export interface Email {
   /** Where replies go. */ reply_to: string[];
   /** The subject line. */ subject: string;
   /** Its labels. */ tags: string[];
-  /** What it was sent as. */ type: 'transactional' | 'marketing';
+  /** Its type. */ type: 'transactional' | 'marketing';
   /** When it was accepted. */ created_at: string;
   /** When it is to be sent; absent if it was not scheduled. */ scheduled_at?: string;
   /** When it was delivered to the last recipient; null unless all have it. */ sent_at: string | null;
-  /** Why it failed; null when it did not. */ error: string | null;
+  /** Why it failed; null if it did not. */ error: string | null;
 }
 
 /** What would happen to an email. Nothing was stored or sent. */
@@ -46,7 +46,7 @@ export interface DryRun {
   source: {
     /** The pool of sending addresses. */ pool: string;
     /** Its addresses. */ ips: string[];
-    /** Which addresses are new, and why it is not the pool of the domain. */ notes: string[];
+    /** Which addresses are new, and why the pool of the domain is not used. */ notes: string[];
   } | null;
   /** Recipients on the suppression list. */
   suppressed: {
@@ -72,7 +72,7 @@ export interface DryRun {
     /** How the connection would be secured. */
     tls: {
       /** The policy that applies. */ policy: 'opportunistic' | 'required' | 'verified' | 'mta-sts' | 'dane';
-      /** Where the policy comes from; `default`: nobody requires anything. */ source: string;
+      /** Where the policy comes from; `default`: nothing is required. */ source: string;
       /** Notes about it. */ notes: string[];
     };
   }[];
@@ -105,13 +105,13 @@ export interface DryRun {
 
 /** Every error has this shape. */
 export interface ErrorBody {
-  /** The error, one of a fixed set, for programs. */ error: string;
-  /** The field and the reason, or what to do about it, for people. */ detail?: string;
+  /** The error, for programs: one of a fixed set. */ error: string;
+  /** The field and the reason, or what to do, for people. */ detail?: string;
 }
 
-/** An email in a list, with the kinds of what came back. */
+/** An email in a list. */
 export interface ListedEmail extends Email {
-  /** The kinds of what came back after delivery, each once; `returns` has the details. */
+  /** What came back after delivery: each kind once; `returns` has the details. */
   returned: ('bounce' | 'delay' | 'complaint' | 'unsubscribe')[];
   /** How many recipients it has in to, cc and bcc. */ recipient_count: number;
   /** A recipient is held until you decide with `release`; `explain` says why. */ held: boolean;
@@ -121,7 +121,7 @@ export interface ListedEmail extends Email {
 export interface EmailWithRecipients extends Email {
   /** The TLS that it requires; the domain and the receiver may require more. */
   tls: 'opportunistic' | 'required' | 'verified';
-  /** What happens after an attempt that may have delivered it. */ on_uncertain: 'retry' | 'hold';
+  /** What to do after an attempt that may have delivered it. */ on_uncertain: 'retry' | 'hold';
   /** Each recipient: first to, then cc and bcc. */ recipients: Recipient[];
   /** What came back later, oldest first. */ returns: Return[];
 }
@@ -148,7 +148,7 @@ export interface Return {
   /** The class of a bounce or delay, such as `bad_mailbox`. */ classification: string | null;
   /** The enhanced code (RFC 3463), such as `5.1.1`. */ enhanced_code: string | null;
   /** The text of the report. */ diagnostic: string | null;
-  /** When it came. */ received_at: string;
+  /** When it arrived. */ received_at: string;
 }
 
 /** One SMTP attempt: one recipient at one MX host. */
@@ -166,7 +166,7 @@ export interface Attempt {
   verification: string;
   /** The SMTP command that decided it, or `dns`, `connect`, `local`. */ phase: string;
   /** The outcome; `bounced` is final. */ outcome: 'delivered' | 'deferred' | 'bounced';
-  /** We sent the message and read no reply: the server may have it. */ uncertain: boolean;
+  /** We sent the message but got no reply: the server may have it. */ uncertain: boolean;
   /** The code of the reply, such as 550. */ reply_code: number | null;
   /** The enhanced code (RFC 3463), such as `5.1.1`. */ enhanced_code: string | null;
   /** The server's full reply; null if no reply decided it. */ reply: string | null;
@@ -176,7 +176,7 @@ export interface Attempt {
   /** The SMTP conversation without the message itself; shared by all recipients of a session, and empty if there was none. */
   conversation: {
     /** Milliseconds since the start. */ ms: number;
-    /** Who said it; `note`: something that we looked up, decided or saw. */ by: 'us' | 'server' | 'note';
+    /** Who sent the line; `note`: something that we looked up, decided or observed. */ by: 'us' | 'server' | 'note';
     /** The command, or a line of a reply. */ text: string;
   }[];
 }
@@ -220,7 +220,7 @@ export interface Explanation {
   /** How the connection will be secured; null once settled, and after the first ten destinations. */
   tls: {
     /** The policy that applies. */ policy: 'opportunistic' | 'required' | 'verified' | 'mta-sts' | 'dane';
-    /** Where the policy comes from; `default`: nobody requires anything. */ source: string;
+    /** Where the policy comes from; `default`: nothing is required. */ source: string;
     /** Notes about it. */ notes: string[];
   } | null;
   /** When it is tried next; null once settled, while its destination is paused, and while it is held. */
@@ -234,9 +234,9 @@ export interface Bucket {
   /** The sender domain, tag, type, the recipients' domain, or the provider that runs its mail servers; null without `group_by`. */
   group: string | null;
   /** Emails that were accepted in this time. */ accepted: number;
-  /** Emails with a recipient on the suppression list; if the address came onto the list later, the other recipients may have got the email. */
+  /** Emails with a recipient on the suppression list; if the address was added to the list later, the other recipients may have got the email. */
   suppressed: number;
-  /** Emails after which a complaint put a recipient on the suppression list. */ complaints: number;
+  /** Emails that led to a complaint, which put a recipient on the suppression list. */ complaints: number;
   /** Recipients that the email was delivered to. */ delivered: number;
   /** Recipients that are not settled. */ pending: number;
   /** Recipients that failed for good. */ failed: number;
@@ -302,17 +302,17 @@ export interface Erasure {
   /** `done`: nothing is left, and the server no longer knows whose data it was. */ status: 'pending' | 'done';
   /** A keyed hash of the address, the same for each of its erasures in this account. */ address_hash: string;
   /** Whether to keep a suppression of the address. */ suppression: 'keep' | 'remove';
-  /** How much was erased so far. */
+  /** How much has been erased so far. */
   counts: {
     /** Emails to the recipient: each keeps its id, times, status and figures. */ emails: number;
     /** Contents that were for the recipient alone, with their subjects. */ contents: number;
-    /** Files that no other email has. */ attachments: number;
+    /** Files that no other email uses. */ attachments: number;
     /** Entries in lists of recipients, which are now `erased-1` and the like. */ recipients: number;
     /** How many of these were canceled before they were sent to. */ canceled: number;
     /** Attempts, with their conversations. */ attempts: number;
     /** Bounces, complaints and the like, with their text. */ returns: number;
-    /** Webhook deliveries: their payloads, and the answers of endpoints. */ webhook_deliveries: number;
-    /** Answers stored for an `Idempotency-Key`. */ idempotency_keys: number;
+    /** Webhook deliveries: their payloads, and the responses of endpoints. */ webhook_deliveries: number;
+    /** Responses stored for an `Idempotency-Key`. */ idempotency_keys: number;
     /** Messages in the sandbox's mailbox. */ sandbox_messages: number;
     /** Suppressions, if the request asked for it. */ suppressions: number;
   };
@@ -327,7 +327,7 @@ export interface Domain {
   /** You can send from a `verified` domain. */ status: 'pending' | 'verified';
   /** The selector of its DKIM key. */ dkim_selector: string;
   /** When it was verified; null until then. */ verified_at: string | null;
-  /** What the last daily check found missing; null if nothing is. */ dns_warning: string | null;
+  /** What the last daily check found missing; null if nothing. */ dns_warning: string | null;
   /** The TLS that all of its mail requires, at least. */ tls: 'opportunistic' | 'required' | 'verified';
   /** The pool of sending addresses for its mail; null: the pool for the type of the email. */
   pool: string | null;
@@ -356,10 +356,10 @@ export interface DKIMKey {
   /** `pending`: signs as soon as its record is found; `active`: signs in addition to the domain’s own key; `retired`: no longer signs, but its record should stay until `remove_after`. */
   status: 'pending' | 'active' | 'retired';
   record: DNSRecord;
-  /** What the last look-up of its record found wrong; null if nothing was, or before the first. */
+  /** What the last look-up of its record found wrong; null if nothing, or before the first. */
   problem: string | null;
   /** When it was created or imported. */ created_at: string;
-  /** Since when it signs in addition to the domain’s own key. */ activated_at: string | null;
+  /** When it began to sign in addition to the domain’s own key. */ activated_at: string | null;
   /** When another key replaced it. */ retired_at: string | null;
   /** When you may remove its record from DNS. */ remove_after: string | null;
 }
@@ -383,7 +383,7 @@ export interface Check {
   /** Such as `TXT`. */ type: string;
   /** The value to publish. */ expected: string;
   /** What is published there now. */ found: string[];
-  /** What is wrong and what to do; null if nothing is. */ problem: string | null;
+  /** What is wrong and what to do; null if nothing. */ problem: string | null;
 }
 
 /** An error that reports each of the three records. */
@@ -406,14 +406,14 @@ export interface ApiKey {
   /** When it was revoked; null: it is not revoked. */ revoked_at: string | null;
 }
 
-/** An endpoint of yours that is called for events. */
+/** An endpoint that is called for events. */
 export interface Webhook {
   /** Its id. */ id: string;
   /** The URL that is called. */ url: string;
   /** The events that it is called for. */ events: EventType[];
   /** A `disabled` endpoint is not called, and events are not kept for it. */ status: 'enabled' | 'disabled';
   /** Why the server disabled it; null if it did not. */ disabled_reason: string | null;
-  /** Since when every call has failed; null if calls succeed. */ failing_since: string | null;
+  /** When calls began to fail; null if they succeed. */ failing_since: string | null;
   /** When it was created. */ created_at: string;
 }
 
@@ -429,13 +429,13 @@ export interface WebhookDelivery {
   /** The event. */ event: EventType | 'webhook.test';
   /** The email that it is about; null for a test. */ email_id: string | null;
   /** `pending` until it succeeds or is given up. */ status: 'pending' | 'succeeded' | 'failed';
-  /** Why it was not tried again. */ error: string | null;
+  /** Why it was not retried. */ error: string | null;
   /** The last 20, oldest first. */
   attempts: {
     /** When it began. */ at: string;
-    /** The HTTP status of the answer; null if there was none. */ response_status: number | null;
+    /** The HTTP status of the response; null if there was none. */ response_status: number | null;
     /** The start of its body. */ response_body: string | null;
-    /** Why there was no answer. */ error: string | null;
+    /** Why there was no response. */ error: string | null;
     /** How long it took. */ duration_ms: number;
   }[];
   /** When it is tried next; null once it has succeeded or failed. */ next_attempt_at: string | null;
@@ -449,17 +449,17 @@ export interface Account {
   /** Its plan. */ plan: 'free' | 'pro' | 'unlimited';
   /** The balance, with two decimal places. On the plan `pro`, each email above the monthly limit takes 0.50 from it. Other plans do not use it. */
   credit: string;
-  /** What counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing. */
+  /** Usage that counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing. */
   usage: {
-    /** Emails accepted today; null: they are not counted. */ day: number | null;
-    /** Emails accepted this month; null: they are not counted. */ month: number | null;
+    /** Emails accepted today; null: not counted. */ day: number | null;
+    /** Emails accepted this month; null: not counted. */ month: number | null;
   };
   /** How long the plan keeps data, in days from when an email was due. Waiting emails are always kept. */
   retention: {
     /** Days that the log is kept, at least: whole weeks are deleted at a time. */ log_days: number;
     /** Days that the content of emails is kept. */ content_days: number;
   };
-  /** Since when its users cannot log in or send; null: it is not suspended. */ suspended_at: string | null;
+  /** When it was suspended: its users cannot log in or send; null: it is not suspended. */ suspended_at: string | null;
   /** When it was created. */ created_at: string;
 }
 
@@ -470,7 +470,7 @@ export interface AccountEmail extends ListedEmail {
 
 /** The result of one check of the installation. */
 export interface Finding {
-  /** What was looked at. */
+  /** The check. */
   check:
     | 'delivery_mode'
     | 'outbound_port_25'
@@ -484,8 +484,8 @@ export interface Finding {
     | 'disk_space'
     | 'database_durability'
     | 'base_url';
-  /** The address, domain or host that it is about. */ subject: string;
-  /** `problem`: you have to do something; `unknown`: the check could not be made. */
+  /** The address, domain or host that was checked. */ subject: string;
+  /** `problem`: you need to act; `unknown`: the check could not be made. */
   health: 'ok' | 'problem' | 'unknown';
   /** What was found. */ found: string;
   /** What to do about it; null if there is nothing to do. */ advice: string | null;
@@ -500,16 +500,16 @@ export interface Destination {
   state: 'paused' | 'backing_off' | 'slowed' | 'open';
   /** Recipients that are due or being delivered. */ queued: number;
   /** Recipients that wait for another attempt, or for the site. */ deferred: number;
-  /** When the first of those is tried next. */ next_attempt_at: string | null;
-  /** Attempts under way. */ in_flight: number;
+  /** When the next of those is due. */ next_attempt_at: string | null;
+  /** Attempts in progress. */ in_flight: number;
   /** Connections allowed now, on all nodes; adapted to what the site accepts. */ connections: number;
-  /** The maximum of connections. */ most_connections: number;
+  /** The maximum number of connections. */ most_connections: number;
   /** Messages a minute; null: no limit. */ per_minute: number | null;
   /** Why fewer connections are allowed, or none. */ reason: string | null;
-  /** Until when nothing is tried; null: mail is tried. */ backoff_until: string | null;
+  /** When the back-off ends; null: there is none. */ backoff_until: string | null;
   /** Its last reply. */ last_reply: string | null;
   /** When it last accepted or judged a message. */ last_success_at: string | null;
-  /** What most of the mail that did not just fail an attempt waits for; null: none does. */
+  /** What most of the waiting mail waits for, other than a retry; null: nothing. */
   waiting_for: string | null;
   /** When an operator paused it; null: it is not paused. */ paused_at: string | null;
 }
@@ -553,8 +553,8 @@ export interface SandboxMessage {
 /** A login with its token. */
 export interface Login {
   /** The token for `Authorization: Bearer`. */ token: string;
-  /** How to send it. */ token_type: 'Bearer';
-  /** When it expires, unless the password changes before. */ expires_at: string;
+  /** The scheme to send it with. */ token_type: 'Bearer';
+  /** When it expires, unless the password is changed earlier. */ expires_at: string;
   /** The user who logged in. */
   user: {
     /** The user. */ id: string;
@@ -571,7 +571,7 @@ export interface Login {
 
 /** A login that a browser keeps. */
 export interface Session {
-  /** When it expires, unless it is ended or the password changes before. */ expires_at: string;
+  /** When it expires, unless it is ended or the password is changed earlier. */ expires_at: string;
   /** The user who logged in. */
   user: {
     /** The user. */ id: string;
@@ -586,9 +586,9 @@ export interface Session {
   };
   /** The service. */
   service: {
-    /** How clients reach the service. */ base_url: string;
+    /** The base URL that clients use. */ base_url: string;
     /** No mail leaves the machine. */ sandbox: boolean;
-    /** Since when the service is on hold: mail is accepted but not sent until an operator decides what to do with it; null: mail is sent. */
+    /** When the service was put on hold: mail is accepted but not sent until an operator releases it; null: it is not on hold. */
     on_hold_since: string | null;
   };
 }
@@ -607,11 +607,11 @@ export interface EmailEvent {
     status: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled' | 'delivered';
     /** When it was accepted. */ created_at: string;
     /** Its tags; absent if it has none. */ tags?: string[];
-    /** The recipients that it is about; absent if the email was just accepted, or suppressed instead. */
+    /** The recipients that the event is about; absent if the email was just accepted, or was suppressed. */
     recipients?: {
       /** The recipient. */ address: string;
-      /** Its status; `bounced`, `complained` or `unsubscribed` for what came back later. */ status: string;
-      /** The reply of its server. */ response: string | null;
+      /** Its status; `bounced`, `complained` or `unsubscribed` if that happened after delivery. */ status: string;
+      /** The last reply for the recipient. */ response: string | null;
     }[];
   };
 }
@@ -623,6 +623,6 @@ export interface WebhookTest {
   /** The endpoint. */
   data: {
     /** The endpoint. */ webhook_id: string;
-    /** What the call is. */ message: string;
+    /** What the call is for. */ message: string;
   };
 }

@@ -20,17 +20,17 @@ const account = z
     ),
     usage: z
       .object({
-        day: integer('Emails accepted today; null: they are not counted.').nullable(),
-        month: integer('Emails accepted this month; null: they are not counted.').nullable(),
+        day: integer('Emails accepted today; null: not counted.').nullable(),
+        month: integer('Emails accepted this month; null: not counted.').nullable(),
       })
-      .describe('What counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing.'),
+      .describe('Usage that counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing.'),
     retention: z
       .object({
         log_days: integer('Days that the log is kept, at least: whole weeks are deleted at a time.'),
         content_days: integer('Days that the content of emails is kept.'),
       })
       .describe('How long the plan keeps data, in days from when an email was due. Waiting emails are always kept.'),
-    suspended_at: time('Since when its users cannot log in or send; null: it is not suspended.').nullable(),
+    suspended_at: time('When it was suspended: its users cannot log in or send; null: it is not suspended.').nullable(),
     created_at: time('When it was created.'),
   })
   .meta({ id: 'Account', description: 'An account: one customer of the server.' });

@@ -18,18 +18,16 @@ const destination = z
       ),
     queued: integer('Recipients that are due or being delivered.'),
     deferred: integer('Recipients that wait for another attempt, or for the site.'),
-    next_attempt_at: time('When the first of those is tried next.').nullable(),
-    in_flight: integer('Attempts under way.'),
+    next_attempt_at: time('When the next of those is due.').nullable(),
+    in_flight: integer('Attempts in progress.'),
     connections: integer('Connections allowed now, on all nodes; adapted to what the site accepts.'),
-    most_connections: integer('The maximum of connections.'),
+    most_connections: integer('The maximum number of connections.'),
     per_minute: integer('Messages a minute; null: no limit.').nullable(),
     reason: words('Why fewer connections are allowed, or none.').nullable(),
-    backoff_until: time('Until when nothing is tried; null: mail is tried.').nullable(),
+    backoff_until: time('When the back-off ends; null: there is none.').nullable(),
     last_reply: words('Its last reply.').nullable(),
     last_success_at: time('When it last accepted or judged a message.').nullable(),
-    waiting_for: words(
-      'What most of the mail that did not just fail an attempt waits for; null: none does.',
-    ).nullable(),
+    waiting_for: words('What most of the waiting mail waits for, other than a retry; null: nothing.').nullable(),
     paused_at: time('When an operator paused it; null: it is not paused.').nullable(),
   })
   .meta({ id: 'Destination', description: 'The state of delivery to the servers that receive mail for some domains.' });
@@ -98,7 +96,7 @@ const order = (name: 'pause' | 'resume' | 'flush', summary: string, description:
       destination,
       ...(name === 'flush' && { flushed: integer('How many recipients became due.') }),
       ...(name !== 'pause' && {
-        rest_follows: flag('There were too many for one call; the delivering nodes go on with the rest.'),
+        rest_follows: flag('There were too many for one call; the delivering nodes continue with the rest.'),
       }),
     }),
     example: {
@@ -127,7 +125,7 @@ export const destinationGroup: Group = {
         description: 'One page.',
         schema: z.object({
           destinations: list(destination, 'The sites.'),
-          count: integer('How many sites match in all.'),
+          count: integer('How many sites match.'),
           sending_ips: list(sendingAddress, 'The sending addresses, by pool; empty if the system chooses the address.'),
         }),
         example: { destinations: [example], count: 1, sending_ips: [sendingExample] },
@@ -136,17 +134,17 @@ export const destinationGroup: Group = {
     order(
       'pause',
       'Pause a destination',
-      'Nothing more is tried there until you resume it. Attempts under way run to their end; all nodes stop within a second.',
+      'Stops delivery until you resume it. Attempts in progress finish; all nodes stop within a second.',
     ),
     order(
       'resume',
       'Resume a destination',
-      'Mail that waits for it goes on at once. If more than a few hundred thousand recipients wait, the call answers before all are due, and the rest follows unless you pause it again.',
+      'Waiting mail is sent at once. If more than a few hundred thousand recipients wait, the call returns before all are due, and the rest follows unless you pause it again.',
     ),
     order(
       'flush',
       'Flush a destination',
-      'Tries all mail that waits for it now, whatever the site answered before. Scheduled and paused mail is left alone. If more than a few hundred thousand recipients wait, the call answers before all are due, and the rest follows.',
+      'Tries all waiting mail now, whatever the site replied before. Scheduled and paused mail is left alone. If more than a few hundred thousand recipients wait, the call returns before all are due, and the rest follows.',
     ),
   ],
 };

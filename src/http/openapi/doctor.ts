@@ -7,9 +7,9 @@ import { flag, list, oneOf, time, words } from './schema.ts';
 
 const finding = z
   .object({
-    check: oneOf(checkNames, 'What was looked at.'),
-    subject: words('The address, domain or host that it is about.'),
-    health: oneOf(healths, '`problem`: you have to do something; `unknown`: the check could not be made.'),
+    check: oneOf(checkNames, 'The check.'),
+    subject: words('The address, domain or host that was checked.'),
+    health: oneOf(healths, '`problem`: you need to act; `unknown`: the check could not be made.'),
     found: words('What was found.'),
     advice: words('What to do about it; null if there is nothing to do.').nullable(),
   })
@@ -21,7 +21,7 @@ export const doctorOperation: Operation = {
   path: '/api/v1/admin/doctor',
   summary: 'Check everything that mail depends on',
   description:
-    'Checks outbound port 25, the PTR names of the sending addresses, DNS blocklists, the DNS records of each domain that can send, the clock, the disk, the database and the addresses of the service. It takes up to 25 seconds, and connects to nobody but the one MX host.',
+    'Checks outbound port 25, the PTR names of the sending addresses, DNS blocklists, the DNS records of each domain that can send, the clock, the disk, the database and the addresses of the service. It takes up to 25 seconds, and connects to no host but the one MX host.',
   access: 'admin',
   query: doctorQuery,
   answer: {

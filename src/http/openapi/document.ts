@@ -31,15 +31,15 @@ export interface OpenApiDocument {
 
 const description = `Sends email, and tells you what happened to each one and why.
 
-Bodies are JSON in UTF-8. Unknown fields are ignored. Another service's name for a field of ours, such as \`replyTo\` or
-\`send_at\`, is 400 \`invalid request\` if ignoring it would send an email to other people, twice, unencrypted, at another time or without its files, or would give a key more rights. \`null\`, where a field takes it, counts as omitted. Ids are UUIDs in the order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
-A query parameter that the operation does not have, or that is not percent-encoded UTF-8, is 400 \`invalid request\`.
+Bodies are JSON in UTF-8. Unknown fields are ignored, with one exception: another service's name for a field, such as \`replyTo\` or
+\`send_at\`, is refused with 400 \`invalid request\` if ignoring it would send an email to other people, twice, unencrypted, at another time or without its files, or would give a key more rights. In fields that accept it, \`null\` means omitted. Ids are UUIDs in order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
+A query parameter that the operation does not have, or that is not percent-encoded UTF-8, is refused with 400 \`invalid request\`.
 
 To send and read emails, use an API key in \`X-API-Key\`, or the token of a login in \`Authorization: Bearer\`; to manage
 everything else, use the token. Anything that belongs to another account is answered as if it did not exist.
 
-Every answer has an \`X-Request-Id\`; look for it in the server's log. A method that a path does not have is 405
-\`method not allowed\`; a path and headers of more than 16 KB together are 431 \`headers too large\`.`;
+Every response has an \`X-Request-Id\`, which is also in the server's log. A method that a path does not have is refused with 405
+\`method not allowed\`; a path and headers of more than 16 KB together with 431 \`headers too large\`.`;
 
 const groups: Group[] = [
   sendingGroup,
@@ -90,19 +90,23 @@ const header = (description: string, example: string | number, required = false)
 });
 
 const headers = {
-  'X-Request-Id': header('The id of this request, in the log too.', '01a3c1a0-77aa-7000-8000-000000000000', true),
+  'X-Request-Id': header(
+    'The id of this request, which is also in the log.',
+    '01a3c1a0-77aa-7000-8000-000000000000',
+    true,
+  ),
   RateLimit: header(
     'The requests left for this key (r), and the seconds until all are available again (t).',
     '"key";r=99;t=1',
   ),
   'RateLimit-Policy': header('The limit: requests (q) per window in seconds (w).', '"key";q=100;w=2'),
-  'Retry-After': header('How many seconds to wait before you try again.', 1),
+  'Retry-After': header('Seconds to wait before you try again.', 1),
   'WWW-Authenticate': header('The other credential that is accepted: the token of a login.', 'Bearer', true),
   'X-Error-Detail': header(
-    'What to do about it, for people, as `detail` in other errors.',
+    'What is wrong or what to do, for people, as `detail` in other errors.',
     'the API key lacks the scope send',
   ),
-  'Idempotent-Replayed': header('`true` if this repeats the first answer.', 'true'),
+  'Idempotent-Replayed': header('`true` if this repeats the first response.', 'true'),
 };
 
 const parameters = {
@@ -111,7 +115,7 @@ const parameters = {
     in: 'header',
     required: false,
     description:
-      'A key of your choice for this request. Within 24 hours the same request with the same key is accepted once; repetitions get the first answer.',
+      'A key of your choice for this request. Within 24 hours the same request with the same key is accepted once; repetitions get the first response.',
     schema: { type: 'string', minLength: 1, maxLength: 256 },
   },
 };

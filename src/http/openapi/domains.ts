@@ -14,7 +14,7 @@ const domain = z
     status: oneOf(['pending', 'verified'], 'You can send from a `verified` domain.'),
     dkim_selector: words('The selector of its DKIM key.'),
     verified_at: time('When it was verified; null until then.').nullable(),
-    dns_warning: words('What the last daily check found missing; null if nothing is.').nullable(),
+    dns_warning: words('What the last daily check found missing; null if nothing.').nullable(),
     tls: oneOf(tlsLevels, 'The TLS that all of its mail requires, at least.'),
     pool: words('The pool of sending addresses for its mail; null: the pool for the type of the email.').nullable(),
     created_at: time('When it was added.'),
@@ -41,7 +41,7 @@ const check = z
     type: words('Such as `TXT`.'),
     expected: words('The value to publish.'),
     found: list(z.string(), 'What is published there now.'),
-    problem: words('What is wrong and what to do; null if nothing is.').nullable(),
+    problem: words('What is wrong and what to do; null if nothing.').nullable(),
   })
   .meta({ id: 'Check', description: 'The result of looking up one record.' });
 
@@ -64,11 +64,9 @@ const dkimKey = z
       '`pending`: signs as soon as its record is found; `active`: signs in addition to the domain’s own key; `retired`: no longer signs, but its record should stay until `remove_after`.',
     ),
     record,
-    problem: words(
-      'What the last look-up of its record found wrong; null if nothing was, or before the first.',
-    ).nullable(),
+    problem: words('What the last look-up of its record found wrong; null if nothing, or before the first.').nullable(),
     created_at: time('When it was created or imported.'),
-    activated_at: time('Since when it signs in addition to the domain’s own key.').nullable(),
+    activated_at: time('When it began to sign in addition to the domain’s own key.').nullable(),
     retired_at: time('When another key replaced it.').nullable(),
     remove_after: time('When you may remove its record from DNS.').nullable(),
   })
@@ -178,7 +176,7 @@ export const domainGroup: Group = {
       path: '/api/v1/domains',
       summary: 'Add a domain',
       description:
-        'Creates its keys, and answers with the three records to publish. DNS can take up to 48 hours; until then the domain is also checked automatically.',
+        'Creates its keys, and returns the three records to publish. DNS can take up to 48 hours; until then the domain is also checked automatically.',
       access: 'login',
       body: { schema: newDomain, example: { domain: 'shop.example.com' } },
       answer: {
@@ -241,7 +239,7 @@ export const domainGroup: Group = {
       path: '/api/v1/domains/:id/verify',
       summary: 'Verify a domain',
       description:
-        'Looks up the three records now. If all are correct, you can send from the domain. Otherwise nothing changes, and the answer reports what was found for each.',
+        'Looks up the three records now. If all are correct, you can send from the domain. Otherwise nothing changes, and the response reports what was found for each.',
       access: 'login',
       params,
       answer: {
@@ -271,7 +269,7 @@ export const domainGroup: Group = {
       path: '/api/v1/domains/:id/rotate-dkim',
       summary: 'Change the DKIM key, or add an Ed25519 one',
       description:
-        'Answers with the record to publish, under `dkim_keys`. The new key signs as soon as the record is found, at the next `verify` or automatically within minutes; until then the old key signs. A pending key of the same algorithm is replaced. Leave the old record in DNS for a week, because receivers may still verify mail that the old key signed.',
+        'Returns the record to publish, under `dkim_keys`. The new key signs as soon as the record is found, at the next `verify` or automatically within minutes; until then the old key signs. A pending key of the same algorithm is replaced. Leave the old record in DNS for a week, because receivers may still verify mail that the old key signed.',
       access: 'login',
       params,
       body: { schema: newDkimKey, example: { algorithm: 'rsa' }, optional: true },

@@ -15,7 +15,7 @@ const emailFields = {
   id: id('Its id.'),
   status: oneOf(
     emailStatuses,
-    '`queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address came onto the list while the email waited, the others got it); `canceled`: canceled before its scheduled time.',
+    '`queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address was added to the list while the email waited, the others got it); `canceled`: canceled before its scheduled time.',
   ),
   from: words('The sender.'),
   to: words('The first recipient.'),
@@ -24,11 +24,11 @@ const emailFields = {
   reply_to: list(z.string(), 'Where replies go.'),
   subject: words('The subject line.'),
   tags: list(z.string(), 'Its labels.'),
-  type: oneOf(['transactional', 'marketing'], 'What it was sent as.'),
+  type: oneOf(['transactional', 'marketing'], 'Its type.'),
   created_at: time('When it was accepted.'),
   scheduled_at: time('When it is to be sent; absent if it was not scheduled.').optional(),
   sent_at: time('When it was delivered to the last recipient; null unless all have it.').nullable(),
-  error: words('Why it failed; null when it did not.').nullable(),
+  error: words('Why it failed; null if it did not.').nullable(),
 };
 
 export const email = z.object(emailFields).meta({ id: 'Email', description: 'An email in the log.' });
@@ -37,17 +37,12 @@ const returnKinds = ['bounce', 'delay', 'complaint', 'unsubscribe'] as const;
 
 const listedFields = {
   ...emailFields,
-  returned: list(
-    z.enum(returnKinds),
-    'The kinds of what came back after delivery, each once; `returns` has the details.',
-  ),
+  returned: list(z.enum(returnKinds), 'What came back after delivery: each kind once; `returns` has the details.'),
   recipient_count: integer('How many recipients it has in to, cc and bcc.'),
   held: flag('A recipient is held until you decide with `release`; `explain` says why.'),
 };
 
-const listedEmail = z
-  .object(listedFields)
-  .meta({ id: 'ListedEmail', description: 'An email in a list, with the kinds of what came back.' });
+const listedEmail = z.object(listedFields).meta({ id: 'ListedEmail', description: 'An email in a list.' });
 
 export const accountEmail = z
   .object({ ...listedFields, account_id: id('The account that sent it.') })
@@ -79,7 +74,7 @@ const returned = z
     classification: words('The class of a bounce or delay, such as `bad_mailbox`.').nullable(),
     enhanced_code: words('The enhanced code (RFC 3463), such as `5.1.1`.').nullable(),
     diagnostic: words('The text of the report.').nullable(),
-    received_at: time('When it came.'),
+    received_at: time('When it arrived.'),
   })
   .meta({ id: 'Return', description: 'What came back after delivery. The status of the email does not change.' });
 
@@ -87,7 +82,7 @@ const emailWithRecipients = z
   .object({
     ...emailFields,
     tls: oneOf(tlsLevels, 'The TLS that it requires; the domain and the receiver may require more.'),
-    on_uncertain: oneOf(uncertainPolicies, 'What happens after an attempt that may have delivered it.'),
+    on_uncertain: oneOf(uncertainPolicies, 'What to do after an attempt that may have delivered it.'),
     recipients: list(recipient, 'Each recipient: first to, then cc and bcc.'),
     returns: list(returned, 'What came back later, oldest first.'),
   })
@@ -136,7 +131,7 @@ const attempt = z
     ),
     phase: words('The SMTP command that decided it, or `dns`, `connect`, `local`.'),
     outcome: oneOf(['delivered', 'deferred', 'bounced'], 'The outcome; `bounced` is final.'),
-    uncertain: flag('We sent the message and read no reply: the server may have it.'),
+    uncertain: flag('We sent the message but got no reply: the server may have it.'),
     reply_code: integer('The code of the reply, such as 550.').nullable(),
     enhanced_code: words('The enhanced code (RFC 3463), such as `5.1.1`.').nullable(),
     reply: words("The server's full reply; null if no reply decided it.").nullable(),
@@ -146,7 +141,10 @@ const attempt = z
     conversation: list(
       z.object({
         ms: integer('Milliseconds since the start.'),
-        by: oneOf(['us', 'server', 'note'], 'Who said it; `note`: something that we looked up, decided or saw.'),
+        by: oneOf(
+          ['us', 'server', 'note'],
+          'Who sent the line; `note`: something that we looked up, decided or observed.',
+        ),
         text: words('The command, or a line of a reply.'),
       }),
       'The SMTP conversation without the message itself; shared by all recipients of a session, and empty if there was none.',
@@ -157,14 +155,14 @@ const attempt = z
 /** What holds for a destination. */
 export const tlsOutlook = z.object({
   policy: oneOf([...tlsLevels, 'mta-sts', 'dane'], 'The policy that applies.'),
-  source: words('Where the policy comes from; `default`: nobody requires anything.'),
+  source: words('Where the policy comes from; `default`: nothing is required.'),
   notes: list(z.string(), 'Notes about it.'),
 });
 
 export const source = z.object({
   pool: words('The pool of sending addresses.'),
   ips: list(z.string(), 'Its addresses.'),
-  notes: list(z.string(), 'Which addresses are new, and why it is not the pool of the domain.'),
+  notes: list(z.string(), 'Which addresses are new, and why the pool of the domain is not used.'),
 });
 
 const explanation = z

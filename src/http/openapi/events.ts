@@ -21,10 +21,10 @@ const event = z
         recipients: list(
           z.object({
             address: words('The recipient.'),
-            status: words('Its status; `bounced`, `complained` or `unsubscribed` for what came back later.'),
-            response: words('The reply of its server.').nullable(),
+            status: words('Its status; `bounced`, `complained` or `unsubscribed` if that happened after delivery.'),
+            response: words('The last reply for the recipient.').nullable(),
           }),
-          'The recipients that it is about; absent if the email was just accepted, or suppressed instead.',
+          'The recipients that the event is about; absent if the email was just accepted, or was suppressed.',
         ).optional(),
       })
       .describe('The email.'),
@@ -35,11 +35,13 @@ const test = z
   .object({
     type: z.literal(testEvent).describe('The event.'),
     created_at: time('When the call was requested.'),
-    data: z.object({ webhook_id: id('The endpoint.'), message: words('What the call is.') }).describe('The endpoint.'),
+    data: z
+      .object({ webhook_id: id('The endpoint.'), message: words('What the call is for.') })
+      .describe('The endpoint.'),
   })
   .meta({ id: 'WebhookTest', description: 'What `POST /api/v1/webhooks/:id/test` posts to an endpoint.' });
 
-const description = `Your endpoint gets a \`POST\` for each event that it registered for. Any 2xx within 15 seconds is a success. After anything
+const description = `Your endpoint gets a \`POST\` for each event that you registered it for. Any 2xx within 15 seconds is a success. After anything
 else, including a redirect, the call is tried again after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h, 12 h and 24 h. \`410\` disables the endpoint;
 events are not kept for a disabled endpoint. An event may come more than once and out of order.
 
@@ -79,7 +81,7 @@ export function eventWebhook(named: Record<string, JsonSchema>): JsonSchema {
         },
       },
     },
-    responses: { '2XX': { description: 'You received the event.' } },
+    responses: { '2XX': { description: 'The event was received.' } },
   };
   return { event: { post } };
 }

@@ -39,7 +39,7 @@ export const keyGroup: Group = {
       method: 'post',
       path: '/api/v1/keys',
       summary: 'Create an API key',
-      description: 'The answer has the whole key. It is shown only once.',
+      description: 'Returns the whole key, which is shown only once.',
       access: 'login',
       body: { schema: newKey, example: { name: 'shop', scopes: ['send'] } },
       answer: {

@@ -142,4 +142,4 @@ export const headers = (...names: string[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
 /** The answer of what removes something. */
-export const message = z.object({ message: z.string().describe('What was done, for a person.') });
+export const message = z.object({ message: z.string().describe('What was done, in words.') });

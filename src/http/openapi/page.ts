@@ -151,8 +151,8 @@ ${Object.values(body?.examples ?? {}).map(({ summary, value }) => html`<p>${summ
   #answer(status: string, { description, content }: Response): Markup {
     const [type = '', media] = Object.entries(content)[0] ?? [];
     if (!media || type !== 'application/json')
-      return html`<h4>Answer ${status}</h4><p>${description} <code>${type}</code></p>`;
-    return html`<h4>Answer ${status}</h4><p>${inline(description)}</p>${json(media.example)}
+      return html`<h4>Response ${status}</h4><p>${description} <code>${type}</code></p>`;
+    return html`<h4>Response ${status}</h4><p>${inline(description)}</p>${json(media.example)}
 <details><summary>Fields</summary><table>${this.#rows(media.schema)}</table></details>`;
   }
 

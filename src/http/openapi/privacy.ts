@@ -9,13 +9,13 @@ import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 const kinds: Record<(typeof countedKinds)[number], string> = {
   emails: 'Emails to the recipient: each keeps its id, times, status and figures.',
   contents: 'Contents that were for the recipient alone, with their subjects.',
-  attachments: 'Files that no other email has.',
+  attachments: 'Files that no other email uses.',
   recipients: 'Entries in lists of recipients, which are now `erased-1` and the like.',
   canceled: 'How many of these were canceled before they were sent to.',
   attempts: 'Attempts, with their conversations.',
   returns: 'Bounces, complaints and the like, with their text.',
-  webhook_deliveries: 'Webhook deliveries: their payloads, and the answers of endpoints.',
-  idempotency_keys: 'Answers stored for an `Idempotency-Key`.',
+  webhook_deliveries: 'Webhook deliveries: their payloads, and the responses of endpoints.',
+  idempotency_keys: 'Responses stored for an `Idempotency-Key`.',
   sandbox_messages: "Messages in the sandbox's mailbox.",
   suppressions: 'Suppressions, if the request asked for it.',
 };
@@ -28,7 +28,7 @@ const erasure = z
     suppression: oneOf(['keep', 'remove'], 'Whether to keep a suppression of the address.'),
     counts: z
       .object(Object.fromEntries(countedKinds.map((kind) => [kind, integer(kinds[kind])])) as Record<string, z.ZodInt>)
-      .describe('How much was erased so far.'),
+      .describe('How much has been erased so far.'),
     asked_at: time('When it was last requested. It covers the emails accepted until then.'),
     done_at: time('When it was done; null until then.').nullable(),
   })
@@ -66,7 +66,7 @@ export const privacyGroup: Group = {
       path: '/api/v1/recipients/erase',
       summary: "Erase a recipient's data",
       description:
-        'Erases the address, and everything that was sent to it alone, from all data of the account: emails with their content, subject and files, attempts, bounces, webhook deliveries and stored answers. Emails that also went to others keep their content, without the address. Mail that still waits for the address is canceled. Figures stay. The erasure begins within a second; how long it takes depends on the amount of data. It waits for mail that is being sent at this moment, and may leave mail that is accepted after the request. A second request meanwhile answers with the same erasure, which then also covers mail accepted until that request. An erasure cannot be undone. A key that is restricted to domains cannot do this.',
+        'Erases the address, and everything that was sent to it alone, from all data of the account: emails with their content, subject and files, attempts, bounces, webhook deliveries and stored responses. Emails that also went to others keep their content, without the address. Mail that still waits for the address is canceled. Statistics stay. The erasure begins within a second; how long it takes depends on the amount of data. It waits for mail that is being sent at this moment, and may leave mail that is accepted after the request. A second request meanwhile answers with the same erasure, which then also covers mail accepted until that request. An erasure cannot be undone. A key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       body: { schema: erasureRequest, example: { address: samples.to, suppression: 'keep' } },
       answer: {

@@ -17,8 +17,8 @@ export interface Refusal {
 
 export const error = z
   .object({
-    error: z.string().describe('The error, one of a fixed set, for programs.'),
-    detail: z.string().optional().describe('The field and the reason, or what to do about it, for people.'),
+    error: z.string().describe('The error, for programs: one of a fixed set.'),
+    detail: z.string().optional().describe('The field and the reason, or what to do, for people.'),
   })
   .meta({ id: 'Error', description: 'Every error has this shape.' });
 
@@ -32,7 +32,7 @@ const standard = {
   unauthorized: {
     status: 401,
     error: 'unauthorized',
-    when: 'The credential is missing, invalid or expired, or of the wrong kind: an API key where a login is required, or the other way round. The header `X-Error-Detail` says which.',
+    when: 'The credential is missing, invalid or expired, or of the wrong kind: an API key where a login token is required, or the reverse. The header `X-Error-Detail` says which.',
   },
   forbidden: {
     status: 403,
@@ -61,7 +61,7 @@ const standard = {
   internal: {
     status: 500,
     error: 'internal error',
-    when: 'A fault of the server; its log has the details under the request id.',
+    when: 'An error in the server; its log has the details under the request id.',
   },
   unavailable: { status: 503, error: 'unavailable', when: 'The database is unavailable, or the server is overloaded.' },
 } satisfies Record<string, Refusal>;

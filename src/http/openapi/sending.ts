@@ -124,7 +124,7 @@ const notWaiting: Refusal = {
 const notHeld: Refusal = {
   status: 409,
   error: 'conflict',
-  when: 'No recipient is held, or not any more.',
+  when: 'No recipient is held, or no longer.',
   detail: 'no recipient of the email is held',
 };
 
@@ -154,7 +154,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails',
       summary: 'Send an email',
       description:
-        'Answers once the email is stored durably. Delivery follows: get the email, or register a webhook, to learn the outcome. If a recipient is on the suppression list, the answer is a 200 with the status `suppressed`, and nobody gets the email; a recipient that comes onto the list later, while the email waits, is left out alone. With `dry_run=true` the call says what would happen, and does nothing. The body may have up to 40 MB.',
+        'Returns once the email is stored durably. Delivery follows: get the email, or register a webhook, to learn the outcome. If a recipient is on the suppression list, the response is a 200 with the status `suppressed`, and nobody gets the email; if a recipient is added to the list later, while the email waits, only that recipient is left out. With `dry_run=true` the call returns what would happen, and does nothing. The body can have up to 40 MB.',
       access: { key: 'send', orLogin: true },
       query: sendQuery,
       idempotent: true,
@@ -171,7 +171,7 @@ export const sendingGroup: Group = {
       method: 'post',
       path: '/api/v1/emails/batch',
       summary: 'Send many emails',
-      description: `Up to ${mostInBatch} at once. If one is malformed, the whole request is a 400 that names it, and nothing is stored. If one is refused for another reason (its domain, the plan, its template), it is listed in \`errors\`, and the others are accepted. The body may have up to 64 MB.`,
+      description: `Up to ${mostInBatch} at once. If one is malformed, the whole request is refused with a 400 that names it, and nothing is stored. If one is refused for another reason (its domain, the plan, its template), it is listed in \`errors\`, and the others are accepted. The body can have up to 64 MB.`,
       access: { key: 'send', orLogin: true },
       idempotent: true,
       body: {
@@ -203,7 +203,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id',
       summary: 'Move a scheduled email',
       description:
-        'Changes the time of an email that is still waiting for it. Nothing else can change: a field that names another part of the email, with a value that differs from its record, is a 400.',
+        'Changes the time of an email that is still waiting for it. Nothing else can be changed: another field of the email with a value that differs from its record is refused with 400.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: move, example: { scheduled_at: samples.scheduledAt } },
@@ -262,7 +262,7 @@ export const sendingGroup: Group = {
         schema: z.object({
           email,
           stopped: integer('How many recipients were given up.'),
-          in_hand: integer('How many were being delivered to just then; that attempt settles them.'),
+          in_hand: integer('How many were being delivered to at that moment; the attempt settles them.'),
         }),
         example: { email: { ...emailExample, status: 'failed', error: stoppedNote }, stopped: 1, in_hand: 0 },
       },
@@ -274,7 +274,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id/resend',
       summary: 'Send an email again',
       description:
-        'Accepts a new email with the same sender, recipients, content and files, to be sent now. With `recipients` it goes to some of them, and only those are named in it. It passes the same checks as any other email: the suppression list, the plan, and the verified domain.',
+        'Accepts a new email with the same sender, recipients, content and files, to be sent now. With `recipients` it is sent to those only, and names no others. It passes the same checks as any other email: the suppression list, the plan, and the verified domain.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: resendRequest, example: { recipients: ['bob@anywhere.test'] }, optional: true },

@@ -10,8 +10,8 @@ import { id, oneOf, time, words } from './schema.ts';
 const login = z
   .object({
     token: words('The token for `Authorization: Bearer`.'),
-    token_type: z.literal('Bearer').describe('How to send it.'),
-    expires_at: time('When it expires, unless the password changes before.'),
+    token_type: z.literal('Bearer').describe('The scheme to send it with.'),
+    expires_at: time('When it expires, unless the password is changed earlier.'),
     user: z
       .object({
         id: id('The user.'),
@@ -28,13 +28,13 @@ const login = z
 const session = login
   .omit({ token: true, token_type: true })
   .extend({
-    expires_at: time('When it expires, unless it is ended or the password changes before.'),
+    expires_at: time('When it expires, unless it is ended or the password is changed earlier.'),
     service: z
       .object({
-        base_url: words('How clients reach the service.'),
+        base_url: words('The base URL that clients use.'),
         sandbox: z.boolean().describe('No mail leaves the machine.'),
         on_hold_since: time(
-          'Since when the service is on hold: mail is accepted but not sent until an operator decides what to do with it; null: mail is sent.',
+          'When the service was put on hold: mail is accepted but not sent until an operator releases it; null: it is not on hold.',
         ).nullable(),
       })
       .describe('The service.'),
@@ -114,7 +114,7 @@ export const serviceGroup: Group = {
       path: '/api/v1/auth/password',
       summary: 'Change the password',
       description:
-        'Ends all earlier tokens and sessions of the user, including this one: the answer has a new token, or sets a new cookie if you called with a cookie.',
+        'Ends all earlier tokens and sessions of the user, including this one: the response has a new token, or sets a new cookie if you called with a cookie.',
       access: 'login',
       body: {
         schema: passwordChange,
@@ -184,7 +184,7 @@ export const serviceGroup: Group = {
       path: '/api/v1/live',
       summary: 'Watch emails change',
       description:
-        'Server-sent events for as long as the login is valid. An event `emails` comes at once, and within two seconds whenever an email of the account was accepted or changed its status. Its data counts the emails of the last four days by status. A user can have 20 streams, and a node 500.',
+        'Server-sent events for as long as the login is valid. An event `emails` is sent at once, and within two seconds after an email of the account is accepted or changes its status. Its data counts the emails of the last four days by status. A user can have 20 streams, and a node 500.',
       access: 'login',
       answer: {
         description: 'A stream that does not end.',
@@ -227,11 +227,11 @@ export const serviceGroup: Group = {
     htmlPage('/docs', 'showReference', 'This reference, for people'),
     {
       ...htmlPage('/', 'showWelcome', 'The dashboard'),
-      description: 'The dashboard; if it was not built, a page that says where to begin.',
+      description: 'The dashboard; if it was not built, a page with first steps.',
     },
     {
       ...htmlPage('/unsubscribe/:token', 'showUnsubscribe', 'Show the unsubscribe page'),
-      description: 'The page behind the link in marketing mail. Looking at it changes nothing.',
+      description: 'The page behind the link in marketing mail. Opening it changes nothing.',
       ...unsubscribing,
     },
     {

@@ -13,9 +13,9 @@ const bucket = z
     ).nullable(),
     accepted: integer('Emails that were accepted in this time.'),
     suppressed: integer(
-      'Emails with a recipient on the suppression list; if the address came onto the list later, the other recipients may have got the email.',
+      'Emails with a recipient on the suppression list; if the address was added to the list later, the other recipients may have got the email.',
     ),
-    complaints: integer('Emails after which a complaint put a recipient on the suppression list.'),
+    complaints: integer('Emails that led to a complaint, which put a recipient on the suppression list.'),
     delivered: integer('Recipients that the email was delivered to.'),
     pending: integer('Recipients that are not settled.'),
     failed: integer('Recipients that failed for good.'),

@@ -22,7 +22,7 @@ const example = { address: samples.to, reason: 'bounce', email_id: samples.email
 export const suppressionGroup: Group = {
   name: 'Suppressions',
   description:
-    'Addresses that you do not send to. An address comes onto the list automatically if its server says that it does not exist, or if its owner complains. If an address is on the list when an email is accepted, the whole email is stopped; if it comes onto the list while the email waits, only that address is left out.',
+    'Addresses that you do not send to. An address is added automatically if its server says that it does not exist, or if its owner complains. If an address is on the list when an email is accepted, the whole email is stopped; if it is added while the email waits, only that address is left out.',
   operations: [
     {
       id: 'listSuppressions',
@@ -58,7 +58,7 @@ export const suppressionGroup: Group = {
       method: 'post',
       path: '/api/v1/suppressions/import',
       summary: 'Suppress many addresses',
-      description: `Adds up to ${mostImported} addresses at once, each as in a single call. If one is malformed, the whole call is a 400 that names it, and none is added.`,
+      description: `Adds up to ${mostImported} addresses at once, each as in a single call. If one is malformed, the whole call is refused with a 400 that names it, and none is added.`,
       access: 'login',
       body: {
         schema: suppressionImport,
@@ -74,7 +74,7 @@ export const suppressionGroup: Group = {
       id: 'exportSuppressions',
       method: 'get',
       path: '/api/v1/suppressions/export',
-      summary: 'Get the whole list as CSV',
+      summary: 'Export the list as CSV',
       description: 'Newest first, with the columns `address`, `reason`, `email_id` and `created_at` (RFC 4180).',
       access: 'login',
       refusals: [tooManyExports],
@@ -88,7 +88,7 @@ export const suppressionGroup: Group = {
       id: 'removeSuppression',
       method: 'delete',
       path: '/api/v1/suppressions/:address',
-      summary: 'Take an address off the list',
+      summary: 'Remove an address from the list',
       description: 'You can send to the address again.',
       access: 'login',
       params: { address: 'The address, percent-encoded.' },

@@ -86,7 +86,7 @@ const params = { id: "The template's id." };
 export const templateGroup: Group = {
   name: 'Templates',
   description:
-    'Emails with placeholders for values. Edits change the draft; emails are sent with the version that was published last. If a request has both credentials, the key counts.',
+    'Emails with placeholders for values. Edits change the draft; emails are sent with the version that was published last. If a request has both credentials, the key is used.',
   operations: [
     {
       id: 'createTemplate',
@@ -167,7 +167,7 @@ export const templateGroup: Group = {
       path: '/api/v1/templates/:id/publish',
       summary: 'Publish a template',
       description:
-        'From now on emails are sent with the draft as it is now. An API key that is restricted to domains cannot do this.',
+        'Emails are sent with the current draft from now on. An API key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       params,
       body: { schema: publishRequest, example: { updated_at: summaryExample.updated_at }, optional: true },

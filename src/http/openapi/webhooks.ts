@@ -15,10 +15,10 @@ const webhook = z
     events: list(z.enum(eventTypes), 'The events that it is called for.'),
     status: oneOf(['enabled', 'disabled'], 'A `disabled` endpoint is not called, and events are not kept for it.'),
     disabled_reason: words('Why the server disabled it; null if it did not.').nullable(),
-    failing_since: time('Since when every call has failed; null if calls succeed.').nullable(),
+    failing_since: time('When calls began to fail; null if they succeed.').nullable(),
     created_at: time('When it was created.'),
   })
-  .meta({ id: 'Webhook', description: 'An endpoint of yours that is called for events.' });
+  .meta({ id: 'Webhook', description: 'An endpoint that is called for events.' });
 
 const deliveryFields = {
   id: id('Its id, as in `X-Service-Webhook-Id`.'),
@@ -26,13 +26,13 @@ const deliveryFields = {
   event: oneOf([...eventTypes, testEvent], 'The event.'),
   email_id: id('The email that it is about; null for a test.').nullable(),
   status: oneOf(['pending', 'succeeded', 'failed'], '`pending` until it succeeds or is given up.'),
-  error: words('Why it was not tried again.').nullable(),
+  error: words('Why it was not retried.').nullable(),
   attempts: list(
     z.object({
       at: time('When it began.'),
-      response_status: integer('The HTTP status of the answer; null if there was none.').nullable(),
+      response_status: integer('The HTTP status of the response; null if there was none.').nullable(),
       response_body: words('The start of its body.').nullable(),
-      error: words('Why there was no answer.').nullable(),
+      error: words('Why there was no response.').nullable(),
       duration_ms: integer('How long it took.'),
     }),
     'The last 20, oldest first.',
@@ -85,7 +85,7 @@ const disabled: Refusal = {
 const tooMany: Refusal = {
   status: 400,
   error: 'invalid request',
-  when: 'The account already has the maximum of endpoints.',
+  when: 'The account already has the maximum number of endpoints.',
   detail: 'an account may have 20 endpoints at the most',
 };
 
@@ -100,7 +100,7 @@ export const webhookGroup: Group = {
       method: 'post',
       path: '/api/v1/webhooks',
       summary: 'Create an endpoint',
-      description: 'The answer has the secret that signs its calls. It is shown only once.',
+      description: 'Returns the secret that signs its calls, which is shown only once.',
       access: 'login',
       body: { schema: newWebhook(false), example: { url: example.url, events: example.events } },
       answer: {
@@ -178,7 +178,7 @@ export const webhookGroup: Group = {
         schema: z.object({
           webhook,
           secret,
-          previous_secret_valid_until: time('Until when the previous secret signs too.').nullable(),
+          previous_secret_valid_until: time('When the previous secret stops signing.').nullable(),
         }),
         example: {
           webhook: example,
@@ -192,11 +192,11 @@ export const webhookGroup: Group = {
       method: 'post',
       path: '/api/v1/webhooks/:id/test',
       summary: 'Call an endpoint now',
-      description: `Posts a \`${testEvent}\` event, and answers after one attempt, or after 17 s with the status \`pending\`.`,
+      description: `Posts a \`${testEvent}\` event, and returns after one attempt, or after 17 s with the status \`pending\`.`,
       access: 'login',
       params,
       answer: {
-        description: 'The call, with the answer of the endpoint.',
+        description: 'The call, with the response of the endpoint.',
         schema: z.object({ delivery: deliveryWithPayload }),
         example: {
           delivery: {
@@ -236,7 +236,7 @@ const deliveryParams = { id: "The delivery's id." };
 
 export const deliveryGroup: Group = {
   name: 'Webhook deliveries',
-  description: 'Every call to your endpoints, and how they answered.',
+  description: 'Every call to your endpoints, with the responses.',
   operations: [
     {
       id: 'listWebhookDeliveries',

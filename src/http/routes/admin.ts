@@ -19,11 +19,11 @@ const largestTopUp = 1_000_000;
 
 export const newAccount = z.object({
   name: label.describe('The name of the account.'),
-  email: mailbox.describe('The email address that its first user logs in with.'),
+  email: mailbox.describe('The email address of its first user, to log in with.'),
   password: password
     .nullish()
     .describe(
-      'The password of the first user, of at least 8 characters. Omitted: one is generated, and shown only in this answer.',
+      'The password of the first user, of at least 8 characters. Omitted: one is generated, and shown only in this response.',
     ),
   plan: oneOf(planNames)
     .nullish()

@@ -20,7 +20,7 @@ export const newKey = z
       .min(1, 'must name at least one domain; null: all domains of the account')
       .nullish()
       .describe(
-        'The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, although an unrestricted key is listed with one: a list that is empty by mistake must not mean all domains.',
+        'The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not allow all domains.',
       ),
     expires_at: timestamp
       .refine((at) => at.getTime() > Date.now(), 'is in the past')

@@ -61,17 +61,17 @@ ${content}
 const question = ({
   address,
   from,
-}: Subscription) => html`<p>No more newsletters from ${sender(from)} to <b>${masked(address)}</b>?</p>
+}: Subscription) => html`<p>Stop newsletters from ${sender(from)} to <b>${masked(address)}</b>?</p>
 <form method="post"><button name="List-Unsubscribe" value="One-Click">Unsubscribe</button></form>`;
 
-const nowhere = html`<p>The link is incomplete, or this server no longer knows the message that it was in.</p>
+const nowhere = html`<p>The link is incomplete, or this server no longer has the message that it belongs to.</p>
 <p>Please open it from the message again, or reply to the message and ask to be unsubscribed.</p>`;
 
 const answer = ({
   address,
   from,
-}: Subscription) => html`<p><b>${masked(address)}</b> gets no more newsletters from ${sender(from)}.
-Messages about orders and accounts still come.</p>`;
+}: Subscription) => html`<p><b>${masked(address)}</b> will get no more newsletters from ${sender(from)}.
+Messages about orders and accounts are still sent.</p>`;
 
 const sender = (from: string | null) => (from === null ? html`the sender of that message` : html`<b>${from}</b>`);
 

@@ -20,7 +20,7 @@ const style = `
 function page(baseUrl: string, sandbox: boolean): string {
   const mode = sandbox
     ? '<p>It runs in <b>sandbox</b> mode: every message goes through the real mail server to a mailbox on this machine, and no mail leaves it.</p>'
-    : '<p>It delivers to the internet.</p>';
+    : '<p>It delivers mail to the internet.</p>';
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -29,14 +29,14 @@ function page(baseUrl: string, sandbox: boolean): string {
 <style>${style}</style>
 <h1>Sendwright is running</h1>
 ${mode}
-<p>The terminal that started it printed the admin login and a first email to paste. To send one from your own code:</p>
+<p>The terminal that started it printed the admin login and a command that sends a first email. To send one from your own code:</p>
 <pre>curl ${baseUrl}/api/v1/emails \\
   -H 'X-API-Key: sk_live_…' -H 'Content-Type: application/json' \\
   -d '{"from": "you@your-verified-domain", "to": ["someone@example.com"],
        "subject": "Hello", "text": "It works."}'</pre>
 <p>Keys and domains are managed with the admin login: <code>POST /api/v1/auth/login</code>, <code>/api/v1/keys</code>,
-<code>/api/v1/domains</code>. <a href="/docs">The reference</a> shows each call, and <a href="/api/v1/openapi.json">openapi.json</a>
-is the same for programs.</p>
+<code>/api/v1/domains</code>. <a href="/docs">The reference</a> describes each call, and <a href="/api/v1/openapi.json">openapi.json</a>
+does so for programs.</p>
 </html>
 `;
 }
