@@ -176,7 +176,8 @@ export interface Attempt {
   /** The SMTP conversation without the message itself; shared by all recipients of a session, and empty if there was none. */
   conversation: {
     /** Milliseconds since the start. */ ms: number;
-    /** Who sent the line; `note`: something that we looked up, decided or observed. */ by: 'us' | 'server' | 'note';
+    /** Who sent the line; `note`: something that we looked up, decided or observed. */
+    by: 'us' | 'server' | 'note';
     /** The command, or a line of a reply. */ text: string;
   }[];
 }
@@ -459,7 +460,8 @@ export interface Account {
     /** Days that the log is kept, at least: whole weeks are deleted at a time. */ log_days: number;
     /** Days that the content of emails is kept. */ content_days: number;
   };
-  /** When it was suspended: its users cannot log in or send; null: it is not suspended. */ suspended_at: string | null;
+  /** When it was suspended: its users cannot log in or send; null: it is not suspended. */
+  suspended_at: string | null;
   /** When it was created. */ created_at: string;
 }
 
@@ -509,8 +511,7 @@ export interface Destination {
   /** When the back-off ends; null: there is none. */ backoff_until: string | null;
   /** Its last reply. */ last_reply: string | null;
   /** When it last accepted or judged a message. */ last_success_at: string | null;
-  /** What most of the waiting mail waits for, other than a retry; null: nothing. */
-  waiting_for: string | null;
+  /** What most of the waiting mail waits for, other than a retry; null: nothing. */ waiting_for: string | null;
   /** When an operator paused it; null: it is not paused. */ paused_at: string | null;
 }
 
