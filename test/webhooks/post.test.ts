@@ -182,7 +182,7 @@ t.test('what goes wrong is said in a sentence', async (t) => {
     ['http://empty.test/', 'the host name empty.test has no address'],
     ['http://nowhere.test/', 'the host name nowhere.test has no address'],
     [`http://v6.test:${closedPort}/`, /refused|reached/],
-    ['http://127.0.0.1:6379/', 'the URL may not have the port 6379'],
+    ['http://127.0.0.1:6379/', 'the URL must not use port 6379'],
     ['ftp://127.0.0.1/', 'the URL must be an http or https address'],
   ] as const) {
     const answer = await send(poster, url);
