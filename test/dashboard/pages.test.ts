@@ -202,6 +202,12 @@ t.test('the pages', inBrowser, async (t) => {
     await page.getByRole('row', { name: /To ann@rare.test/ }).waitFor();
     await page.getByText(/^1 email$/).waitFor();
     t.equal(await page.getByRole('button', { name: 'Look further back' }).count(), 0);
+
+    // A page that they fill says as little about older ones.
+    await seed('ann@rare.test', '1 second', 25);
+    await go(page, '/emails?to=@rare.test', '25+ emails');
+    await page.getByRole('button', { name: 'Look further back' }).click();
+    await page.getByText(/^1 email$/).waitFor();
   });
 
   t.test('something is seen within a second', async (t) => {

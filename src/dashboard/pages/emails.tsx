@@ -87,7 +87,9 @@ export function Emails() {
   const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
   const search = (name: (typeof names)[number]) => (value: string | null) => change({ [name]: value, page: null });
   const isFiltered = names.some((name) => name !== 'page' && name !== 'accounts' && state[name]);
-  const furtherBack = data && data.emails.length < pageSize ? data.next_cursor : null;
+  // The search found no more than this page shows. If there is a cursor, it has not looked at the older emails.
+  const isAllFound = data && (data.emails.length < pageSize || page * pageSize === data.count);
+  const furtherBack = isAllFound ? data.next_cursor : null;
   const clear = () => change(Object.fromEntries(names.map((name) => [name, null])));
   return (
     <>
