@@ -147,7 +147,7 @@ t.test('emitting', async (t) => {
   });
 });
 
-t.test('an account has 20 endpoints at the most, however many are made at once', async (t) => {
+t.test('an account has at most 20 endpoints, even if many are made at once', async (t) => {
   const db = await openDatabase(t);
   const { id: accountId } = await buildAccount(db);
   const keyring = new Keyring(Buffer.alloc(32));

@@ -157,7 +157,7 @@ t.test('endpoints', async (t) => {
     for (let count = 0; count < 20; count += 1) t.equal((await create()).status, 201);
     t.match((await create()).body, {
       error: 'invalid request',
-      detail: 'an account may have 20 endpoints at the most',
+      detail: 'an account may have at most 20 endpoints',
     });
     const list = async (query: string) => (await call('GET', `/webhooks${query}`)).body;
     const { webhooks: made } = await list('');

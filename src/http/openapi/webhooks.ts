@@ -86,7 +86,7 @@ const tooMany: Refusal = {
   status: 400,
   error: 'invalid request',
   when: 'The account already has the maximum number of endpoints.',
-  detail: 'an account may have 20 endpoints at the most',
+  detail: 'an account may have at most 20 endpoints',
 };
 
 const params = { id: "The endpoint's id." };
