@@ -3,7 +3,7 @@ import { giveFirstPassword } from './core/accounts/accounts.ts';
 import * as keys from './core/accounts/keys.ts';
 import * as domains from './core/domains/domains.ts';
 import { verify } from './core/domains/verification.ts';
-import { codeOf } from './db/client.ts';
+import { codeOf } from './db/errors.ts';
 import type { SendwrightNode } from './node.ts';
 import { newPassword } from './password.ts';
 

@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { ConfigError, readConfig } from './config.ts';
-import { isUnavailable } from './db/client.ts';
+import { isUnavailable } from './db/errors.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
 import { start } from './start.ts';

@@ -4,7 +4,7 @@ import type { Config } from './config.ts';
 import * as hold from './core/operations/hold.ts';
 import * as nodes from './core/recipients/nodes.ts';
 import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
-import { isUnavailable } from './db/client.ts';
+import { isUnavailable } from './db/errors.ts';
 import type { Logger } from './log.ts';
 import type { Measured } from './metrics.ts';
 import { type Foundation, prepareAdmin, recoverJournals, type SendwrightNode } from './node.ts';

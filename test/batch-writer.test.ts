@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { BatchWriter } from '../src/batch-writer.ts';
-import { isAway } from '../src/db/client.ts';
+import { isAway } from '../src/db/errors.ts';
 import { silentLog } from '../src/log.ts';
 import { openDatabase } from './support/db.ts';
 

@@ -2,6 +2,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { PrismaClient } from '../generated/prisma/client.ts';
 import type { Logger } from '../log.ts';
+import { codeOf, isSilence } from './errors.ts';
 
 /** A statement; a named one is prepared once per connection, for the hot path. */
 export interface Statement {
@@ -50,43 +51,26 @@ const idleMs = 300_000;
 /** A connection that has been quiet for this long is probed. */
 const keepAliveMs = 30_000;
 
+/** Settings of each session on the server. */
+const serverOptions = [
+  // Compiling a count of a log costs more than counting it.
+  ['jit', 'off'],
+  // The statement that fills up the list of new words sorts them into the log's indexes: at the usual 4 MB, an acceptance stalls
+  // for half a second now and then.
+  ['gin_pending_list_limit', '512kB'],
+  // A prepared plan outlives the table it was made for: one that suits an empty queue or a new week must not scan a full one.
+  ['enable_seqscan', 'off'],
+];
+
 /** Most connections of a node's pool. */
 export const poolSize = 20;
 
 /** Opens no connection yet: the first statement does. */
 export function connect(url: string, log: Logger, max = poolSize): Database {
-  const pool = new pg.Pool({
-    connectionString: url,
-    max,
-    connectionTimeoutMillis: acquireTimeoutMs,
-    // The second bound is for a silently dead server: no answer is waited for longer.
-    statement_timeout: statementTimeoutMs,
-    query_timeout: statementTimeoutMs + silenceMs,
-    // A node that freezes in a transaction must not keep its locks from the others.
-    idle_in_transaction_session_timeout: idleInTransactionMs,
-    idleTimeoutMillis: idleMs,
-    keepAlive: true,
-    // A device between us and the server may forget a connection after a few silent minutes.
-    keepAliveInitialDelayMillis: keepAliveMs,
-    // Compiling a count of a log costs more than counting it. The statement that fills up the list of new words sorts them into
-    // the log's indexes: at the usual 4 MB, an acceptance stalls for half a second now and then. A prepared plan outlives the
-    // table it was made for: one that suits an empty queue or a new week must not scan a full one.
-    options: '-c jit=off -c gin_pending_list_limit=512kB -c enable_seqscan=off',
-    application_name: 'sendwright',
-  });
+  const pool = createPool(url, max);
   let closing = false;
   pool.on('error', (error) => {
     if (!closing) log.warn({ error: error.message }, 'a database connection was lost');
-  });
-  // The pool listens to a connection until it hands it over, a moment before the waiting caller has it. If the connection ends
-  // then, or between two statements, only this listener keeps that from ending the process. The next statement fails, and the
-  // pool discards an ended connection once it is released.
-  pool.on('connect', (client) => client.on('error', () => undefined));
-  // Prisma releases a connection that could not commit or roll back as if it had: its session is about to end, or still in the
-  // transaction.
-  pool.on('release', (error, client) => {
-    // The status is null on a new connection that nobody waits for any more.
-    if (!error && (client.getTransactionStatus() ?? 'I') !== 'I') void client.end();
   });
   const adapter = new PrismaPg(pool, {
     disposeExternalPool: false,
@@ -98,7 +82,7 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
     prisma,
     query: (statement) => run(pool, statement),
     transaction: (work) => transact(pool, work),
-    session: (work, statementMs = statementTimeoutMs) => alone(pool, work, statementMs),
+    session: (work, statementMs = statementTimeoutMs) => runAlone(pool, work, statementMs),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
       idle: pool.idleCount,
@@ -112,13 +96,45 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   };
 }
 
+function createPool(url: string, max: number): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max,
+    connectionTimeoutMillis: acquireTimeoutMs,
+    // The second bound is for a silently dead server: no answer is waited for longer.
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + silenceMs,
+    // A node that freezes in a transaction must not keep its locks from the others.
+    idle_in_transaction_session_timeout: idleInTransactionMs,
+    idleTimeoutMillis: idleMs,
+    keepAlive: true,
+    // A device between us and the server may forget a connection after a few silent minutes.
+    keepAliveInitialDelayMillis: keepAliveMs,
+    options: serverOptions.map(([name, value]) => `-c ${name}=${value}`).join(' '),
+    application_name: 'sendwright',
+  });
+  // The pool listens to a connection until it hands it over, a moment before the waiting caller has it. If the connection ends
+  // then, or between two statements, only this listener keeps that from ending the process. The next statement fails, and the
+  // pool discards an ended connection once it is released.
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  // Prisma releases a connection that could not commit or roll back as if it had: its session is about to end, or still in the
+  // transaction.
+  pool.on('release', (error, client) => {
+    // The status is null on a new connection that nobody waits for any more.
+    if (!error && (client.getTransactionStatus() ?? 'I') !== 'I') void client.end();
+  });
+  return pool;
+}
+
 async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement | pg.QueryConfig): Promise<Row[]> {
   const result: pg.QueryResult | pg.QueryResult[] = await on.query(statement as pg.QueryConfig);
   // A text of several statements, such as the queue's migrations, has several results.
   return ((Array.isArray(result) ? result.at(-1)?.rows : result.rows) ?? []) as Row[];
 }
 
-const retryable = new Set(['40001', '40P01']);
+/** SQLSTATEs of a serialisation conflict and a deadlock. */
+const conflictCodes = ['40001', '40P01'];
+const mostRounds = 3;
 
 async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promise<T> {
   for (let round = 1; ; round += 1) {
@@ -136,7 +152,7 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
         await client.query('ROLLBACK').catch((reason: Error) => {
           broken = reason;
         });
-      if (round >= 3 || !retryable.has(codeOf(error))) throw error;
+      if (round >= mostRounds || !conflictCodes.includes(codeOf(error))) throw error;
     } finally {
       // A connection that could not roll back is discarded instead of being handed on inside a transaction.
       client.release(broken);
@@ -144,7 +160,7 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
   }
 }
 
-async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, statementMs: number): Promise<T> {
+async function runAlone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, statementMs: number): Promise<T> {
   const client = await pool.connect();
   try {
     if (statementMs !== statementTimeoutMs) await client.query(`SET statement_timeout = ${statementMs}`);
@@ -156,60 +172,4 @@ async function alone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, state
   } finally {
     client.release(true);
   }
-}
-
-const isSilence = (error: unknown): error is Error =>
-  error instanceof Error && /Query read timeout/i.test(error.message);
-
-/** The code of this error from PostgreSQL, Prisma or the system; empty if it has none. */
-export function codeOf(error: unknown): string {
-  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: { originalCode?: unknown } };
-  // Prisma's adapter keeps PostgreSQL's code in a cause that is no Error.
-  return [code, cause?.originalCode].find((one) => typeof one === 'string') ?? '';
-}
-
-/** An error and its causes: Prisma wraps those of pg in errors of its own, and keeps its adapter's error beside them. */
-export function* causesOf(error: unknown): Generator<Error> {
-  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = insideOf(at), depth += 1) yield at;
-}
-
-const insideOf = (error: Error) =>
-  (error as { meta?: { driverAdapterError?: unknown } }).meta?.driverAdapterError ?? error.cause;
-
-/**
- * Whether this error says that the database is away or does not answer, however pg or Prisma wrapped it: the statement may or
- * may not have been carried out, and the same call can succeed later.
- */
-export function isUnavailable(error: unknown): boolean {
-  for (const at of causesOf(error)) {
-    if (
-      /^(ECONN|EPIPE|EPROTO|ERR_SSL|ERR_TLS|ERR_SOCKET|ERR_STREAM|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN|08|57P0|53|55000|57014|25006|25P03|28|3D000|P1001|P1002|P1008|P1017|P2024)/.test(
-        codeOf(at),
-      )
-    ) {
-      return true;
-    }
-    // A stopped server has removed its socket: connecting finds no such file.
-    if (
-      /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i.test(
-        at.message,
-      )
-    ) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/** SQLSTATEs: a statement took too long, or more memory than there is. */
-const tooMuch = new Set(['57014', '53200']);
-
-/**
- * Whether this error says that the database is away, so that any other write would fail as well. A statement that took too
- * long, or too much memory, may have been too large by itself: a smaller one may succeed.
- */
-export function isAway(error: unknown): boolean {
-  const causes = [...causesOf(error)];
-  if (causes.some((at) => tooMuch.has(codeOf(at)) || isSilence(at))) return false;
-  return isUnavailable(error) || causes.some((at) => /after calling end on the pool/.test(at.message));
 }

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '../log.ts';
 import { oneLine } from '../start-error.ts';
-import { codeOf } from './client.ts';
+import { codeOf } from './errors.ts';
 import { type Binaries, findBinaries, runAs, serverUser } from './postgres-binaries.ts';
 import { type Cluster, createCluster, findCluster, OWNER, refuseOtherMajor } from './postgres-cluster.ts';
 import {

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
-import { causesOf, isUnavailable } from './client.ts';
+import { causesOf, isUnavailable } from './errors.ts';
 
 /** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */
 const remedies: Record<string, string> = {

@@ -1,5 +1,6 @@
 import { isAlone } from './alone.ts';
-import { codeOf, type Database, type Sql } from './client.ts';
+import type { Database, Sql } from './client.ts';
+import { codeOf } from './errors.ts';
 
 /** Building an index reads its table twice and waits for open transactions, which for a dump takes hours. */
 const buildMs = 6 * 3_600_000;

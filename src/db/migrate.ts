@@ -3,7 +3,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
-import { codeOf, isUnavailable, type Sql } from './client.ts';
+import type { Sql } from './client.ts';
+import { codeOf, isUnavailable } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);

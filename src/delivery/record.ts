@@ -1,7 +1,8 @@
 import { BatchWriter } from '../batch-writer.ts';
 import { newAttempts } from '../core/recipients/attempts.ts';
 import { settle } from '../core/recipients/settlement.ts';
-import { type Database, isAway } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
+import { isAway } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { AttemptRecord } from './attempt-record.ts';

@@ -1,5 +1,6 @@
 import * as warmUp from '../core/recipients/warm-up.ts';
-import { type Database, isUnavailable } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
+import { isUnavailable } from '../db/errors.ts';
 
 /** A new address, and what it may send today. */
 export interface Budget {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
-import { isUnavailable } from '../db/client.ts';
+import { isUnavailable } from '../db/errors.ts';
 import {
   ApiError,
   internalError,

@@ -1,7 +1,8 @@
 import * as bounces from '../core/returns/bounces.ts';
 import type { Returned } from '../core/returns/returns.ts';
 import { unsubscribe } from '../core/returns/unsubscribe.ts';
-import { type Database, isUnavailable } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
+import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
 import { normalizeDomain } from '../mail/address.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';

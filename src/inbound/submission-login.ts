@@ -1,5 +1,6 @@
 import * as keys from '../core/accounts/keys.ts';
-import { type Database, isUnavailable } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
+import { isUnavailable } from '../db/errors.ts';
 import { ApiError } from '../errors.ts';
 import { networkOf } from '../ip.ts';
 import { TokenBuckets } from '../rate-limit.ts';

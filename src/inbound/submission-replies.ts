@@ -1,4 +1,4 @@
-import { isUnavailable } from '../db/client.ts';
+import { isUnavailable } from '../db/errors.ts';
 import { ApiError } from '../errors.ts';
 import { MimeError } from '../mail/mime-error.ts';
 import { LoopError, SenderError } from '../mail/submission.ts';

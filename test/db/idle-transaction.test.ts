@@ -1,5 +1,6 @@
 import t from 'tap';
-import { isUnavailable, type Sql } from '../../src/db/client.ts';
+import type { Sql } from '../../src/db/client.ts';
+import { isUnavailable } from '../../src/db/errors.ts';
 import { openDatabase } from '../support/db.ts';
 
 const db = await openDatabase(t);

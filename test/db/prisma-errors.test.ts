@@ -1,5 +1,5 @@
 import t from 'tap';
-import { codeOf, isAway, isUnavailable } from '../../src/db/client.ts';
+import { codeOf, isAway, isUnavailable } from '../../src/db/errors.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 

@@ -3,7 +3,8 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import { connect, isUnavailable } from '../../src/db/client.ts';
+import { connect } from '../../src/db/client.ts';
+import { isUnavailable } from '../../src/db/errors.ts';
 import { silentLog } from '../../src/log.ts';
 
 t.test(

@@ -1,5 +1,6 @@
 import { domainToUnicode } from 'node:url';
-import { codeOf, type Database } from '../../db/client.ts';
+import type { Database } from '../../db/client.ts';
+import { codeOf } from '../../db/errors.ts';
 import { accountSuspended, invalidRequest, unauthorized } from '../../errors.ts';
 import type { Role } from '../../generated/prisma/enums.ts';
 import { networkOf } from '../../ip.ts';

@@ -1,4 +1,5 @@
-import { codeOf, type Database, type Sql } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
+import { codeOf } from '../../db/errors.ts';
 import { conflict, invalidRequest, notFound } from '../../errors.ts';
 import { isId, newId } from '../../ids.ts';
 import { compile, refusePlaceholders, render, type TemplateContent, TemplateError } from '../../mail/template.ts';

@@ -1,5 +1,6 @@
 import { isAlone } from '../../db/alone.ts';
-import { type Database, isAway, type Sql } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
+import { isAway } from '../../db/errors.ts';
 import type { Logger } from '../../log.ts';
 import type { Keyring } from '../../seal.ts';
 import { addUp } from '../log/email-counts.ts';

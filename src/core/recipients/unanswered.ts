@@ -1,6 +1,7 @@
 import { Batcher } from '../../batcher.ts';
 import { byWeight } from '../../by-weight.ts';
-import { type Database, isAway, isUnavailable, type Sql } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
+import { isAway, isUnavailable } from '../../db/errors.ts';
 import { unseen } from '../../db/prepared.ts';
 import { isSame, letGo, type Queue } from '../../queue.ts';
 import type { Claim } from './recipients.ts';

@@ -1,6 +1,7 @@
 import { isAlone } from '../../db/alone.ts';
-import { codeOf, type Database, isAway, type Sql } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
+import { codeOf, isAway } from '../../db/errors.ts';
 import { listPartitions, type Partition } from '../../db/partitions.ts';
 import { floorId } from '../../ids.ts';
 import { isKept, keptFrom, type Limits, runAll, weeksOf } from './retention.ts';

@@ -1,5 +1,6 @@
 import { byWeight } from '../../by-weight.ts';
-import { codeOf, type Database, type Sql } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
+import { codeOf } from '../../db/errors.ts';
 import { deleteRows } from '../../db/stretches.ts';
 import { dayOf } from '../../sending-pools.ts';
 import type { TlsResult, TlsResults } from '../../smtp/tls-results.ts';

@@ -1,0 +1,66 @@
+/**
+ * The beginnings of the codes with which the database is away or does not answer: those of the system and of TLS, of PostgreSQL
+ * (its appendix A), and of Prisma.
+ */
+const unavailableCodes = [
+  ...['ECONN', 'EPIPE', 'EPROTO', 'ETIMEDOUT', 'EHOST', 'ENET', 'ENOTFOUND', 'EAI_AGAIN'],
+  ...['ERR_SSL', 'ERR_TLS', 'ERR_SOCKET', 'ERR_STREAM'],
+  // The connection failed, the server stops or starts, and the connection was idle in a transaction for too long.
+  ...['08', '57P0', '25P03'],
+  // No memory, disk or connections are left, and a statement was canceled, as after its timeout.
+  ...['53', '57014'],
+  // The server is in a state that passes, or is a standby, which cannot write.
+  ...['55000', '25006'],
+  // The role cannot log in, and the database is not there: both can be while an operator works on the server.
+  ...['28', '3D000'],
+  ...['P1001', 'P1002', 'P1008', 'P1017', 'P2024'],
+];
+
+/** The words for the same of errors without a code. A stopped server has removed its socket: connecting finds no such file. */
+const unavailableWords =
+  /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i;
+
+/** SQLSTATEs: a statement took too long, or more memory than there is. */
+const excessCodes = ['57014', '53200'];
+
+/** The code of this error from PostgreSQL, Prisma or the system; empty if it has none. */
+export function codeOf(error: unknown): string {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: { originalCode?: unknown } };
+  // Prisma's adapter keeps PostgreSQL's code in a cause that is no Error.
+  return [code, cause?.originalCode].find((one) => typeof one === 'string') ?? '';
+}
+
+/** An error and its causes: Prisma wraps those of pg in errors of its own, and keeps its adapter's error beside them. */
+export function* causesOf(error: unknown): Generator<Error> {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = insideOf(at), depth += 1) yield at;
+}
+
+const insideOf = (error: Error) =>
+  (error as { meta?: { driverAdapterError?: unknown } }).meta?.driverAdapterError ?? error.cause;
+
+/**
+ * Whether this error says that the database is away or does not answer, however pg or Prisma wrapped it: the statement may or
+ * may not have been carried out, and the same call can succeed later.
+ */
+export function isUnavailable(error: unknown): boolean {
+  for (const cause of causesOf(error)) {
+    const code = codeOf(cause);
+    if (unavailableCodes.some((beginning) => code.startsWith(beginning))) return true;
+    if (unavailableWords.test(cause.message)) return true;
+  }
+  return false;
+}
+
+/**
+ * Whether this error says that the database is away, so that any other write would fail as well. A statement that took too
+ * long, or too much memory, may have been too large by itself: a smaller one may succeed.
+ */
+export function isAway(error: unknown): boolean {
+  const causes = [...causesOf(error)];
+  if (causes.some((cause) => excessCodes.includes(codeOf(cause)) || isSilence(cause))) return false;
+  return isUnavailable(error) || causes.some(({ message }) => /after calling end on the pool/.test(message));
+}
+
+/** Whether the server gave no answer to a statement at all, within the time that we wait for one. */
+export const isSilence = (error: unknown): error is Error =>
+  error instanceof Error && /Query read timeout/i.test(error.message);
