@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { OutgoingEmail, Unread } from '../core/outgoing/outgoing.ts';
 import { isPersonal } from '../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
-import { type Heavy, MemoryRoom } from './memory-room.ts';
+import { type Heavy, LargeEmailRoom } from './large-email-room.ts';
 import type { Slot } from './slots.ts';
 
 /** Most bytes read together, unless a single email is larger. */
@@ -44,7 +44,7 @@ type Prepare<Ready> = (some: Ready[], done: (ready: Ready) => void) => Promise<v
  */
 export class LargeEmails<Ready extends WithSlot> {
   readonly #prepare: Prepare<Ready>;
-  readonly #room: MemoryRoom;
+  readonly #room: LargeEmailRoom;
   /** By name, in the order they came. */
   readonly #waiting = new Map<string, Large<Ready>>();
   #reading = false;
@@ -54,7 +54,7 @@ export class LargeEmails<Ready extends WithSlot> {
    * @param room in bytes of stored content; with its built message, an email takes about two and a half times as much
    */
   constructor(room: number, prepare: Prepare<Ready>) {
-    this.#room = new MemoryRoom(room);
+    this.#room = new LargeEmailRoom(room);
     this.#prepare = prepare;
   }
 

@@ -18,7 +18,7 @@ interface Share {
 }
 
 /** The memory for large emails: which shares of it are taken, and by how much. */
-export class MemoryRoom {
+export class LargeEmailRoom {
   readonly #bytes: number;
   readonly #taken = new Tally<string>();
 
@@ -27,8 +27,8 @@ export class MemoryRoom {
   }
 
   /** The same room, in which to try out what does not happen yet. */
-  copy(): MemoryRoom {
-    const copy = new MemoryRoom(this.#bytes);
+  copy(): LargeEmailRoom {
+    const copy = new LargeEmailRoom(this.#bytes);
     for (const name of this.#taken.kinds()) copy.#taken.add(name, this.#taken.of(name));
     return copy;
   }
