@@ -145,8 +145,7 @@ export async function create(
     // Locked, so that concurrent calls count each other's endpoint.
     await tx.query({ text: 'SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE', values: [accountId] });
     const there = await tx.query({ text: 'SELECT FROM webhooks WHERE account_id = $1', values: [accountId] });
-    if (there.length >= mostEndpoints)
-      throw invalidRequest(`an account may have at most ${mostEndpoints} endpoints`);
+    if (there.length >= mostEndpoints) throw invalidRequest(`an account may have at most ${mostEndpoints} endpoints`);
     const { secret, sealed } = await makeSecret(tx, id, keys.keyring);
     const [webhook] = await tx.query<Webhook>({
       text: `INSERT INTO webhooks (id, account_id, url, events, secret) VALUES ($1, $2, $3, $4, $5) RETURNING ${columns}`,
