@@ -19,6 +19,8 @@ interface Guarded {
   elsewhere?: string[];
   /** Whether the value asks for something other than the default. */
   asks?: (value: unknown) => boolean;
+  /** Set if an empty list asks for less than the default. */
+  isLessIfEmpty?: true;
   /** The list whose items have it: a single one next to the list would apply to none of them. */
   each?: 'emails' | 'suppressions';
   /** Set if it is not a member: what it is instead, and the members of the calls that take it. */
@@ -81,6 +83,7 @@ const guarded: Guarded[] = [
     elsewhere: ['permission', 'permissions', 'role', 'access', 'readonly'],
     // Scopes that only read, or that are unknown here.
     asks: (value) => !/send|full|admin|write|\ball\b|[*]/i.test(JSON.stringify(value)),
+    isLessIfEmpty: true,
   },
   {
     ours: 'domains',
@@ -132,14 +135,19 @@ export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
   const members = membersOf(schema);
   if (members.length === 0 || typeof input !== 'object' || input === null) return null;
   for (const [name, value] of Object.entries(input)) {
-    if (members.includes(name) || isNothing(value)) continue;
+    if (members.includes(name)) continue;
     const plain = plainly(name);
-    for (const row of guarded.filter((one) => isMeantFor(one, plain) && (one.asks?.(value) ?? true))) {
+    for (const row of guarded.filter((one) => isMeantFor(one, plain) && asksFor(one, value))) {
       const words = refusal(row, members, input as Input);
       if (words !== null) return { path: [name], message: `${words}; otherwise ${row.otherwise}` };
     }
   }
   return null;
+}
+
+function asksFor({ asks, isLessIfEmpty }: Guarded, value: unknown): boolean {
+  if (isNothing(value) && !(isLessIfEmpty && Array.isArray(value))) return false;
+  return asks?.(value) ?? true;
 }
 
 /** Why a member that means this row is refused; null if it is not. */

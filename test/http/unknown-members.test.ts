@@ -213,6 +213,8 @@ t.test('a key that could do more, and what else holds for mail to come', async (
     [newKey, { ...key, role: 'read' }, `role: ${mayLess}`],
     [newKey, { ...key, access: { calls: 'read' } }, `access: ${mayLess}`],
     [newKey, { ...key, permission: 'none' }, `permission: ${mayLess}`],
+    [newKey, { ...key, permissions: [] }, `permissions: ${mayLess}`],
+    [newKey, { ...key, permissions: null, role: '', restrict_to: [] }, null],
     [newKey, { ...key, readOnly: true }, `readOnly: ${mayLess}`],
     [newKey, { ...key, Domain: ['shop.test'] }, `Domain: ${ofAll}`],
     [newKey, { ...key, domans: ['shop.test'] }, `domans: ${ofAll}`],
