@@ -82,7 +82,7 @@ export interface SendwrightNode {
   surroundings: Surroundings;
   /** What this process counts. */
   metrics: Metrics;
-  /** Takes no new work, finishes or hands back what is under way, and releases everything, within 30 seconds. */
+  /** Takes no new work, finishes or releases what is under way, and closes everything, within 30 seconds. */
   stop(): Promise<void>;
 }
 

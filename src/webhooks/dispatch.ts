@@ -40,7 +40,7 @@ const drainMs = 17_000;
 
 /**
  * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Jobs for endpoints that have work
- * waiting here stay in the queue; an endpoint that turns out to be failing gives its line back, so that it holds nothing up.
+ * waiting here stay in the queue; the line of an endpoint that turns out to be failing is released, so that it holds nothing up.
  * An account's jobs stay there too once it holds more than is left to others, so there is always some room, even if an
  * account has many slow endpoints.
  */
@@ -92,7 +92,7 @@ export class WebhookDispatcher {
     this.#pump();
   }
 
-  /** Takes no new work, hands back what has not begun, and waits for what has: at most about 20 seconds. */
+  /** Takes no new work, releases what has not begun, and waits for what has: at most about 20 seconds. */
   async stop(): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);
@@ -101,7 +101,7 @@ export class WebhookDispatcher {
     this.#recorder.giveUpAfter(drainMs);
     // Nothing of a batch that is being taken now begins either.
     await this.#pumping;
-    await this.#giveBack(this.#emptyLines());
+    await this.#release(this.#emptyLines());
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
       this.#checkIdle();
@@ -111,16 +111,11 @@ export class WebhookDispatcher {
   }
 
   #tick(): void {
-    if (this.#tools.lease.onHold) this.#putDown();
+    // While the service is on hold, operators may decide about what has not begun.
+    if (this.#tools.lease.onHold) void this.#release(this.#emptyLines());
     // A hold that ended before it was seen here has left lines that nothing else would serve.
     else this.#beginAll();
     this.#pump();
-  }
-
-  /** Gives back what has not begun: operators may decide about it while the service is on hold. */
-  #putDown(): void {
-    const notBegun = this.#emptyLines();
-    if (notBegun.length > 0) void this.#giveBack(notBegun);
   }
 
   #emptyLines(): calls.Claim[] {
@@ -211,7 +206,7 @@ export class WebhookDispatcher {
       } catch (error) {
         this.#tools.log.warn({ error: (error as Error).message }, 'webhook calls could not be loaded');
         for (const claim of claims) this.#freeSlot(claim, null);
-        void this.#giveBack(claims);
+        void this.#release(claims);
       }
     }
     this.#loading = false;
@@ -222,17 +217,17 @@ export class WebhookDispatcher {
     if (outcome.attempt) this.#tools.metrics.called(outcome.status, outcome.attempt.durationMs);
     this.#freeSlot(claim, answeredBy(outcome));
     const failing = await this.#recorder.add(outcome);
-    this.#letGo(claim);
+    this.#remove(claim);
     const line = failing ? this.#lines.cut(claim) : [];
     if (line.length > 0) {
       this.#lookForMore(claim);
-      await this.#giveBack(line);
+      await this.#release(line);
     }
     this.#checkIdle();
     if (this.#full && this.#held.size < this.#limits.held / 2) this.#pump();
   }
 
-  #letGo(claim: calls.Claim): void {
+  #remove(claim: calls.Claim): void {
     if (this.#held.delete(claim)) this.#heldOf.add(claim.accountId, -1);
   }
 
@@ -278,19 +273,23 @@ export class WebhookDispatcher {
     this.#beginAll();
   }
 
-  /** Retries until it succeeds or the node stops: what the node holds then is freed when it retires or is found dead. */
-  async #giveBack(claims: calls.Claim[]): Promise<void> {
+  /**
+   * Makes the claimed deliveries due again at once. Retries until it succeeds or the node stops: what the node holds then is
+   * freed when it retires or is found dead.
+   */
+  async #release(claims: calls.Claim[]): Promise<void> {
+    if (claims.length === 0) return;
     for (;;) {
       const error = await calls.release(this.#db, claims).then(
         () => null,
         (reason: Error) => reason,
       );
       if (!error) break;
-      this.#tools.log.warn({ error: error.message }, 'webhook deliveries could not be handed back');
+      this.#tools.log.warn({ error: error.message }, 'webhook deliveries could not be released');
       if (this.#stopping) break;
       await sleep(pollEveryMs);
     }
-    for (const claim of claims) this.#letGo(claim);
+    for (const claim of claims) this.#remove(claim);
     this.#checkIdle();
   }
 }
