@@ -15,7 +15,7 @@ import { StartError } from '../start-error.ts';
 export type Env = Record<string, string | undefined>;
 export type Say = (sentence: string) => void;
 
-/** The database of the service, beside nodes that may be running. */
+/** The database of the service, which running nodes may be using too. */
 export interface Opened {
   config: Config;
   url: string;

@@ -41,7 +41,8 @@ export const doctor: Command = {
     const examineWithLookups: Examine = (subject) =>
       withLookups(subject, ({ internet, surroundings }) => {
         const { config, db } = subject;
-        const [lookUp, installation] = [lookUpOf(config, internet), installationOf(config, internet)];
+        const lookUp = lookUpOf(config, internet);
+        const installation = installationOf(config, internet);
         return examine({ db, surroundings, lookUp, installation }, mx, { onProgress });
       });
 

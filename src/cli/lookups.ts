@@ -7,7 +7,7 @@ import { type Stops, stopAll } from '../stops.ts';
 import type { Opened } from './database.ts';
 
 /** Where names are looked up, and what verifying a domain needs besides. */
-export interface Lookups {
+interface Lookups {
   internet: Internet;
   surroundings: Surroundings;
 }
