@@ -36,7 +36,7 @@ t.test('a 401 and a 403 say in a header what to do; their bodies are as they wer
     ['GET', '/emails', { token: `${token}x` }, 401, /^the login token is invalid or has expired/],
     ['GET', '/emails', { headers: { Authorization: 'Basic eDp5' } }, 401, /^Authorization must be Bearer and a token/],
     ['GET', '/emails', { headers: { Authorization: 'Bearer ' } }, 401, /^Authorization must be Bearer and a token/],
-    ['GET', '/emails', { headers: { Cookie: '_ga=1' } }, 401, /^there is no credential/],
+    ['GET', '/emails', { headers: { Cookie: '_ga=1' } }, 401, /^the request has no credential/],
     ['GET', '/emails', { key: `Bearer ${key}` }, 401, /^X-API-Key must be the key alone, without Bearer/],
     ['POST', '/emails', { key: reader, body: fields }, 403, /^the API key lacks the scope send/],
     ['POST', '/emails', { key: restricted, body: fields }, 403, /^the API key is restricted to other sender domains/],
