@@ -25,7 +25,7 @@ export const firstEmail = (baseUrl: string, from: string, key = someKey): string
 export function whyNoCall(email: Email, content: EmailContent): string | null {
   const lacking = [!email.subject && 'a subject', !content.html && !content.text && 'a text'].filter(Boolean);
   if (lacking.length === 0) return null;
-  return `A call needs ${lacking.join(' and ')}, which this email came without by SMTP. Resend sends it as it is.`;
+  return `A call needs ${lacking.join(' and ')}, which this email lacks because it came by SMTP. Use Resend to send it as it is.`;
 }
 
 /** The API call that sends this email again; its files are only named. */

@@ -71,8 +71,8 @@ export const isForLater = ({ status, scheduled_at: later }: Pick<Email, 'status'
 export function whatBecame({ status, scheduled_at: later, error }: Email, onHold: boolean): string {
   if (status === 'suppressed') return 'Not sent: the recipient is on the suppression list.';
   if (status === 'failed') return `Not sent: ${error ?? 'it failed'}.`.replace(/\.\.$/, '.');
-  if (later && new Date(later) > new Date()) return `Accepted. It is sent ${exact(new Date(later))}.`;
-  return onHold ? 'Accepted. It waits: the service is on hold, and sends nothing.' : 'Accepted. It is being delivered.';
+  if (later && new Date(later) > new Date()) return `Accepted. It will be sent ${exact(new Date(later))}.`;
+  return onHold ? 'Accepted. It waits because the service is on hold.' : 'Accepted. It is being delivered.';
 }
 
 /** `bad_mailbox` as words. */

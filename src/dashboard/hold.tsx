@@ -17,9 +17,9 @@ export function HoldBanner({ since }: { since: string }) {
     <section className="hold" aria-label="The service is on hold">
       <h2 className="hold-title">Nothing is sent</h2>
       <p className="hold-words">
-        The service is on hold since {exact(new Date(since))} (<Moment at={since} />
-        ): it accepts mail, and sends no email and calls no webhook until you decide what becomes of what was due by
-        then.{' '}
+        The service has been on hold since {exact(new Date(since))} (<Moment at={since} />
+        ): it accepts mail, but sends no email and calls no webhook until you decide what to do with the mail that was
+        due then.{' '}
         {data && (
           <Link href="/emails?status=queued&accounts=all" className="link">
             {plural(data.count, 'email')} {data.count === 1 ? 'is' : 'are'} queued
@@ -28,11 +28,11 @@ export function HoldBanner({ since }: { since: string }) {
       </p>
       <div className="columns">
         <div>
-          <p className="hold-words">Let it fail, and nothing is sent twice:</p>
-          <Command text={endOfHold('fail')} what="the command that lets it fail" />
+          <p className="hold-words">Fail it, so that nothing is sent twice:</p>
+          <Command text={endOfHold('fail')} what="the command that fails it" />
         </div>
         <div>
-          <p className="hold-words">Send it, a second time if it was sent before:</p>
+          <p className="hold-words">Send it, even if it was sent before:</p>
           <Command text={endOfHold('send')} what="the command that sends it" />
         </div>
       </div>

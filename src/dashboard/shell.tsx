@@ -104,8 +104,8 @@ export function SchemeSwitch() {
   const scheme = useComputedColorScheme('light');
   const other = scheme === 'light' ? 'dark' : 'light';
   return (
-    <Tooltip label={`Show it ${other}`}>
-      <ActionIcon aria-label={`Show it ${other}`} onClick={() => setColorScheme(other)}>
+    <Tooltip label={`Switch to ${other}`}>
+      <ActionIcon aria-label={`Switch to ${other}`} onClick={() => setColorScheme(other)}>
         <Icon name={scheme === 'light' ? 'moon' : 'sun'} />
       </ActionIcon>
     </Tooltip>

@@ -54,7 +54,7 @@ export function Shortcuts({ entries }: { entries: PageEntry[] }) {
         ))}
         <Line keys={['/']} words="Search" />
         <Line keys={['j']} words="Next row" />
-        <Line keys={['k']} words="Row before" />
+        <Line keys={['k']} words="Previous row" />
         <Line keys={['Enter']} words="Open the row" />
         <Line keys={['?']} words="This list" />
       </dl>

@@ -14,7 +14,7 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByRole('heading', { name: 'Start' }).waitFor();
     await page.getByText('example.test is verified').waitFor();
     t.strictSame(await barriers(page), []);
-    await page.getByRole('button', { name: 'Make another one' }).click();
+    await page.getByRole('button', { name: 'Create another one' }).click();
     const key = await page.locator('pre', { hasText: /^sk_live_\w{43}$/ }).textContent();
     t.ok((await page.locator('pre', { hasText: 'curl' }).textContent())?.includes(String(key)), 'the curl has the key');
     await page.getByRole('button', { name: 'Send a test email' }).click();
@@ -106,14 +106,14 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByLabel('Status').selectOption('failed');
     await page.waitForURL(/status=failed/);
     await page.getByRole('row', { name: /Number 1/ }).waitFor({ state: 'detached' });
-    await go(page, '/emails?page=99', 'Nothing is on this page');
-    await go(page, '/accounts?page=99', 'Nothing is on this page');
-    await go(page, '/sandbox?page=99', 'Nothing is on this page');
-    await page.getByRole('button', { name: 'To the first page' }).click();
+    await go(page, '/emails?page=99', 'This page is empty');
+    await go(page, '/accounts?page=99', 'This page is empty');
+    await go(page, '/sandbox?page=99', 'This page is empty');
+    await page.getByRole('button', { name: 'Go to the first page' }).click();
     await page.getByRole('navigation', { name: 'Messages' }).getByRole('link').first().waitFor();
-    await go(page, '/emails?page=99', 'Nothing is on this page');
+    await go(page, '/emails?page=99', 'This page is empty');
     t.match(await page.locator('.pager').textContent(), /^none of \d/);
-    await page.getByRole('button', { name: 'To the first page' }).click();
+    await page.getByRole('button', { name: 'Go to the first page' }).click();
     await page.getByRole('row', { name: /Number 1/ }).waitFor();
   });
 
@@ -127,8 +127,8 @@ t.test('the dashboard', inBrowser, async (t) => {
     const { page } = await view(t, node, '/emails?held=true');
     await page.getByRole('row', { name: /^disconnects\+2@anywhere.test queued held Arrived\?/ }).waitFor();
     t.strictSame(await barriersInBoth(page), []);
-    await go(page, '/overview', 'waits until you decide');
-    const concern = page.locator('.concerns li', { hasText: '1 email waits until you decide' });
+    await go(page, '/overview', 'waits for your decision');
+    const concern = page.locator('.concerns li', { hasText: '1 email waits for your decision' });
     await concern.getByRole('link', { name: 'Show it' }).click();
     await page.getByRole('link', { name: to }).click();
     await page.getByText('Is not tried again until somebody decides').first().waitFor();

@@ -11,10 +11,10 @@ t.test('what a row had of the keyboard stays with its table when the row is gone
   // The last one leaves the words for an empty list.
   for (const address of addresses) {
     const row = page.getByRole('row', { name: new RegExp(address) });
-    await row.getByRole('button', { name: 'Take off' }).focus();
+    await row.getByRole('button', { name: 'Remove' }).focus();
     await page.keyboard.press('Enter');
     // The dialog is there a moment before it has the keyboard.
-    await page.getByRole('dialog').locator('button:focus', { hasText: 'Take off' }).waitFor();
+    await page.getByRole('dialog').locator('button:focus', { hasText: 'Remove' }).waitFor();
     await page.keyboard.press('Enter');
     await row.waitFor({ state: 'detached' });
     await page.locator('.table-box:focus').waitFor({ timeout: 10_000 });

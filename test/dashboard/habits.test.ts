@@ -112,8 +112,8 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.equal(await page.getByRole('dialog').count(), 0, 'and not asked for another one');
     const body = { from: 'a@example.test', to: 'bounced+back@anywhere.test', subject: 's', text: 't' };
     await node.call('POST', '/api/v1/emails', { key: node.key, body });
-    await go(page, '/suppressions?q=bounced%2Bback', 'What it comes from');
-    await page.getByRole('link', { name: 'What it comes from' }).click();
+    await go(page, '/suppressions?q=bounced%2Bback', 'Show the cause');
+    await page.getByRole('link', { name: 'Show the cause' }).click();
     await page.getByRole('dialog').waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });

@@ -60,7 +60,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const said = await page.locator('.concerns li').allTextContents();
     t.strictSame(said.slice(0, 2), [
       'nowlater.test gets nothing for now, 3 recipients waiting: the server wants less mail at a time. Show it',
-      'nowsilent.test has taken nothing for a while, 2 recipients waiting: the server could not be reached. Show it',
+      'nowsilent.test has accepted nothing for a while, 2 recipients waiting: the server could not be reached. Show it',
     ]);
     t.equal(said[5], 'now2 more destinations get nothing. Show all');
     t.notMatch(said.join(), /taking[.]test|empty[.]test/);
@@ -102,13 +102,13 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     await line.waitFor();
     t.match(
       await line.textContent(),
-      /^complaint maria@anywhere.test is on the suppression list since .*, which stops all/,
+      /^complaint maria@anywhere.test has been on the suppression list since .*, which stops all/,
     );
     t.strictSame(await barriersInBoth(page), []);
     await go(page, '/emails?to=reader@anywhere.test', 'which stops marketing');
     await go(page, '/emails?to=other@anywhere.test', '1 email');
     t.equal(await line.count(), 0);
-    await go(page, `/emails/${email.id}`, 'is on the suppression list since');
+    await go(page, `/emails/${email.id}`, 'has been on the suppression list since');
     t.equal(await line.count(), 1, 'of those who get it nothing is said');
     await line.getByRole('link', { name: 'Show it there' }).click();
     await page.getByRole('row', { name: /^maria@anywhere[.]test complaint all mail/ }).waitFor();

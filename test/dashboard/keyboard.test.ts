@@ -18,7 +18,7 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
       ['/domains', 'Add a domain'],
       ['/templates', 'New template'],
       ['/webhooks', 'Add a webhook'],
-      ['/keys', 'Make a key'],
+      ['/keys', 'Create a key'],
       ['/accounts', 'New account'],
       ['/accounts', 'Change Admin'],
       ['/keys', 'Revoke'],
@@ -47,7 +47,7 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     t.ok(await key.isVisible());
     t.match(new URL(page.url()).pathname, '/keys');
     t.match(await focused(page), /It is shown only once/, 'it is what is read out');
-    await page.getByRole('button', { name: 'I have kept it' }).click();
+    await page.getByRole('button', { name: 'I have saved it' }).click();
     await pressAtOnce(page, 'g', 'e');
     await page.getByRole('heading', { name: 'Emails', level: 1 }).waitFor();
   });

@@ -63,7 +63,7 @@ t.test('what operators see', inBrowser, async (t) => {
     const { page, context, complaints } = await view(t, node, '/doctor');
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByText('Not checked yet').waitFor();
-    await page.getByRole('button', { name: 'Look now' }).click();
+    await page.getByRole('button', { name: 'Check now' }).click();
     const first = page.locator('.concerns li').first();
     await first.waitFor();
     t.match(await first.textContent(), /^problemdelivery mode sandboxNo mail leaves this machine\.→ To send mail, set/);

@@ -172,7 +172,7 @@ t.test('the pages', inBrowser, async (t) => {
     await page.getByText('No destination matches').waitFor();
     await page.getByRole('button', { name: 'Clear' }).click();
     await page.getByText(/^12\d destinations$/).waitFor();
-    await go(page, '/destinations?page=9', 'Nothing is on this page');
+    await go(page, '/destinations?page=9', 'This page is empty');
 
     const body = { from: 'a@example.test', to: 'ann@site99.test', subject: 'To site99', text: 't' };
     t.equal((await node.call('POST', '/api/v1/emails', { key: node.key, body })).status, 200);
@@ -290,7 +290,7 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
     if (width !== 1280 && width !== 390) continue;
     for (const [path, button, holds] of [
       ['/keys', 'Revoke', name],
-      [`/suppressions?q=${encodeURIComponent(long)}`, 'Take off', long],
+      [`/suppressions?q=${encodeURIComponent(long)}`, 'Remove', long],
       [`/suppressions?evidence=${email.id}&about=${encodeURIComponent(long)}`, null, long],
     ] as const) {
       await go(page, path, holds);

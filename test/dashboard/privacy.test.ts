@@ -31,12 +31,12 @@ t.test('the account is exported, a recipient is erased, and what is gone says so
   t.strictSame(await barriers(page), []);
   await page.getByRole('dialog').getByRole('button', { name: 'Erase' }).click();
   await page.getByText('It is being erased.').waitFor();
-  await page.getByText('1 email · asked').waitFor();
+  await page.getByText('1 email · requested').waitFor();
   await page.getByText('done', { exact: true }).first().waitFor();
   t.strictSame(await barriers(page), []);
 
   const { page: email } = await view(t, node, `/emails/${id}`);
-  await email.getByText('It is not kept any more').waitFor();
+  await email.getByText('The content is no longer kept').waitFor();
   await email.getByText('erased, with the data of its recipient').waitFor();
   t.notMatch(await email.content(), /erased-one|A secret/);
   t.strictSame(await barriers(email), []);

@@ -21,7 +21,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.keyboard.press('Escape');
     await page.waitForTimeout(100);
     t.ok(await page.locator('pre', { hasText: /^whsec_/ }).isVisible(), 'what is shown once stays');
-    await page.getByRole('button', { name: 'I have kept it' }).click();
+    await page.getByRole('button', { name: 'I have saved it' }).click();
     await go(page, '/webhooks?q=HTTP', hook.url);
     await page.getByRole('link', { name: hook.url }).click();
     const email = { from: 'a@example.test', to: 'a@anywhere.test', subject: 's', text: 't' };
@@ -39,8 +39,8 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('"type": "email.delivered"').waitFor();
     t.match(new URL(page.url()).search, /status=succeeded/, 'what it was found by stays');
     await page.keyboard.press('Escape');
-    await go(page, `${new URL(page.url()).pathname}?page=9`, 'Nothing is on this page');
-    await page.getByRole('button', { name: 'To the first page' }).click();
+    await go(page, `${new URL(page.url()).pathname}?page=9`, 'This page is empty');
+    await page.getByRole('button', { name: 'Go to the first page' }).click();
     await call.waitFor();
     await go(page, `${new URL(page.url()).pathname}?status=failed`, 'No call matches');
     await go(page, new URL(page.url()).pathname, 'email.delivered');
@@ -169,7 +169,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('heading', { name: 'nxdomain.test' }).waitFor();
     await page.getByRole('button', { name: 'Check the records now' }).click();
     await page.getByText('there is no TXT record at _sendwright.nxdomain.test').waitFor();
-    t.equal(await page.getByText('not right').count(), 3);
+    t.equal(await page.getByText('wrong', { exact: true }).count(), 3);
     t.strictSame(await barriers(page), []);
     await page.getByRole('button', { name: 'Show as a zone file' }).first().click();
     const zone = await page.locator('pre', { hasText: '3600 IN TXT' }).textContent();
@@ -237,7 +237,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const { template } = (await node.call('POST', '/api/v1/templates', { token, body: fields })).body;
     const { page, complaints } = await view(t, node, '/templates');
     await go(page, `/templates/${template.id}`, 'Asks');
-    await page.getByText('Type a value for WHO, and what the email says is shown here.').waitFor();
+    await page.getByText('Enter a value for WHO to see the preview.').waitFor();
     t.strictSame(complaints, [], 'and the service was not asked in vain');
     await page.getByLabel('WHO', { exact: true }).fill('Ann');
     await page.getByText('Dear Ann, well').waitFor();
@@ -264,7 +264,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const { page } = await view(t, node, '/suppressions');
     const csv = 'email;reason\r\n"One@example.net";complaint\r\nno address\r\ntwo@example.net\r\n';
     await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
-    await page.getByText('2 addresses are on the list. 1 record with no address, or several, left out.').waitFor();
+    await page.getByText('2 addresses are on the list. 1 record with no address, or several, skipped.').waitFor();
     for (const line of [2, 3]) {
       const buffer = Buffer.from(`${'\n'.repeat(line - 1)}no-good@-\n`);
       await page.setInputFiles('input[type=file]', { name: `${line}.csv`, mimeType: 'text/csv', buffer });
@@ -275,9 +275,9 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('row', { name: /one@example\.net complaint all mail/ }).waitFor();
     await page
       .getByRole('row', { name: /two@example\.net manual/ })
-      .getByRole('button', { name: 'Take off' })
+      .getByRole('button', { name: 'Remove' })
       .click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Take off' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
     await page.getByRole('row', { name: /two@example\.net/ }).waitFor({ state: 'detached' });
     const { body: left } = await node.call('GET', '/api/v1/suppressions?address=@example.net', { token });
     t.strictSame([left.count, left.suppressions[0]?.address], [1, 'one@example.net']);
@@ -295,7 +295,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('button', { name: 'Create' }).click();
     const [email = '', password = ''] =
       (await page.locator('pre', { hasText: 'owner@shop.test' }).textContent())?.split('\n') ?? [];
-    await page.getByRole('button', { name: 'I have kept it' }).click();
+    await page.getByRole('button', { name: 'I have saved it' }).click();
     await page.getByRole('row', { name: /Shop active/ }).waitFor();
     await page.getByRole('button', { name: 'Log out' }).click();
     await logIn(page, email, password);
@@ -315,7 +315,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('No emails yet').waitFor();
     const own = (await node.call('POST', '/api/v1/auth/login', { body: { email, password: 'another long one' } })).body;
     await node.call('POST', '/api/v1/keys', { token: own.token, body: { name: 'reads', scopes: ['read'] } });
-    await go(page, '/start', 'Programs send with a key.');
+    await go(page, '/start', 'Programs need a key to send.');
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
     const { accounts } = (await node.call('GET', '/api/v1/admin/accounts', { token })).body;

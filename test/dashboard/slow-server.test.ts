@@ -44,8 +44,8 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await page.evaluate("history.pushState(null, '', '/keys?new=1')");
     await held.answered;
     await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('made meanwhile');
-    await page.getByRole('button', { name: 'Make it' }).click();
-    await page.getByRole('button', { name: 'I have kept it' }).click();
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByRole('button', { name: 'I have saved it' }).click();
     held.let();
     await page.getByRole('row', { name: /made meanwhile/ }).waitFor();
   });
@@ -53,7 +53,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
   t.test('what is listed stays while it is away, with what is typed in it', async (t) => {
     const { page } = await view(t, node, '/accounts');
     await page.getByRole('button', { name: 'Change Admin', exact: true }).click();
-    const amount = page.getByRole('dialog').getByLabel('Add to its credit');
+    const amount = page.getByRole('dialog').getByLabel('Add credit');
     await amount.fill('12.50');
     const lists = '**/api/v1/admin/accounts?*';
     await page.route(lists, (route) => route.abort());
@@ -78,7 +78,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await held.answered;
     t.equal(await tls.inputValue(), 'verified');
     held.let();
-    await page.getByText('Changed, also for mail that is queued.').waitFor();
+    await page.getByText('Changed. It also applies to queued mail.').waitFor();
     t.equal(await tls.inputValue(), 'verified');
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
   });

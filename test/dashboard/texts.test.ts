@@ -152,10 +152,10 @@ t.test('what became of an email that was just sent is said as it is', async (t) 
     whatBecame({ status: 'queued', error: null, ...fields } as Email, onHold);
   const later = new Date(Date.now() + 3_600_000);
   t.match(words({}), /being delivered/);
-  t.match(words({}, true), /It waits: the service is on hold/);
+  t.match(words({}, true), /It waits because the service is on hold/);
   t.match(words({ status: 'suppressed' }, true), /^Not sent: .* suppression list/);
   t.match(words({ status: 'failed', error: 'no' }), /^Not sent: no\.$/);
-  t.equal(words({ scheduled_at: later.toISOString() }), `Accepted. It is sent ${exact(later)}.`);
+  t.equal(words({ scheduled_at: later.toISOString() }), `Accepted. It will be sent ${exact(later)}.`);
   const said =
     'As `on_uncertain` is `hold` since 2026-11-21T09:00:00.123Z; say retry with POST /api/v1/emails/:id/release.';
   const at = exact(new Date('2026-11-21T09:00:00.123Z'));

@@ -52,7 +52,7 @@ const columns: Column<Account>[] = [
     kind: 'narrow',
     spare: true,
     cell: ({ retention: { log_days: log, content_days: content } }) => (
-      <span title="Its email log, and what the emails say">
+      <span title="How long the log and the content of emails are kept">
         {log === content ? `${log} days` : `${log}, ${content} days`}
       </span>
     ),
@@ -81,7 +81,7 @@ function Suspension({ account }: { account: Account }) {
   if (account.suspended_at) {
     return (
       <Button variant="default" size="compact-xs" loading={resume.isPending} onClick={() => resume.mutate(undefined)}>
-        Let it send
+        Reactivate
       </Button>
     );
   }
@@ -89,7 +89,7 @@ function Suspension({ account }: { account: Account }) {
     <Confirmed
       name="Suspend"
       size="compact-xs"
-      words={`Nobody from “${account.name}” can log in or send, and its mail that comes due meanwhile fails for good.`}
+      words={`Nobody from “${account.name}” can log in or send, and its mail that becomes due meanwhile fails for good.`}
       act={() => api.admin.accounts.update(account.id, { suspended: true })}
       done="Suspended."
     />
@@ -122,8 +122,8 @@ function Change({ account: now, close }: { account: Account; close: () => void }
         <NativeSelect name="plan" label="Plan" mt="sm" data={plans} defaultValue={account.plan} />
         <TextField
           name="amount"
-          label="Add to its credit"
-          description={`It has ${now.credit}. Emails past the month of the plan pro take 0.50 each.`}
+          label="Add credit"
+          description={`The balance is ${now.credit}. On the plan pro, each email above the monthly limit takes 0.50.`}
           placeholder="0.00"
           inputMode="decimal"
           mt="sm"

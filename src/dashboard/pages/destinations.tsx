@@ -78,7 +78,7 @@ const columns: Column<Destination>[] = [
     header: 'In flight / limit',
     kind: 'narrow',
     cell: ({ in_flight: flying, connections, most_connections: most, per_minute: rate, reason }) => (
-      <Tooltip label={reason ?? 'As much as it may have.'} multiline maw={380}>
+      <Tooltip label={reason ?? 'At the maximum.'} multiline maw={380}>
         <span>
           {flying} / {connections} <span className="dim">of {most}</span>
           {rate !== null && <span className="dim"> · {count(rate)} a minute</span>}
@@ -88,7 +88,7 @@ const columns: Column<Destination>[] = [
   },
   {
     id: 'why',
-    header: 'Why, and what it said last',
+    header: 'Reason and last reply',
     cell: ({ reason, waiting_for: waiting, last_reply: reply }) => (
       <>
         {(reason ?? waiting) && <div className="cut several why">{reason ?? waiting}</div>}
@@ -198,8 +198,8 @@ export function Destinations() {
               <Empty title="No destination matches" words="Remove a filter to see more." />
             ) : (
               <Empty
-                title="No mail is under way"
-                words="Destinations are listed if mail waits for them, if they got some within the hour, or if they are paused."
+                title="No destinations"
+                words="A destination is listed if mail waits for it, if it got mail within the last hour, or if it is paused."
               />
             )
           }
@@ -235,7 +235,7 @@ const addressColumns: Column<SendingAddress>[] = [
 
 function Addresses({ addresses }: { addresses: SendingAddress[] }) {
   return (
-    <Panel title="What mail leaves from">
+    <Panel title="Sending addresses">
       <DataTable
         label="Sending addresses"
         columns={addressColumns}

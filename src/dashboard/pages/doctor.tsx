@@ -46,14 +46,14 @@ export function DoctorPage() {
       />
       <form className="filters" onSubmit={submit}>
         <TextInput
-          aria-label="MX host whose port 25 is tried"
-          placeholder="MX host to try, or one of yours"
+          aria-label="MX host to test port 25 with"
+          placeholder="MX host to test; default: yours"
           w={240}
           value={state.mx ?? ''}
           onChange={({ currentTarget }) => change({ mx: currentTarget.value.trim() || null })}
         />
         <Button type="submit" loading={isFetching}>
-          {data ? 'Look again' : 'Look now'}
+          {data ? 'Check again' : 'Check now'}
         </Button>
       </form>
       {isFetching && <Looking />}
@@ -79,8 +79,8 @@ function Looking() {
   return (
     <Panel title="Looking">
       <div className="body" role="status" aria-busy="true">
-        <Progress value={Math.min(98, (100 * (now - begun)) / longest)} aria-label="How much of the time is over" />
-        <p className="soft hold-words">DNS and other servers are asked. It takes up to 25 seconds.</p>
+        <Progress value={Math.min(98, (100 * (now - begun)) / longest)} aria-label="Progress" />
+        <p className="soft hold-words">Querying DNS and other servers. This takes up to 25 seconds.</p>
       </div>
     </Panel>
   );
@@ -120,7 +120,7 @@ function Findings({ findings, at }: { findings: Finding[]; at: string }) {
                 <div>{found}</div>
                 {advice && <div className="soft">→ {advice}</div>}
               </div>
-              <Copy text={textOf(finding)} what={`what is said of ${spaced(check)}`} />
+              <Copy text={textOf(finding)} what={`the finding on ${spaced(check)}`} />
             </li>
           );
         })}

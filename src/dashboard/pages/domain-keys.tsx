@@ -10,7 +10,7 @@ import { Status } from '../parts/status.tsx';
 export function DkimKeys({ domainId, keys }: { domainId: string; keys: DKIMKey[] }) {
   const rotate = useAction(
     (algorithm: DKIMKey['algorithm']) => api.domains.rotateDkim(domainId, { algorithm }),
-    'Made. It signs as soon as its record is seen.',
+    'Created. It signs as soon as its record is found.',
   );
   return (
     <Panel
@@ -28,7 +28,7 @@ export function DkimKeys({ domainId, keys }: { domainId: string; keys: DKIMKey[]
     >
       {keys.length === 0 && (
         <div className="body dim" style={{ fontSize: 13 }}>
-          One key signs, the one above. Rotating makes another: it takes over once its record is seen.
+          Only the key above signs. Rotating creates another key, which takes over once its record is found.
         </div>
       )}
       {keys.map(({ id, selector, algorithm, status, record, problem }) => (

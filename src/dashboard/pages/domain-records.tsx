@@ -57,7 +57,7 @@ function RecordLine({ record }: { record: NamedRecord }) {
         <span className="soft">{purpose}</span>
         {check && (
           <span style={{ marginLeft: 'auto' }}>
-            <Status value={check.ok ? 'found' : 'not right'} tone={check.ok ? 'good' : 'bad'} />
+            <Status value={check.ok ? 'found' : 'wrong'} tone={check.ok ? 'good' : 'bad'} />
           </span>
         )}
       </div>

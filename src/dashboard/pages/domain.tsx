@@ -32,7 +32,7 @@ export function DomainPage() {
   });
   const check = useAction(
     () => lookUp(id),
-    ({ ok }) => (ok ? 'All three records are right.' : 'Not yet: see what was found beside each record.'),
+    ({ ok }) => (ok ? 'All three records are right.' : 'Not yet: each record shows what was found.'),
   );
   const back = { href: '/domains', name: 'Domains' };
   if (isUnshown(data, error))
@@ -73,7 +73,7 @@ export function DomainPage() {
             </Button>
             <Confirmed
               name="Remove"
-              words={`Nothing can be sent from ${domain.domain} any more, and what is queued from there fails.`}
+              words={`${domain.domain} can no longer send, and its queued emails fail.`}
               act={() => api.domains.remove(id)}
               done={`${domain.domain} was removed.`}
               then={() => navigate('/domains')}
@@ -92,7 +92,7 @@ export function DomainPage() {
 function Ways({ domain }: { domain: Domain }) {
   const change = useAction(
     (tls: Domain['tls']) => api.domains.change(domain.id, { tls }),
-    'Changed, also for mail that is queued.',
+    'Changed. It also applies to queued mail.',
   );
   return (
     <Panel title="TLS">
@@ -104,8 +104,8 @@ function Ways({ domain }: { domain: Domain }) {
           value={change.isPending ? change.variables : domain.tls}
           disabled={change.isPending}
           data={[
-            { value: 'opportunistic', label: 'opportunistic: encrypted where it can be' },
-            { value: 'required', label: 'required: waits rather than go in clear' },
+            { value: 'opportunistic', label: 'opportunistic: encrypted if possible' },
+            { value: 'required', label: 'required: waits rather than send unencrypted' },
             { value: 'verified', label: 'verified: waits for a valid certificate too' },
           ]}
           onChange={({ currentTarget }) => change.mutate(currentTarget.value as Domain['tls'])}

@@ -36,7 +36,7 @@ const columns: Column<Domain>[] = [
       warning ? (
         <span style={{ color: 'var(--bad)' }}>{warning}</span>
       ) : (
-        <span className="dim">{status === 'verified' ? 'in order' : 'looked up again and again'}</span>
+        <span className="dim">{status === 'verified' ? 'in order' : 'checked regularly'}</span>
       ),
   },
   { id: 'tls', header: 'TLS', kind: 'narrow', cell: ({ tls }) => tls },

@@ -27,7 +27,7 @@ export function Attempts({ id, status }: { id: string; status: Email['status'] }
       )}
       {attempts?.length === 0 && (
         <div className="body dim" style={{ fontSize: 13 }}>
-          {status === 'queued' ? 'None yet: it waits for its turn.' : 'None: there was nothing to try.'}
+          {status === 'queued' ? 'None yet: the email is waiting.' : 'None: there was nothing to try.'}
         </div>
       )}
       {attempts?.map((attempt, index) => (

@@ -19,7 +19,7 @@ export function EmailContentPanel({ id }: { id: string }) {
     <Panel title="Content">
       {error &&
         (isStatus(error, 410) ? (
-          <Empty title="It is not kept any more" words={wordsOf(error)} />
+          <Empty title="The content is no longer kept" words={wordsOf(error)} />
         ) : (
           <Failure error={error} />
         ))}

@@ -18,7 +18,7 @@ export function EmailWebhooks({ id }: { id: string }) {
       {error && <Failure error={error} />}
       {data?.count === 0 && (
         <div className="body dim" style={{ fontSize: 13 }}>
-          Nobody was called for this email.{' '}
+          No webhook was called for this email.{' '}
           <Link href="/webhooks" className="link">
             Set up a webhook
           </Link>

@@ -266,7 +266,7 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
         )}
         {source && source.length > 0 && (
           <>
-            <dt>Leaves from</dt>
+            <dt>Sent from</dt>
             <dd className="mono">{source.join(', ')}</dd>
           </>
         )}

@@ -95,7 +95,7 @@ export function Emails() {
     <>
       <PageHead
         title="Emails"
-        words="Every email, what became of it, and why."
+        words="Every email, what happened to it, and why."
         actions={
           <span className="live-dot dim" data-on={connected} style={{ fontSize: 12.5, paddingTop: 6 }}>
             {connected ? 'Live' : 'Not live'}
@@ -111,7 +111,7 @@ export function Emails() {
           choices={[
             ...statuses,
             ...(all ? [] : [{ value: scheduled, label: 'scheduled, for later' }]),
-            { value: held, label: 'held, to be decided' },
+            { value: held, label: 'held, waiting for a decision' },
           ]}
           value={state.held ? held : state.scheduled && !all ? scheduled : state.status}
           change={(value) =>

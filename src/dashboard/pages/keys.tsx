@@ -37,7 +37,7 @@ const columns: Column<ApiKey>[] = [
     cell: ({ key_prefix: prefix }) => <span className="mono">{prefix}…</span>,
   },
   { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: (key) => <Status value={standing(key)} /> },
-  { id: 'scopes', header: 'May', kind: 'narrow', cell: ({ scopes }) => scopes.join(', ') },
+  { id: 'scopes', header: 'Scopes', kind: 'narrow', cell: ({ scopes }) => scopes.join(', ') },
   {
     id: 'domains',
     header: 'From',
@@ -54,7 +54,7 @@ const columns: Column<ApiKey>[] = [
     kind: 'narrow',
     cell: ({ expires_at: at }) => (at ? <Moment at={at} ahead /> : <span className="dim">never</span>),
   },
-  { id: 'created', header: 'Made', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  { id: 'created', header: 'Created', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   {
     id: 'act',
     header: '',
@@ -86,8 +86,8 @@ export function Keys() {
     <>
       <PageHead
         title="API keys"
-        words="What your programs send with: over HTTP, or as the SMTP password."
-        actions={<Button onClick={() => change({ new: '1' })}>Make a key</Button>}
+        words="Credentials for your programs: over HTTP, or as the SMTP password."
+        actions={<Button onClick={() => change({ new: '1' })}>Create a key</Button>}
       />
       {data && data.api_keys.length > 0 && (
         <NameAndStatus
@@ -110,7 +110,7 @@ export function Keys() {
             ) : (
               <Empty
                 title="No key yet"
-                words="Make one, and put it into your program. It is shown once."
+                words="Create one, and put it into your program. It is shown once."
                 command={firstEmail(service.base_url, 'your-domain.example')}
               />
             )
@@ -152,7 +152,7 @@ function NewKey({ close }: { close: () => void }) {
     <Dialog
       close={close}
       stays={made !== null || create.isPending}
-      title={made ? 'Keep this key now' : 'Make a key'}
+      title={made ? 'Keep this key now' : 'Create a key'}
       size="lg"
     >
       {made ? (
@@ -195,7 +195,7 @@ function NewKey({ close }: { close: () => void }) {
           )}
           <Group justify="flex-end" mt="md">
             <Button type="submit" loading={create.isPending}>
-              Make it
+              Create
             </Button>
           </Group>
         </Form>

@@ -86,7 +86,7 @@ function ofHold(since: string | null, isAdmin: boolean): Concern[] {
 
 function ofHeld(count: number): Concern[] {
   if (count === 0) return [];
-  const words = `${plural(count, 'email')} ${count === 1 ? 'waits' : 'wait'} until you decide: sent again, or taken for arrived or failed.`;
+  const words = `${plural(count, 'email')} ${count === 1 ? 'waits' : 'wait'} for your decision: send again, or mark as delivered or failed.`;
   return [{ urgent: true, words, href: '/emails?held=true', link: count === 1 ? 'Show it' : 'Show them' }];
 }
 
@@ -133,7 +133,7 @@ function ofDestinations(destinations: Destination[]): Concern[] {
     const waiting = `${plural(waitingAt(destination), 'recipient')} waiting`;
     const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
     if (state === 'paused') return { urgent: false, words: `${site} is paused, ${waiting}.`, ...seen };
-    const what = state === 'backing_off' ? 'gets nothing for now' : 'has taken nothing for a while';
+    const what = state === 'backing_off' ? 'gets nothing for now' : 'has accepted nothing for a while';
     const cause = causeAt(destination) ?? 'it does not answer';
     return { urgent: true, words: `${site} ${what}, ${waiting}: ${cause}.`, ...seen };
   });
@@ -169,7 +169,7 @@ function ofNumbers(buckets: Bucket[]): Concern[] {
   if (accepted >= fewest && complaints / accepted > worryingComplaints)
     concerns.push({
       urgent: true,
-      words: `${plural(complaints, 'reader')} called your mail spam, ${percent(complaints, accepted)} of all.`,
+      words: `${plural(complaints, 'reader')} reported your mail as spam, ${percent(complaints, accepted)} of all.`,
       href: '/suppressions?reason=complaint',
       link: 'Show who',
     });

@@ -71,7 +71,7 @@ export function Overview() {
         <div className="table-box">
           <Empty
             title="Nothing has been sent yet"
-            words="Once there is mail, this page shows how it is doing."
+            words="Once there is mail, this page shows how delivery is going."
             command={firstEmail(service.base_url, service.sandbox ? 'example.test' : 'your-domain.example')}
           />
         </div>
@@ -101,7 +101,7 @@ function Tiles({ buckets, queued }: { buckets: Bucket[]; queued: number }) {
     ['Failed', compact(failed), `${percent(failed, delivered + failed)} of settled recipients`],
     ['Suppressed', compact(sum((one) => one.suppressed)), 'emails not sent, or not to all'],
     ['In the queue', compact(queued), 'emails now'],
-    ['Delivery time', latest ? duration(latest.p95) : '–', 'p95, in the latest stretch'],
+    ['Delivery time', latest ? duration(latest.p95) : '–', 'p95, in the latest interval'],
   ];
   return (
     <div className="tiles">
@@ -212,7 +212,7 @@ function Providers({ rows }: { rows: ByProvider[] }) {
         columns={columns}
         rows={rows}
         idOf={({ name }) => name}
-        empty={<div className="body dim">Nothing was sent in this time.</div>}
+        empty={<div className="body dim">Nothing was sent in this period.</div>}
       />
     </Panel>
   );

@@ -30,8 +30,8 @@ export function Privacy() {
         }
       >
         <div className="body soft">
-          All that the account has, one JSON object a line: domains, templates, suppressions, the log with what each
-          email said. Keys and other secrets are not in it.
+          All data of the account, one JSON object per line: domains, templates, suppressions, and the log with the
+          content of each email. Keys and other secrets are left out.
         </div>
       </Panel>
       <Panel title="Erase a recipient">
@@ -52,14 +52,14 @@ function Ask() {
     <div className="body">
       <TextInput
         label="Address"
-        description="It, and what was written to it alone, goes from everything that the account has."
+        description="The address, and mail sent only to it, is erased from all data of the account."
         placeholder="ann@example.net"
         autoComplete="off"
         value={address}
         onChange={(event) => setAddress(event.currentTarget.value)}
       />
       <Checkbox
-        label="Take it off the suppression list too"
+        label="Also remove it from the suppression list"
         mt="sm"
         mb="md"
         checked={removes}
@@ -69,7 +69,7 @@ function Ask() {
         name="Erase"
         color="red"
         disabled={!address.includes('@')}
-        words={`What is stored about ${address} is erased, and mail that waits for it is not sent. This cannot be undone.`}
+        words={`Everything stored about ${address} is erased, and waiting mail to it is not sent. This cannot be undone.`}
         act={() => api.erasures.ask({ address: address.trim(), suppression: removes ? 'remove' : 'keep' })}
         done="It is being erased."
         then={() => setAddress('')}
@@ -87,7 +87,7 @@ function Receipt({ status, counts, asked_at: asked, address_hash: hash }: Erasur
         {hash.slice(0, 12)}
       </span>{' '}
       <span className="dim">
-        {plural(counts.emails, 'email')} · asked <Moment at={asked} />
+        {plural(counts.emails, 'email')} · requested <Moment at={asked} />
       </span>
     </div>
   );

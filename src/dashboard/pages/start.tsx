@@ -50,7 +50,7 @@ export function Start() {
           {verified ? (
             <p>
               <b>{verified.domain}</b> is verified: mail can be sent from any address there.
-              {service.sandbox && verified.domain === 'example.test' && ' The sandbox made it for you.'}
+              {service.sandbox && verified.domain === 'example.test' && ' The sandbox created it for you.'}
             </p>
           ) : (
             <>
@@ -75,15 +75,15 @@ export function Start() {
             <>
               <p>
                 {key
-                  ? `“${key.name}” (${key.key_prefix}…) can be used. The whole key was shown when it was made.`
-                  : 'Programs send with a key. It is shown once.'}
+                  ? `“${key.name}” (${key.key_prefix}…) can be used. The whole key was shown when it was created.`
+                  : 'Programs need a key to send. It is shown once.'}
               </p>
               <Button
                 variant={key ? 'default' : 'filled'}
                 loading={createKey.isPending}
                 onClick={() => createKey.mutate(undefined)}
               >
-                {key ? 'Make another one' : 'Make a key'}
+                {key ? 'Create another one' : 'Create a key'}
               </Button>
             </>
           )}
@@ -102,7 +102,7 @@ export function Start() {
               {verified
                 ? `Paste this into a terminal${newKey ? '' : ', with your key in it'}, or send one from here.`
                 : 'Once a domain is verified, paste this.'}{' '}
-              You see at once what becomes of it.
+              You will see at once what happens to it.
             </p>
           )}
           <Command text={firstEmail(service.base_url, from, newKey ?? someKey)} />
@@ -184,10 +184,10 @@ function Received({ emailId }: { emailId: string | undefined }) {
   const message = messages.data?.messages[0];
   return (
     <Panel
-      title="What arrived in the sandbox's mailbox"
+      title="Latest message in the sandbox mailbox"
       actions={
         <Link href="/sandbox" className="link" style={{ fontSize: 13 }}>
-          All of it →
+          All messages →
         </Link>
       }
     >

@@ -19,7 +19,7 @@ export function OnTheList({ address }: { address: string }) {
     <p className="on-the-list wrap-anywhere">
       <Status value={found.reason} />{' '}
       <span>
-        {found.address} is on the suppression list since <Moment at={found.created_at} />, which stops{' '}
+        {found.address} has been on the suppression list since <Moment at={found.created_at} />, which stops{' '}
         {found.reason === 'unsubscribe' ? 'marketing' : 'all mail'}.{' '}
         <Link href={`/suppressions?q=${encodeURIComponent(found.address)}`} className="link">
           Show it there

@@ -47,7 +47,7 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
     cell: ({ address, email_id: id }) =>
       id ? (
         <Link href={evidenceOf(id, address)} className="link">
-          What it comes from
+          Show the cause
         </Link>
       ) : (
         <span className="dim">added by hand</span>
@@ -60,9 +60,9 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
     kind: 'acts',
     cell: ({ address }) => (
       <Confirmed
-        name="Take off"
+        name="Remove"
         size="compact-xs"
-        words={`${address} gets mail again. If it bounces or complains, it comes back onto the list.`}
+        words={`${address} gets mail again. If it bounces or complains, it is added to the list again.`}
         act={() => api.suppressions.remove(address)}
         done="It gets mail again."
       />
@@ -125,9 +125,9 @@ function wordsFor({ added, leftOut, subscribed }: Imported): string {
   const words = [
     `${plural(added, 'address is', 'addresses are')} on the list.`,
     ...(subscribed > 0
-      ? [`${plural(subscribed, 'contact has', 'contacts have')} not unsubscribed, and stayed off it.`]
+      ? [`${plural(subscribed, 'contact has', 'contacts have')} not unsubscribed, and were not added.`]
       : []),
-    ...(leftOut > 0 ? [`${plural(leftOut, 'record')} with no address, or several, left out.`] : []),
+    ...(leftOut > 0 ? [`${plural(leftOut, 'record')} with no address, or several, skipped.`] : []),
   ];
   return words.join(' ');
 }

@@ -30,8 +30,8 @@ export function TemplateFields({ draft, change }: { draft: Draft; change: (chang
             <TextInput label="Name" {...text('name')} />
             <TextInput label="Alias" placeholder="none" {...text('alias')} />
           </Group>
-          <TextInput label="From" placeholder="as the email says" mt="sm" {...text('from')} />
-          <TextInput label="Subject" placeholder="as the email says" mt="sm" {...text('subject')} />
+          <TextInput label="From" placeholder="set by the email" mt="sm" {...text('from')} />
+          <TextInput label="Subject" placeholder="set by the email" mt="sm" {...text('subject')} />
         </div>
         <Tabs defaultValue="html">
           <Tabs.List pl={14}>
@@ -50,7 +50,7 @@ export function TemplateFields({ draft, change }: { draft: Draft; change: (chang
                 onChange={({ currentTarget }) => change({ [body]: currentTarget.value })}
               />
               <div className="dim" style={{ fontSize: 12, marginTop: 6 }}>
-                {'{{KEY}} inserts a value, escaped in HTML; {{{KEY}}} inserts it as it is.'}
+                {'{{KEY}} inserts a value, escaped in HTML; {{{KEY}}} inserts it unescaped.'}
               </div>
             </Tabs.Panel>
           ))}
@@ -121,7 +121,7 @@ function Variables({ draft, change }: { draft: Draft; change: (variables: Variab
         ))}
         {undeclared.length > 0 && (
           <div style={{ fontSize: 13 }} className="soft">
-            Used and not declared:{' '}
+            Used but not declared:{' '}
             {undeclared.map((key) => (
               <Button key={key} variant="default" size="compact-xs" mr={6} onClick={() => add(key)}>
                 {key}

@@ -34,7 +34,7 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
   });
   return (
     <div>
-      <Panel title={isChanged ? 'Preview, as it was saved' : 'Preview'}>
+      <Panel title={isChanged ? 'Preview of the saved draft' : 'Preview'}>
         {template.variables.length > 0 && (
           <Group className="body" gap={8}>
             {template.variables.map(({ key, fallback_value: fallback }) => (
@@ -51,7 +51,7 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
         )}
         {missing.length > 0 && (
           <div className="body dim">
-            Type a value for {missing.map(({ key }) => key).join(', ')}, and what the email says is shown here.
+            Enter a value for {missing.map(({ key }) => key).join(', ')} to see the preview.
           </div>
         )}
         {missing.length === 0 && error && (
@@ -63,9 +63,9 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
           <>
             <dl className="facts" style={{ padding: '4px 14px 12px' }}>
               <dt>From</dt>
-              <dd>{data.from ?? <span className="dim">as the email says</span>}</dd>
+              <dd>{data.from ?? <span className="dim">set by the email</span>}</dd>
               <dt>Subject</dt>
-              <dd>{data.subject ?? <span className="dim">as the email says</span>}</dd>
+              <dd>{data.subject ?? <span className="dim">set by the email</span>}</dd>
             </dl>
             <Tabs defaultValue="html" keepMounted={false}>
               <Tabs.List pl={14}>
@@ -76,7 +76,7 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
                 <Preview html={data.html ?? ''} title="The email as its reader sees it" />
               </Tabs.Panel>
               <Tabs.Panel value="text">
-                <PlainText text={data.text ?? 'None: it is made from the HTML.'} />
+                <PlainText text={data.text ?? 'None: it is generated from the HTML.'} />
               </Tabs.Panel>
             </Tabs>
           </>

@@ -74,7 +74,7 @@ function Editor({ template }: { template: Template }) {
                 published <Moment at={template.published_at} />
               </>
             )}
-            {template.published_at && template.has_unpublished_changes && ', and the draft says something else'}
+            {template.published_at && template.has_unpublished_changes && ', and the draft differs'}
           </>
         }
         actions={

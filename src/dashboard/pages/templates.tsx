@@ -129,7 +129,7 @@ function NewTemplate({ close }: { close: () => void }) {
         <TextField
           name="alias"
           label="Alias"
-          description="What programs call it, if you like."
+          description="A name for programs to use, if you like."
           placeholder="welcome"
           size="sm"
           mt="sm"

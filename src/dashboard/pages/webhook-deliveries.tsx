@@ -189,7 +189,7 @@ function Delivery({ id }: { id: string }) {
           </div>
         ))}
       </Panel>
-      <Panel title="What is posted">
+      <Panel title="Request body">
         <PlainText text={JSON.stringify(delivery.payload, null, 2)} />
       </Panel>
     </>
@@ -231,7 +231,7 @@ function Replay({ webhook }: { webhook: Webhook }) {
               type="datetime-local"
               size="sm"
               label="Repeat every call since"
-              description="Those that succeeded too, with the same ids: a receiver that keeps them notices."
+              description="Including those that succeeded, with the same ids, so that a receiver can recognize them."
               defaultValue={local(new Date(Date.now() - 3_600_000))}
               required
               withAsterisk={false}

@@ -16,8 +16,8 @@ const events: [name: EventType, words: string][] = [
   ['email.suppressed', 'not sent, or not to all: a recipient is suppressed'],
   ['email.uncertain', 'it may have arrived'],
   ['email.bounced', 'it came back later'],
-  ['email.complained', 'its reader calls it spam'],
-  ['email.unsubscribed', 'its reader wants no more'],
+  ['email.complained', 'its reader reported it as spam'],
+  ['email.unsubscribed', 'its reader unsubscribed'],
 ];
 
 export const eventTypes = events.map(([name]) => name);
@@ -40,7 +40,7 @@ export function EventChoice({ value, change }: { value: EventType[]; change: (va
 export function Secret({ secret, close }: { secret: string; close: () => void }) {
   return (
     <ShownOnce
-      words="Calls are signed with this secret. It is shown only once; you can make another one at any time."
+      words="Calls are signed with this secret. It is shown only once; you can create another one at any time."
       text={secret}
       what="the secret"
       close={close}

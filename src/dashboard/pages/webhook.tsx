@@ -55,7 +55,7 @@ export function WebhookPage() {
             <Toggle webhook={webhook} />
             <Confirmed
               name="Remove"
-              words="It is not called any more, and its calls are forgotten."
+              words="It is no longer called, and its calls are deleted."
               act={() => api.webhooks.remove(id)}
               done="The webhook was removed."
               then={() => navigate('/webhooks')}
@@ -89,7 +89,7 @@ function Toggle({ webhook }: { webhook: Webhook }) {
   const other = webhook.status === 'enabled' ? 'disabled' : 'enabled';
   const change = useAction(
     () => api.webhooks.update(webhook.id, { status: other }),
-    other === 'enabled' ? 'It is called again.' : 'It is not called any more.',
+    other === 'enabled' ? 'It is called again.' : 'It is no longer called.',
   );
   return (
     <Button variant="default" loading={change.isPending} onClick={() => change.mutate(undefined)}>
@@ -144,11 +144,11 @@ function NewSecret({ id }: { id: string }) {
     <Panel title="Secret">
       <div className="body soft" style={{ fontSize: 13 }}>
         <p style={{ marginTop: 0 }}>
-          What calls are signed with. It was shown once, when it was made. For 24 hours after a new one is made, calls
-          carry the signature of both.
+          Signs the calls. It was shown once, when it was created. For 24 hours after you create a new one, calls are
+          signed with both.
         </p>
         <Button variant="default" loading={rotate.isPending} onClick={() => rotate.mutate(undefined)}>
-          Make a new secret
+          Create a new secret
         </Button>
       </div>
       {secret !== null && (

@@ -21,7 +21,7 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
       </span>
       <ActionIcon
         variant="default"
-        aria-label="Page before"
+        aria-label="Previous page"
         data-again
         disabled={page === 1}
         onClick={() => go(Math.min(page - 1, exact ? last : page))}
@@ -44,9 +44,9 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
 /** Shown instead of rows if the list has some, but none on this page. */
 export function PastEnd({ go }: { go: (page: number) => void }) {
   return (
-    <Empty title="Nothing is on this page" words="The list has become shorter, or its address was mistyped.">
+    <Empty title="This page is empty" words="The list has become shorter, or the address was mistyped.">
       <Button variant="default" onClick={() => go(1)}>
-        To the first page
+        Go to the first page
       </Button>
     </Empty>
   );

@@ -22,7 +22,7 @@ export function ShownOnce(props: {
       <Command text={text} what={what} />
       {children}
       <Group justify="flex-end" mt="md">
-        <Button onClick={close}>I have kept it</Button>
+        <Button onClick={close}>I have saved it</Button>
       </Group>
     </div>
   );
