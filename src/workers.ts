@@ -208,7 +208,7 @@ class Workers {
     worker.on('error', (error) =>
       this.#options.log.warn({ worker: worker.id, error: error.message }, 'a worker was not made, or not reached'),
     );
-    if (worker.process.pid === undefined) throw new Error('the system makes no process');
+    if (worker.process.pid === undefined) throw new Error('the system cannot create a process');
     const running = this.#hear(worker);
     this.#running.add(running);
     void running.ended.then(() => this.#running.delete(running));

@@ -49,7 +49,7 @@ function outputOf(erasure: Parameters<typeof present.erasure>[0]): Output {
   const isDone = receipt.status === 'done';
   const state = isDone
     ? 'Everything has been erased.'
-    : 'Some of it is being sent right now: a node finishes the erasure.';
+    : 'Some of it is being sent right now: a node will finish the erasure.';
   const counts = Object.entries(receipt.counts).map(([kind, count]) => `  ${kind}: ${count}`);
   return {
     json: { erasure: receipt },

@@ -95,5 +95,5 @@ export const resumeDestination = orderCommand(
 export const flushDestination = orderCommand(
   'flush',
   'tries all mail that waits for a destination now',
-  'What was learned about the destination is forgotten. Mail that is scheduled for later, or paused, is left alone.',
+  'Forgets what was learned about the destination. Mail that is scheduled for later, or paused, is left alone.',
 );

@@ -13,6 +13,6 @@ export async function accountOf(db: Database, name: string | undefined): Promise
     return await accounts.find(db, name ?? null);
   } catch (error) {
     if (name !== undefined || !(error instanceof ApiError)) throw error;
-    throw notFound('there is no admin yet, whose account is the default: the first npm start creates one');
+    throw notFound('there is no admin yet, whose account would be the default: the first npm start creates one');
   }
 }

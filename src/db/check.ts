@@ -40,12 +40,12 @@ export async function refuseDatabase(db: Sql, demands: Demands): Promise<string 
 }
 
 function refuseKind({ version, versionName, database, encoding, readOnly, unsafe }: Facts, { allowUnsafe }: Demands) {
-  if (version < oldestVersion) return `DATABASE_URL must name a PostgreSQL 15 or later, and this is ${versionName}`;
+  if (version < oldestVersion) return `DATABASE_URL must name PostgreSQL 15 or later; this is ${versionName}`;
   if (encoding !== 'UTF8') {
     return `the database ${quoted(database)} has the encoding ${encoding}, which cannot hold all mail: set DATABASE_URL to one made with ENCODING 'UTF8' TEMPLATE template0`;
   }
   if (readOnly) {
-    return `the database ${quoted(database)} can only be read: set DATABASE_URL to the primary server, and default_transaction_read_only off`;
+    return `the database ${quoted(database)} is read-only: set DATABASE_URL to the primary server, and default_transaction_read_only off`;
   }
   if (unsafe && !allowUnsafe) {
     return `the database has ${unsafe} off, so accepted mail can be lost: switch it on, or set ALLOW_UNSAFE_DATABASE=true`;
@@ -56,13 +56,13 @@ function refuseKind({ version, versionName, database, encoding, readOnly, unsafe
 function refuseRights({ schema, makesTables, makesSchemas, role, database }: Facts) {
   const [who, where] = [quoted(role), quoted(database)];
   if (!makesTables) {
-    return `the role ${who} of DATABASE_URL may not make tables: run GRANT CREATE, USAGE ON SCHEMA public TO ${who} in the database ${where}`;
+    return `the role ${who} of DATABASE_URL cannot create tables: run GRANT CREATE, USAGE ON SCHEMA public TO ${who} in the database ${where}`;
   }
   if (schema !== 'public') {
-    return `the role ${who} of DATABASE_URL makes its tables in ${schema === null ? 'no schema' : `the schema ${quoted(schema)}`}, not in public: run ALTER ROLE ${who} IN DATABASE ${where} SET search_path = public`;
+    return `the role ${who} of DATABASE_URL creates its tables in ${schema === null ? 'no schema' : `the schema ${quoted(schema)}`}, not in public: run ALTER ROLE ${who} IN DATABASE ${where} SET search_path = public`;
   }
   if (!makesSchemas) {
-    return `the role ${who} of DATABASE_URL may not make the queue's schema: run GRANT CREATE ON DATABASE ${where} TO ${who}`;
+    return `the role ${who} of DATABASE_URL cannot create the queue's schema: run GRANT CREATE ON DATABASE ${where} TO ${who}`;
   }
   return null;
 }
@@ -71,13 +71,13 @@ function refuseLimits({ role, database, ofRole, ofDatabase, ofServer }: Facts, {
   const [who, where] = [quoted(role), quoted(database)];
   const tooFew = (limit: number | null) => limit !== null && limit < connections;
   if (tooFew(ofRole)) {
-    return `the role ${who} of DATABASE_URL may have ${ofRole} connections, and a node needs ${connections}: run ALTER ROLE ${who} CONNECTION LIMIT ${connections}, or as many for each node`;
+    return `the role ${who} of DATABASE_URL can have ${ofRole} connections, but a node needs ${connections}: run ALTER ROLE ${who} CONNECTION LIMIT ${connections}, or as many for each node`;
   }
   if (tooFew(ofDatabase)) {
-    return `the database ${where} takes ${ofDatabase} connections, and a node needs ${connections}: run ALTER DATABASE ${where} CONNECTION LIMIT ${connections}, or as many for each node`;
+    return `the database ${where} accepts ${ofDatabase} connections, but a node needs ${connections}: run ALTER DATABASE ${where} CONNECTION LIMIT ${connections}, or as many for each node`;
   }
   if (tooFew(ofServer)) {
-    return `the server of DATABASE_URL takes ${ofServer} connections, and a node needs ${connections}: raise its max_connections, by as many for each node`;
+    return `the server of DATABASE_URL accepts ${ofServer} connections, but a node needs ${connections}: raise its max_connections, by as many for each node`;
   }
   return null;
 }

@@ -64,7 +64,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   const binaries = await findBinaries(found ? found.user : user, [systemDir, os.tmpdir()]);
   if (found?.user && !runAs(found.user, 'cd "$1"', [found.dir]).ok) {
     throw new Error(
-      `the user ${found.user.name}, whom PostgreSQL runs as, cannot enter ${found.dir}: move that folder into ${systemDir} and put a link to it in its place`,
+      `the user ${found.user.name}, as whom PostgreSQL runs, cannot enter ${found.dir}: move that folder into ${systemDir} and put a link to it in its place`,
     );
   }
   if (!found) options.onProgress?.('Creating the database (on the first start only)');
@@ -167,7 +167,7 @@ class Server {
         const { code, message } = error as { code?: string; message: string };
         if (code === '28P01')
           throw new Error(
-            `the database in ${this.#cluster.dir} has another password than the one kept in ${this.#options.dataDir}: put the secrets.json back that belongs to it`,
+            `the database in ${this.#cluster.dir} does not accept the password in ${this.#options.dataDir}: restore the secrets.json that belongs to it`,
           );
         // It is recovering from a crash (or shutting down): that may take long, as long as it says so.
         if (code === startingUp) deadline = Date.now() + START_SECONDS * 1000;
@@ -175,7 +175,7 @@ class Server {
       }
     }
     throw new Error(
-      `the embedded PostgreSQL cannot be reached (${reason}): mend what it says at the end of ${this.#logFile}, which is: ${oneLine(lastLines(this.#logFile))}`,
+      `the embedded PostgreSQL cannot be reached (${reason}): fix the error at the end of ${this.#logFile}: ${oneLine(lastLines(this.#logFile))}`,
     );
   }
 
@@ -220,11 +220,11 @@ class Server {
   async #recover(): Promise<void> {
     const { log, onLost } = this.#options;
     const postmaster = this.#postmaster ?? nobody;
-    const again = `start Sendwright again, and look at the end of ${this.#logFile} for what the database said`;
+    const again = `start Sendwright again, and see the end of ${this.#logFile} for the reason`;
     let reason = '';
     for (let tries = 0; this.#stopped === undefined && tries < 60; ) {
       if (!serves(postmaster.pid, this.#cluster.dir)) {
-        reason = `the embedded PostgreSQL has ended by itself: ${again}`;
+        reason = `the embedded PostgreSQL has stopped unexpectedly: ${again}`;
         break;
       }
       try {
@@ -240,7 +240,7 @@ class Server {
           this.#postmaster = undefined;
           break;
         }
-        reason = `the embedded PostgreSQL lets nobody in (${(error as Error).message}): ${again}`;
+        reason = `the embedded PostgreSQL refuses connections (${(error as Error).message}): ${again}`;
         if (codeOf(error) !== startingUp) tries += 1;
         await sleep(500);
       }

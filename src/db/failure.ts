@@ -5,10 +5,9 @@ import { causesOf, isUnavailable } from './errors.ts';
 /** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */
 const remedies: Record<string, string> = {
   '28P01': 'set the right user and password in DATABASE_URL',
-  '28000': 'set a user in DATABASE_URL that may log in there, and look at pg_hba.conf of the server',
+  '28000': 'set a user in DATABASE_URL that may log in, and check pg_hba.conf of the server',
   '3D000': 'create it, or name another in DATABASE_URL',
-  '42501':
-    "let the role of DATABASE_URL own the database and all that is in it, or give it the owner's role with GRANT",
+  '42501': "make the role of DATABASE_URL the owner of the database and everything in it, or GRANT it the owner's role",
   '53300': "raise the limit, or stop the database's other clients",
   '53100': 'make room on the disk of the database',
 };
@@ -27,7 +26,7 @@ export function startErrorOf(error: unknown, unreached = false): StartError | nu
   if (!unreached && !refusal && !isUnavailable(error)) return null;
   const { message } = refusal ?? (error as Error);
   return new StartError(
-    `the database ${unreached ? 'cannot be reached' : 'failed'} (${oneLine(message) || 'no answer'}): check DATABASE_URL, and the server that it names`,
+    `the database ${unreached ? 'cannot be reached' : 'failed'} (${oneLine(message) || 'no answer'}): check DATABASE_URL and its server`,
   );
 }
 

@@ -87,7 +87,7 @@ async function applyMissing(client: pg.Client): Promise<string[]> {
     if (before === checksum) continue;
     if (before) {
       throw new StartError(
-        `migration ${name} was changed after it had been applied to this database: put the release's own prisma/migrations back`,
+        `migration ${name} was changed after it had been applied to this database: restore the release's own prisma/migrations`,
       );
     }
     await applyOne(client, name, checksum, sql);
@@ -104,7 +104,7 @@ async function applyOne(client: pg.Client, name: string, checksum: string, sql: 
       if (isUnavailable(error)) throw error;
       const held = codeOf(error) === lockNotAvailable;
       const advice = held
-        ? 'somebody holds one of its tables for long, as a dump may: wait for that or end it, and start again'
+        ? 'another session, such as a dump, is locking one of its tables: wait for it or end it, and start again'
         : 'DATABASE_URL must name an empty database, or one that only Sendwright has changed';
       const reason = `migration ${name} failed (${oneLine((error as Error).message)}): ${advice}`;
       if (!held || round === lockRounds) throw new StartError(reason, { cause: error });

@@ -33,7 +33,7 @@ export function findCluster(dataDir: string, user: ServerUser | undefined): Clus
   if (!link) return undefined;
   if (!fs.existsSync(entry)) {
     throw new Error(
-      `${entry} links to ${fs.readlinkSync(entry)}, which is gone: put it back, or remove the link to start with an empty database`,
+      `${entry} links to ${fs.readlinkSync(entry)}, which does not exist: restore it, or remove the link to start with an empty database`,
     );
   }
   const dir = fs.realpathSync(entry);
@@ -41,7 +41,7 @@ export function findCluster(dataDir: string, user: ServerUser | undefined): Clus
   const self = process.getuid?.();
   if (self !== 0 && uid !== self) {
     throw new Error(
-      `${entry} belongs to the user with id ${uid}, this is ${self}: start Sendwright as the user who made it, or choose another DATA_DIR`,
+      `${entry} belongs to the user with id ${uid}, but this is ${self}: start Sendwright as the user who created it, or choose another DATA_DIR`,
     );
   }
   if (fs.readdirSync(dir).length === 0) return undefined;
@@ -64,7 +64,7 @@ export async function createCluster(dataDir: string, made: NewCluster): Promise<
   const far = path.join(made.systemDir, `database-${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`);
   if (!(await initialise(far, made))) {
     throw new Error(
-      `the user ${made.user?.name}, whom PostgreSQL runs as, can reach neither ${dataDir} nor ${made.systemDir}: choose another DATA_DIR`,
+      `the user ${made.user?.name}, as whom PostgreSQL runs, can reach neither ${dataDir} nor ${made.systemDir}: choose another DATA_DIR`,
     );
   }
   // An empty folder may be in the place of the link; a non-empty one is another process's and wins.
@@ -84,7 +84,7 @@ export function refuseOtherMajor(cluster: Cluster, binaries: Binaries, dataDir: 
   const major = fs.readFileSync(path.join(cluster.dir, 'PG_VERSION'), 'utf8').trim();
   if (major === binaries.major) return;
   throw new Error(
-    `${path.join(dataDir, 'postgres')} was made by PostgreSQL ${major}, this release brings ${binaries.major}: dump it with the release of Sendwright that made it (or any PostgreSQL ${major}), or choose another DATA_DIR`,
+    `${path.join(dataDir, 'postgres')} was created by PostgreSQL ${major}, but this release has ${binaries.major}: dump it with the release of Sendwright that created it (or any PostgreSQL ${major}), or choose another DATA_DIR`,
   );
 }
 
@@ -149,7 +149,7 @@ function initdb(dir: string, pwfile: string, made: NewCluster): Promise<void> {
       else
         reject(
           new Error(
-            `initdb failed (${signal ?? `exit code ${code}`}): mend what it says, or set another DATA_DIR: ${output.trim().split('\n').slice(-8).join('\n')}`,
+            `initdb failed (${signal ?? `exit code ${code}`}): fix this, or set another DATA_DIR: ${output.trim().split('\n').slice(-8).join('\n')}`,
           ),
         );
     });

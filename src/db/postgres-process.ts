@@ -91,7 +91,7 @@ export async function stopPostmaster(pid: number, dir: string, log: Logger): Pro
     ['SIGKILL', 5],
   ] as const) {
     if (!serves(pid, dir)) return;
-    if (signal !== 'SIGINT') log.warn({ pid, signal }, 'the embedded PostgreSQL does not stop; using force');
+    if (signal !== 'SIGINT') log.warn({ pid, signal }, 'the embedded PostgreSQL does not stop; killing it');
     try {
       process.kill(pid, signal);
     } catch (error) {

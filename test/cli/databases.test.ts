@@ -103,7 +103,7 @@ t.test('an embedded database that cannot be used is one line, as at a start', as
   for (const args of [['accounts', 'list'], ['doctor'], ['keys', 'rotate-encryption']])
     t.match(await sendwright({ DATA_DIR: dataDir }, ...args), {
       code: 1,
-      said: /^sendwright: .* links to .*, which is gone: put it back, .*$/,
+      said: /^sendwright: .* links to .*, which does not exist: restore it, .*$/,
     });
   await rm(database);
   await mkdir(database);

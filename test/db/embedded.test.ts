@@ -142,13 +142,13 @@ t.test('what stands in the way of a start', async (t) => {
   t.equal(stranger.exitCode, null);
   await second.stop();
 
-  await t.rejects(startEmbedded({ ...at, password: 'other' }), /has another password than the one kept in/);
+  await t.rejects(startEmbedded({ ...at, password: 'other' }), /does not accept the password in/);
   await t.rejects(
     startEmbedded({ ...at, settings: { max_connections: 'many' } }),
     /invalid value for parameter "max_connections"/,
   );
   fs.writeFileSync(path.join(cluster, 'PG_VERSION'), '17\n');
-  await t.rejects(startEmbedded(at), /was made by PostgreSQL 17, this release brings 18/);
+  await t.rejects(startEmbedded(at), /was created by PostgreSQL 17, but this release has 18/);
   fs.rmSync(path.join(cluster, 'PG_VERSION'));
   await t.rejects(startEmbedded(at), /is not a PostgreSQL data directory/);
 });
@@ -204,7 +204,7 @@ t.test('the server crashes', async (t) => {
 
   process.kill(findPostmaster(fs.realpathSync(path.join(at.dataDir, 'postgres')))?.pid ?? 0, 'SIGKILL');
   t.match(await heard(/is lost/), { level: 50 });
-  t.match(lost, [/^the embedded PostgreSQL has ended by itself: start Sendwright again, .*postgres\.log/]);
+  t.match(lost, [/^the embedded PostgreSQL has stopped unexpectedly: start Sendwright again, .*postgres\.log/]);
   await server.stop();
   t.equal(lost.length, 1, 'an end that was asked for is no loss');
 });
@@ -261,7 +261,7 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   await restored.stop();
 
   fs.rmSync(fs.realpathSync(link), { recursive: true });
-  await t.rejects(startEmbedded(at), /which is gone: put it back, or remove the link/);
+  await t.rejects(startEmbedded(at), /which does not exist: restore it, or remove the link/);
   fs.rmSync(at.dataDir, { recursive: true });
   const third = await startEmbedded(at);
   await t.rejects(query(third.url, 'SELECT n FROM kept'), { code: '42P01' }, 'without DATA_DIR it starts afresh');

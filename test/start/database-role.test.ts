@@ -10,12 +10,12 @@ t.test('a database whose role may not do what a node does', async (t) => {
   const env = testEnv(url, { DATA_DIR: dataDir });
   t.equal(
     await refusalOf(env),
-    `the role "${name}" of DATABASE_URL may not make tables: run GRANT CREATE, USAGE ON SCHEMA public TO "${name}" in the database "${name}"`,
+    `the role "${name}" of DATABASE_URL cannot create tables: run GRANT CREATE, USAGE ON SCHEMA public TO "${name}" in the database "${name}"`,
   );
   await administer([`GRANT CREATE, USAGE ON SCHEMA public TO "${name}"`], name);
   t.equal(
     await refusalOf(env),
-    `the role "${name}" of DATABASE_URL may not make the queue's schema: run GRANT CREATE ON DATABASE "${name}" TO "${name}"`,
+    `the role "${name}" of DATABASE_URL cannot create the queue's schema: run GRANT CREATE ON DATABASE "${name}" TO "${name}"`,
   );
   await administer([`GRANT CREATE ON DATABASE "${name}" TO "${name}"`]);
   await administer(
@@ -23,18 +23,18 @@ t.test('a database whose role may not do what a node does', async (t) => {
     name,
   );
   await administer([`GRANT ALL ON SCHEMA other TO ${name}`], name);
-  t.match(await refusalOf(env), /makes its tables in the schema "other", not in public: run ALTER ROLE/);
+  t.match(await refusalOf(env), /creates its tables in the schema "other", not in public: run ALTER ROLE/);
   await administer([`ALTER ROLE "${name}" IN DATABASE "${name}" SET search_path = public`], name);
   const app = await startSendwright(env);
   t.equal(await app.end('SIGTERM'), 0, 'what the lines say is enough');
 
   await administer([`ALTER ROLE ${name} IN DATABASE ${name} SET default_transaction_read_only = on`]);
-  t.match(await refusalOf(env), /can only be read: set DATABASE_URL to the primary server/);
+  t.match(await refusalOf(env), /is read-only: set DATABASE_URL to the primary server/);
   await administer([`ALTER ROLE ${name} IN DATABASE ${name} RESET default_transaction_read_only`]);
   await administer(['ALTER TABLE users OWNER TO CURRENT_USER'], name);
   t.match(
     await refusalOf(env),
-    /^the database refuses \(permission denied for table users\): let the role of DATABASE_URL own/,
+    /^the database refuses \(permission denied for table users\): make the role of DATABASE_URL the owner/,
   );
 });
 
@@ -44,7 +44,7 @@ t.test('too few connections', async (t) => {
   const env = testEnv(url, { DATA_DIR: dataDir });
   t.equal(
     await refusalOf(env),
-    `the role "${name}" of DATABASE_URL may have 5 connections, and a node needs ${connectionsOfNode}: run ALTER ROLE "${name}" CONNECTION LIMIT ${connectionsOfNode}, or as many for each node`,
+    `the role "${name}" of DATABASE_URL can have 5 connections, but a node needs ${connectionsOfNode}: run ALTER ROLE "${name}" CONNECTION LIMIT ${connectionsOfNode}, or as many for each node`,
   );
   await administer([`ALTER ROLE ${name} CONNECTION LIMIT 0`]);
   t.match(await refusalOf(env), /^the database refuses \(too many connections for role "r_\w+"\): raise the limit/);
@@ -52,7 +52,7 @@ t.test('too few connections', async (t) => {
   await administer([`ALTER DATABASE ${name} CONNECTION LIMIT ${connectionsOfNode - 1}`]);
   t.match(
     await refusalOf(env),
-    /^the database "r_\w+" takes 21 connections, .*: run ALTER DATABASE "r_\w+" CONNECTION LIMIT/,
+    /^the database "r_\w+" accepts 21 connections, .*: run ALTER DATABASE "r_\w+" CONNECTION LIMIT/,
   );
   await administer([`ALTER DATABASE ${name} CONNECTION LIMIT ${connectionsOfNode}`]);
 

@@ -21,7 +21,7 @@ t.test('a database that cannot be reached', async (t) => {
   );
   t.match(
     await refusalOf(env('postgres://u:p@127.0.0.1:1/x')),
-    /^the database cannot be reached \(connect ECONNREFUSED 127\.0\.0\.1:1\): check DATABASE_URL, and the server that it names$/,
+    /^the database cannot be reached \(connect ECONNREFUSED 127\.0\.0\.1:1\): check DATABASE_URL and its server$/,
   );
   t.match(await refusalOf(env('postgres://u:p@127.0.0.1:1/x?sslrootcert=/nowhere')), /ENOENT.*: check DATABASE_URL/);
 });
@@ -55,7 +55,7 @@ t.test('a database that can only be read, as one that stands by for another: QUE
   await administer([`ALTER DATABASE ${name} SET default_transaction_read_only = on`]);
   t.equal(
     await refusalOf(testEnv(database, { DATA_DIR: await makeFolder(t) })),
-    `the database "${name}" can only be read: set DATABASE_URL to the primary server, and default_transaction_read_only off`,
+    `the database "${name}" is read-only: set DATABASE_URL to the primary server, and default_transaction_read_only off`,
   );
 });
 
@@ -74,6 +74,6 @@ t.test('a migration that fails or was changed', async (t) => {
   await db.query({ text: `UPDATE _prisma_migrations SET checksum = 'another' WHERE migration_name LIKE '%_webhooks'` });
   t.match(
     await refusalOf(testEnv(database, { DATA_DIR: dataDir })),
-    /^migration \d+_webhooks was changed after it had been applied to this database: put the release's own/,
+    /^migration \d+_webhooks was changed after it had been applied to this database: restore the release's own/,
   );
 });

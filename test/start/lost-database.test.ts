@@ -33,7 +33,7 @@ t.test(
       t.strictSame(await ended, [1, null], JSON.stringify(mode));
       t.match(
         said.trim().split('\n').at(-1),
-        /^sendwright: the embedded PostgreSQL has ended by itself: start Sendwright again/,
+        /^sendwright: the embedded PostgreSQL has stopped unexpectedly: start Sendwright again/,
       );
     }
 
