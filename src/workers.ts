@@ -108,7 +108,7 @@ class Workers {
     const all = Array.from({ length: count }, () => this.#fork());
     const [ports] = await Promise.all(all.map(({ ready }) => ready));
     for (const running of all) void this.#keepRunning(running);
-    if (!ports) throw new Error('no worker was asked for');
+    if (!ports) throw new Error('no worker was requested');
     return ports;
   }
 
@@ -147,10 +147,7 @@ class Workers {
         const how = await running.ended;
         if (signal.aborted) return;
         if (performance.now() - running.startedAt > healthyAfterMs) pauseMs = firstPauseMs;
-        log.error(
-          { worker: running.worker.id, ended: how, pauseMs },
-          'a worker has ended; another one takes its place',
-        );
+        log.error({ worker: running.worker.id, ended: how, pauseMs }, 'a worker has ended; starting another one');
         await this.#makeUpFor(running);
       }
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
@@ -191,10 +188,10 @@ class Workers {
       } catch (error) {
         const fields = { error: (error as Error).message };
         if (!isUnavailable(error)) {
-          log.warn(fields, 'what a dead worker held is not free yet; other nodes see to that');
+          log.warn(fields, 'the claims of a dead worker could not be released; other nodes will release them');
           return;
         }
-        log.warn(fields, 'what a dead worker knew and held waits for the database');
+        log.warn(fields, 'the recovery of a dead worker waits for the database');
       }
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;
@@ -206,7 +203,7 @@ class Workers {
     const worker = cluster.fork();
     // Node also reports here that a worker that has just died did not get a message; its end is what counts.
     worker.on('error', (error) =>
-      this.#options.log.warn({ worker: worker.id, error: error.message }, 'a worker was not made, or not reached'),
+      this.#options.log.warn({ worker: worker.id, error: error.message }, 'a worker could not be created or reached'),
     );
     if (worker.process.pid === undefined) throw new Error('the system cannot create a process');
     const running = this.#hear(worker);

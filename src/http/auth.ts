@@ -71,13 +71,14 @@ function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: keys.Sc
 
 /** Use after `demandLogin`: lets only operators of the server in. */
 export const demandAdmin: Middleware = async function admin(ctx, next) {
-  if (sessionOf(ctx).role !== 'admin') throw forbidden('this is for operators of the server');
+  if (sessionOf(ctx).role !== 'admin') throw forbidden('only operators of the server can do this');
   await next();
 };
 
 /** Use after `demandLoginOrKey`: refuses keys that are restricted to some domains, for actions that affect all of them. */
 export const demandWholeAccount: Middleware = async function wholeAccount(ctx, next) {
-  if (senderOf(ctx).domains.length > 0) throw forbidden('the API key is restricted to some sender domains');
+  if (senderOf(ctx).domains.length > 0)
+    throw forbidden('the API key is restricted to sender domains: use one that is not');
   await next();
 };
 

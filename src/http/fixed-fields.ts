@@ -34,7 +34,7 @@ export async function refuseFixedFields(
   for (const name of given) {
     // The `to` of an answer is only the first recipient.
     const isAsAccepted = isSame(body[name], answered[name]) || (name === 'to' && isSame(body[name], email.to));
-    if (!isAsAccepted) throw refusedField(name, 'stays as it was accepted: only scheduled_at can be changed');
+    if (!isAsAccepted) throw refusedField(name, 'cannot be changed: only scheduled_at can');
   }
 }
 

@@ -18,7 +18,7 @@ const address = line(320).transform(asStored);
 /** The parameters of both queries. Strings are compared as they are stored: addresses, domains and words in lower case. */
 const sharedFields = {
   ...pageFields,
-  cursor: id('must be the next_cursor of another page')
+  cursor: id('must be the next_cursor of a previous page')
     .optional()
     .describe('The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added.'),
   status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled'])

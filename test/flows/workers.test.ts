@@ -140,7 +140,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   await eventually(async () => childrenOf(app.pid).length === 2);
   t.notOk(childrenOf(app.pid).includes(killed));
   t.match(await eventually(async () => (await measured(port)).length === 2 && measured(port), 30_000), [/[12]/, '3']);
-  t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; another one takes its place"/);
+  t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; starting another one"/);
 
   // And both are told to stop: what is in the air is finished, what is not begun stays for the next start.
   const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => post(app, key, `drain ${index}`)));

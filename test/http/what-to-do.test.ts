@@ -40,7 +40,7 @@ t.test('a 401 and a 403 say in a header what to do; their bodies are as they wer
     ['GET', '/emails', { key: `Bearer ${key}` }, 401, /^X-API-Key must be the key alone, without Bearer/],
     ['POST', '/emails', { key: reader, body: fields }, 403, /^the API key lacks the scope send/],
     ['POST', '/emails', { key: restricted, body: fields }, 403, /^the API key is restricted to other sender domains/],
-    ['GET', '/admin/accounts', { token }, 403, /^this is for operators of the server/],
+    ['GET', '/admin/accounts', { token }, 403, /^only operators of the server can do this/],
     [
       'POST',
       '/auth/login',
