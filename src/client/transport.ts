@@ -115,7 +115,7 @@ function demandKnown(options: SendOptions, id: OperationId, { takesKey }: Route)
     if (!optionNames.includes(name))
       throw new TypeError(`${name} is no option of a call: there are ${optionNames.join(', ')}`);
     if (name === 'idempotencyKey' && value !== undefined && !takesKey)
-      throw new TypeError(`${id} takes no idempotencyKey: it is for what is sent or added`);
+      throw new TypeError(`${id} does not accept an idempotencyKey: only calls that send or add something do`);
   }
 }
 
@@ -179,7 +179,7 @@ function headersOf({ apiKey, token }: ClientOptions, { isText }: Route, idempote
       headers.set(name, value);
     } catch {
       // The error of the platform would reveal the value.
-      throw new TypeError(`${option} holds characters that no header can have, such as a line end`);
+      throw new TypeError(`${option} contains characters that are not allowed in a header, such as a line end`);
     }
   };
   if (isGiven(apiKey)) set('X-API-Key', 'apiKey', apiKey);

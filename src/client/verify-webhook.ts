@@ -58,7 +58,7 @@ const mostSignatures = 10;
 export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookEvent> {
   const { body, secret, toleranceSeconds = 300, now = new Date() } = received;
   if (typeof body !== 'string' && !(body instanceof Uint8Array))
-    refuse('the body must be a string or bytes, as it came: what was parsed and written again has another signature');
+    refuse('the body must be the raw string or bytes: JSON that was parsed and serialized again has another signature');
   // A secret read from a file may have a line end after it.
   const secrets = (typeof secret === 'string' ? [secret] : (secret ?? [])).map((one) => one?.trim()).filter(Boolean);
   if (secrets.length === 0) refuse('there is no secret to verify it with');

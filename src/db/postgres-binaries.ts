@@ -47,7 +47,7 @@ export function runAs(user: ServerUser | undefined, script: string, args: string
   });
   if ((run.error as NodeJS.ErrnoException | undefined)?.code === 'EPERM') {
     throw new Error(
-      `PostgreSQL does not run as root, and this process may not become the user ${user?.name}: start Sendwright as an ordinary user, or set DATABASE_URL`,
+      `PostgreSQL does not run as root, and this process cannot become the user ${user?.name}: start Sendwright as an ordinary user, or set DATABASE_URL`,
     );
   }
   return {

@@ -182,7 +182,7 @@ t.test('a time that no timer has ends no attempt before it has begun', async (t)
 
 t.test('what no header can have is named, and not shown', async (t) => {
   const { client, requests, baseUrl } = await startMisbehaving(t, say(200, sent));
-  const message = (name: string) => `${name} holds characters that no header can have, such as a line end`;
+  const message = (name: string) => `${name} contains characters that are not allowed in a header, such as a line end`;
   for (const [name, options] of [
     ['apiKey', { apiKey: 'sk_live_secret\nX-A: b' }],
     ['apiKey', { apiKey: 'sk_live_secret✓' }],
@@ -304,7 +304,7 @@ t.test('what a call would pass over is refused before anything is sent', async (
     await t.rejects(client.emails.send(email, options as object), { name: 'TypeError', message });
   await t.rejects(client.emails.cancel('1', { idempotencyKey: 'x' } as object), {
     name: 'TypeError',
-    message: /^cancelEmail takes no idempotencyKey/,
+    message: /^cancelEmail does not accept an idempotencyKey/,
   });
   await t.rejects(client.emails.send(undefined as unknown as typeof email), {
     name: 'TypeError',

@@ -118,7 +118,7 @@ type Given = { destination: Destination; flushed?: number; rest_follows?: boolea
 function wordsFor({ destination: { site, paused_at: paused }, flushed, rest_follows: more }: Given): string {
   const rest = more ? ' The rest follows.' : '';
   if (flushed !== undefined) return `${plural(flushed, 'recipient')} tried now.${rest}`;
-  return paused ? `${site} is paused.` : `${site} goes on.${rest}`;
+  return paused ? `${site} is paused.` : `${site} is resumed.${rest}`;
 }
 
 function Orders({ destination: { site, paused_at: paused } }: { destination: Destination }) {
