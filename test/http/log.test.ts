@@ -1,5 +1,7 @@
 import { domainToASCII } from 'node:url';
 import t from 'tap';
+import { list } from '../../src/core/log/email-log.ts';
+import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { floorId } from '../../src/ids.ts';
 import { buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -180,6 +182,29 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   t.match([none.emails, none.count, none.count_exact], [[], 0, false]);
   t.match(await search(`to=@rare.test&cursor=${none.next_cursor}`), { emails: { length: 5 }, next_cursor: null });
   t.match(await search('to=@common.test&limit=2'), { emails: { length: 2 }, count: 1_000, count_exact: false });
+
+  const others = { type: null, tag: null, from: null, domain: null, q: null, createdAfter: null, createdBefore: null };
+  const filter = { ...others, accountId: account.id, status: null, to: '@rare.test' };
+  let isChanged = false;
+  /** Ten of the candidates are gone once the emails of a page were looked for. */
+  const changing = (sql: Sql): Sql => ({
+    async query<Row>(statement: Statement) {
+      const rows = await sql.query<Row>(statement);
+      if (isChanged || !/WHERE there ORDER BY/.test(statement.text)) return rows;
+      isChanged = true;
+      await node.db.query({
+        text: `DELETE FROM emails WHERE id IN (
+                 SELECT id FROM emails WHERE account_id = $1 AND recipient_addresses = '{a@common.test}' ORDER BY id LIMIT 10)`,
+        values: [account.id],
+      });
+      return rows;
+    },
+  });
+  const transaction: Database['transaction'] = (work) => node.db.transaction((tx) => work(changing(tx)));
+  const changed = { ...node.db, ...changing(node.db), transaction };
+  const { nextCursor } = await list(changed, filter, { limit: 9, offset: 0, cursor: null });
+  t.ok(isChanged);
+  t.match(await search(`to=@rare.test&cursor=${nextCursor}`), { emails: { length: 5 } }, 'none is left out');
 });
 
 t.test('what waits for its scheduled time is listed, page by page, and nothing else', async (t) => {

@@ -1,4 +1,4 @@
-import type { Database } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
 import { conditions, type Filter, type Found, isThere, type Page, pageOf } from './email-filter.ts';
 
 /**
@@ -14,7 +14,15 @@ const mostCounted = 1_000;
  * Searches the emails with a recipient at a domain. A page may have fewer emails than its limit, or none, although others
  * follow. The count covers the first `mostCandidates`, and goes up to `mostCounted`.
  */
-export async function searchByDomain(db: Database, filter: Filter, page: Page): Promise<Found> {
+export function searchByDomain(db: Database, filter: Filter, page: Page): Promise<Found> {
+  return db.transaction(async (tx) => {
+    // All statements look at the same candidates: else a page could end before emails that the one before has not read.
+    await tx.query({ text: 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY' });
+    return find(tx, filter, page);
+  });
+}
+
+async function find(db: Sql, filter: Filter, page: Page): Promise<Found> {
   const { cursor, offset } = page;
   const found = pageOf(await idsOf(db, filter, page), page);
   const end = found.nextCursor === null ? await endOf(db, filter, cursor) : null;
@@ -43,7 +51,7 @@ function candidatesOf(filter: Filter, cursor: string | null): { candidates: stri
 }
 
 /** The ids of the page's emails, and of the one after. */
-async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
+async function idsOf(db: Sql, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
   const { candidates, values } = candidatesOf(filter, cursor);
   const rows = await db.query<{ id: string }>({
     text: `SELECT id FROM ${candidates} WHERE there ORDER BY id DESC LIMIT $${values.length + 1} OFFSET $${values.length + 2}`,
@@ -53,7 +61,7 @@ async function idsOf(db: Database, filter: Filter, { cursor, limit, offset }: Pa
 }
 
 /** The last candidate of a search from this cursor on, if there may be more behind it; null if there are none. */
-async function endOf(db: Database, filter: Filter, cursor: string | null): Promise<string | null> {
+async function endOf(db: Sql, filter: Filter, cursor: string | null): Promise<string | null> {
   const { candidates, values } = candidatesOf(filter, cursor);
   const [last] = await db.query<{ id: string }>({
     text: `SELECT id FROM ${candidates} ORDER BY id DESC OFFSET ${mostCandidates - 1}`,
@@ -63,7 +71,7 @@ async function endOf(db: Database, filter: Filter, cursor: string | null): Promi
 }
 
 /** Counts up to one more than `mostCounted`. */
-async function countUpTo(db: Database, filter: Filter): Promise<number> {
+async function countUpTo(db: Sql, filter: Filter): Promise<number> {
   const { candidates, values } = candidatesOf(filter, null);
   const [row] = await db.query<{ found: number }>({
     text: `SELECT count(*)::int AS found FROM (SELECT FROM ${candidates} WHERE there LIMIT ${mostCounted + 1}) found`,
