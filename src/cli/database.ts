@@ -57,7 +57,7 @@ export async function withDatabase<T>(
 }
 
 /** @throws StartError if ENCRYPTION_KEY is not that of the database */
-export async function demandKey({ db, keyring }: Opened): Promise<void> {
+export async function demandEncryptionKey({ db, keyring }: Opened): Promise<void> {
   const admission = await db.transaction((tx) => admit(tx, keyring));
   if (admission !== 'admitted') throw new StartError(keyRefusals[admission]);
 }

@@ -11,7 +11,7 @@ import { doctorQuery } from '../http/routes/doctor.ts';
 import { installationOf, lookUpOf } from '../internet.ts';
 import { keyringOf } from '../seal.ts';
 import type { Command, Output } from './command.ts';
-import { demandKey, hasEmbedded, type Opened, withDatabase } from './database.ts';
+import { demandEncryptionKey, hasEmbedded, type Opened, withDatabase } from './database.ts';
 import { read, textOf } from './given.ts';
 import { withLookups } from './lookups.ts';
 
@@ -53,7 +53,7 @@ export const doctor: Command = {
       env,
       say,
       async (opened) => {
-        await demandKey(opened);
+        await demandEncryptionKey(opened);
         return outputOf(await examineWithLookups(opened), null);
       },
       async (opened) => examineWithoutTables(opened, examineWithLookups),

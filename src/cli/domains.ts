@@ -7,7 +7,7 @@ import { ApiError } from '../errors.ts';
 import type { Domain } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
 import type { Command, Output } from './command.ts';
-import { demandKey, withDatabase } from './database.ts';
+import { demandEncryptionKey, withDatabase } from './database.ts';
 import { isSet, textOf } from './given.ts';
 import { withLookups } from './lookups.ts';
 import { table } from './table.ts';
@@ -59,7 +59,7 @@ export const checkDomain: Command = {
       const accountId = account !== undefined ? (await accounts.find(db, account)).id : null;
       const domain = await domains.findByName(db, given.operands[0] ?? '', accountId);
       given.progress(`Looking up the records of ${domain.domain}`);
-      await demandKey(opened);
+      await demandEncryptionKey(opened);
       return withLookups(opened, async ({ surroundings }) =>
         isSet(given, 'verify')
           ? verifyDomain(db, domain, surroundings)

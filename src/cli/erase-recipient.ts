@@ -7,7 +7,7 @@ import { tokenKeys } from '../core/secrets/service-secrets.ts';
 import * as present from '../http/present.ts';
 import { mailbox } from '../http/validation.ts';
 import type { Command, Output } from './command.ts';
-import { demandKey, withDatabase } from './database.ts';
+import { demandEncryptionKey, withDatabase } from './database.ts';
 import { isSet, read } from './given.ts';
 
 const tryAgainMs = 500;
@@ -31,7 +31,7 @@ export const eraseRecipient: Command = {
     const keepsSuppression = !isSet(given, 'remove-suppression');
     return withDatabase(env, say, async (opened) => {
       const { db, keyring } = opened;
-      await demandKey(opened);
+      await demandEncryptionKey(opened);
       const account = await accounts.find(db, name);
       const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
       const { id } = await erasures.ask(db, account.id, { address, keepsSuppression }, keys);
