@@ -172,7 +172,7 @@ t.test('what a worker knew that died while the database was away is written down
   });
   process.kill(killed, 'SIGKILL');
   await passForAlive(databaseUrl);
-  await eventually(async () => app.stdout().includes('what a dead worker'));
+  await eventually(async () => app.stdout().includes('the recovery of a dead worker'));
   gate.set('open');
   const read = async (path = '') =>
     (await app.call('GET', `/api/v1/emails/${id}${path}`, { key }).catch(() => ({ body: {} }))).body;
