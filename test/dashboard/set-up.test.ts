@@ -241,7 +241,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     t.strictSame(complaints, [], 'and the service was not asked in vain');
     await page.getByLabel('WHO', { exact: true }).fill('Ann');
     await page.getByText('Dear Ann, well').waitFor();
-    t.equal(await page.getByText('Type a value for').count(), 0);
+    t.equal(await page.getByText('Enter a value for').count(), 0);
   });
 
   t.test('what is typed outlives a server that is away for a moment', async (t) => {

@@ -143,7 +143,7 @@ t.test('unsubscribing', async (t) => {
     for (let n = 0; n < 2; n++) {
       const { status, body } = await node.call('POST', link(gone));
       t.equal(status, 200);
-      t.match(body, '<b>La…@example.com</b> gets no more newsletters from the sender of that message.');
+      t.match(body, '<b>La…@example.com</b> will get no more newsletters from the sender of that message.');
     }
     t.strictSame(await written(), ['INSERT suppressions']);
     const rows = await node.db.query({

@@ -82,7 +82,7 @@ t.test('secrets that are damaged or gone are not replaced', async (t) => {
     const refusal = text === '' ? await refusalOf({ DATA_DIR: dataDir }) : await messageOf(readSecrets(dataDir));
     t.ok(refusal.startsWith(`DATA_DIR ${dataDir} has a damaged secrets.json (`), refusal);
     t.match(refusal, how);
-    t.match(refusal, /: put it back from a backup, or set DATA_DIR to an empty folder$/);
+    t.match(refusal, /: restore it from a backup, or set DATA_DIR to an empty folder$/);
     t.equal(await readFile(file, 'utf8'), text, 'it is left as it is');
   }
   await rm(file);
@@ -90,7 +90,7 @@ t.test('secrets that are damaged or gone are not replaced', async (t) => {
   t.match(await messageOf(readSecrets(dataDir)), /cannot be used \(EISDIR/);
   await rm(file, { recursive: true });
   await mkdir(join(dataDir, 'postgres', 'base'), { recursive: true });
-  t.match(await messageOf(readSecrets(dataDir)), /has a database but no secrets\.json, .*: put it back from a backup/);
+  t.match(await messageOf(readSecrets(dataDir)), /has a database but no secrets\.json, .*: restore it from a backup/);
   t.same(await readdir(dataDir), ['postgres'], 'no others are made');
 });
 
