@@ -21,7 +21,7 @@ export interface Database extends Sql {
   prisma: PrismaClient;
   /**
    * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is repeated,
-   * and run three times at the most, so it must not do anything outside the transaction.
+   * and run at most three times, so it must not do anything outside the transaction.
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**

@@ -108,7 +108,7 @@ export class Intake {
       const jobs = Math.ceil(room / this.#claimsPerJob);
       this.#full = room <= 0 || !this.#dispatching.canBegin() || !lease.valid();
       if (this.#full || lease.onHold) return;
-      // A short batch was all there is; whoever adds jobs wakes this.
+      // A short batch was all there is; adding jobs wakes this.
       if ((await this.#takeBatch(jobs)) === jobs) this.#takeMore = true;
     }
   }

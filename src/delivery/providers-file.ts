@@ -7,7 +7,7 @@ import { type Provider, wellKnown } from './providers.ts';
 const largestBytes = 1024 * 1024;
 
 const whole = (most: number) =>
-  z.int('must be a whole number').min(1, 'must be 1 or more').max(most, `may be ${most} at the most`);
+  z.int('must be a whole number').min(1, 'must be 1 or more').max(most, `must be at most ${most}`);
 
 const mxEnd = z.string('must be a string').transform((value, context) => {
   try {
@@ -35,7 +35,7 @@ const provider = z
     }),
   );
 
-const file = z.array(provider, 'must be an array').max(10_000, 'may have 10000 entries at the most');
+const file = z.array(provider, 'must be an array').max(10_000, 'must have at most 10000 entries');
 
 /**
  * Reads an operator's providers, which go before the well-known ones: a JSON array of objects with `name`, `mx` (ends of MX

@@ -54,7 +54,7 @@ export const isOver = ({ forMs }: RetryPolicy, dueAt: Date, now: Date): boolean 
 const longestSpreadMs = 600_000;
 
 /**
- * When mail that waits for room goes on: after `opensAt`, by a tenth of the wait or ten minutes at the most, the oldest first;
+ * When mail that waits for room goes on: after `opensAt`, by at most a tenth of the wait or ten minutes, the oldest first;
  * at the latest at the end of its time.
  */
 export function afterOpening(

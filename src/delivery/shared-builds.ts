@@ -37,7 +37,7 @@ export class SharedBuilds<Built> {
     }
   }
 
-  /** Has it built anew for whoever uses it next; those who use it now keep theirs. */
+  /** Has it built anew for the next user; current users keep theirs. */
   outdate(name: string): void {
     this.#entries.delete(name);
   }

@@ -133,7 +133,7 @@ export class Throttle {
     const entry = this.#entry(site);
     const most = this.#most(site);
     const rate = site.perMinute === null ? '' : `, ${site.perMinute} messages a minute`;
-    return `${site.name}: ${entry.running} under way, ${this.#windowOf(entry)} at once for now, ${most} at the most${rate}`;
+    return `${site.name}: ${entry.running} under way, ${this.#windowOf(entry)} at once for now, at most ${most}${rate}`;
   }
 
   /**

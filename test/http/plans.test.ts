@@ -46,7 +46,7 @@ t.test('plans', async (t) => {
     const { send, account } = await sender('free', { day: 99, month: 99 });
     t.equal((await send()).status, 200);
     const refused = await send();
-    const detail = /^the free plan allows 100 emails a day; it goes on at \d{4}-\d\d-\d\dT00:00:00\.000Z$/;
+    const detail = /^the free plan allows 100 emails a day; sending resumes at \d{4}-\d\d-\d\dT00:00:00\.000Z$/;
     t.match([refused.status, refused.body], [429, { error: 'quota exceeded', detail }]);
     const seconds = Number(refused.headers.get('retry-after'));
     t.ok(seconds > 0 && seconds <= 86_400);
@@ -58,7 +58,7 @@ t.test('plans', async (t) => {
     t.equal((await send()).status, 200);
     t.match(await send(), {
       status: 429,
-      body: { detail: /^the free plan allows 3000 emails a month; it goes on at \d{4}-\d\d-01T00:00:00\.000Z$/ },
+      body: { detail: /^the free plan allows 3000 emails a month; sending resumes at \d{4}-\d\d-01T00:00:00\.000Z$/ },
     });
   });
 

@@ -58,7 +58,7 @@ t.test('the tls of an email is held to, and shown', async (t) => {
   t.match(recipients, [
     {
       cause: 'retrying',
-      advice: /^The sending side asks for this/,
+      advice: /^The sending side demands this/,
       tls: { policy: 'required', source: 'the TLS setting of this email' },
     },
   ]);

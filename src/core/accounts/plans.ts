@@ -76,7 +76,7 @@ export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { deta
     : Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
   const limit = dayIsFull ? `${perDay} emails a day` : `${perMonth} emails a month`;
   const credit = pricePast === null ? '' : ', and the credit for more is used up';
-  const detail = `the ${name} plan allows ${limit}${credit}; it goes on at ${new Date(next).toISOString()}`;
+  const detail = `the ${name} plan allows ${limit}${credit}; sending resumes at ${new Date(next).toISOString()}`;
   return { detail, retryAfter: Math.max(1, Math.ceil((next - now.getTime()) / 1_000)) };
 }
 

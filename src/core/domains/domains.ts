@@ -208,7 +208,7 @@ export function recommendedRecords(domain: Domain, mailHostname: string): (DnsRe
       name: `_dmarc.${domain.domain}`,
       type: 'TXT',
       value: dmarcPolicy,
-      purpose: 'DMARC: large mailbox providers want a policy, if only this one, from whoever sends in bulk',
+      purpose: 'DMARC: large mailbox providers require a policy from bulk senders; this one is enough',
     },
     {
       name: mailHostname,

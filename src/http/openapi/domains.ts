@@ -141,7 +141,7 @@ const recordsExample = {
       name: '_dmarc.shop.example.com',
       type: 'TXT',
       value: 'v=DMARC1; p=none',
-      purpose: 'DMARC: large mailbox providers want a policy, if only this one, from whoever sends in bulk',
+      purpose: 'DMARC: large mailbox providers require a policy from bulk senders; this one is enough',
     },
   ],
 };

@@ -139,7 +139,7 @@ const quotaExceeded: Refusal = {
   status: 429,
   error: 'quota exceeded',
   when: 'The plan, including credit, allows no more emails today or this month; `Retry-After` says when it does again.',
-  detail: 'the free plan allows 100 emails a day; it goes on at 2026-11-22T00:00:00.000Z',
+  detail: 'the free plan allows 100 emails a day; sending resumes at 2026-11-22T00:00:00.000Z',
 };
 
 const params = { id: "The email's id." };
