@@ -70,7 +70,7 @@ t.test('an email that waits for another attempt is given up', async (t) => {
     text: 'UPDATE recipients SET waiting_for = $2, next_attempt_at = $3 WHERE email_id = $1',
     values: [doubted.id, heldNote, pausedUntil],
   });
-  t.match(await stop(doubted.id), { status: 409, body: { detail: /release does$/ } });
+  t.match(await stop(doubted.id), { status: 409, body: { detail: /with POST \/api\/v1\/emails\/:id\/release$/ } });
   t.match(await stop(later.id, { to: 'x@y.test' }), { status: 400 });
   t.equal((await stop(newId())).status, 404);
 });
