@@ -321,9 +321,18 @@ t.test('the address of somebody else that ends like the erased one stays whole',
   const { account, domain } = await buildSender(db, testKey(5));
   const address = `neil@${domain}`;
   const other = `o'neil@${domain}`;
-  const mailbox = parseMailbox(`"o'neil for ${address}" <${other}>`);
+  const mailboxText = `"o'neil for ${address}" <${other}>`;
+  const mailbox = parseMailbox(mailboxText);
   const request = requestOf(other, [address, other], { replyTo: [mailbox] });
-  await accept(db, queue, holderOf(account), [request]);
+  const [accepted] = await accept(db, queue, holderOf(account), [request]);
+  const emailId = accepted && 'email' in accepted ? accepted.email.id : null;
+  const recipients = [address, other].map((one) => ({ address: one, status: 'failed', response: `550 <${address}>` }));
+  const told = { type: 'email.failed', data: { from: other, to: [mailboxText, address], recipients } };
+  await db.query({
+    text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status)
+           VALUES ($1, $2, $3, $4, 'email.failed', $5, 'succeeded')`,
+    values: [newId(), account.id, newId(), emailId, JSON.stringify(told)],
+  });
   const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
   const { id } = await erasures.ask(db, account.id, { address, keepsSuppression: true }, keys);
   t.equal(await erase(db, { id, accountId: account.id, address }), true);
@@ -331,6 +340,16 @@ t.test('the address of somebody else that ends like the erased one stays whole',
     from: other,
     to: ['erased-1', other],
     replyTo: [`"o'neil for erased-1" <${other}>`],
+  });
+  const [delivery] = await db.prisma.webhookDelivery.findMany();
+  t.strictSame(JSON.parse(delivery?.payload ?? '').data, {
+    from: other,
+    to: [`"o'neil for erased-1" <${other}>`, 'erased-1'],
+    recipients: [
+      { address: 'erased-1', status: 'failed', response: null },
+      { address: other, status: 'failed', response: '550 <erased-1>' },
+    ],
+    subject: '',
   });
 });
 

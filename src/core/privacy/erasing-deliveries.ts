@@ -46,6 +46,7 @@ export async function lockDeliveries(tx: Sql, emailIds: string[]): Promise<Deliv
 /** The fields of `payload` that an email puts there. */
 interface Payload {
   data: {
+    from?: string;
     to?: string[];
     subject?: string;
     tags?: string[];
@@ -102,7 +103,25 @@ function withoutAddress(redaction: Redaction, email: AffectedEmail | undefined, 
       ? { recipients: recipients.map((one) => (redaction.isOf(one.address) ? { ...one, response: null } : one)) }
       : {}),
   };
-  return JSON.stringify(redaction.redactAll({ ...event, data }, mark));
+  return JSON.stringify(redactEvent(redaction, { ...event, data }, mark));
+}
+
+/** Redacts every string in an event, except the addresses of other mailboxes. */
+function redactEvent(redaction: Redaction, event: Payload, mark: string): Payload {
+  const redacted = redaction.redactAll(event, mark) as Payload;
+  const { from, to, recipients } = event.data;
+  const addresses = recipients?.map(({ address }) => redaction.redactMailbox(address, mark)) ?? [];
+  return {
+    ...redacted,
+    data: {
+      ...redacted.data,
+      ...(from && !redaction.isOf(from) ? { from: redaction.redactName(from, mark) } : {}),
+      ...(to ? { to: to.map((mailbox) => redaction.redactMailbox(mailbox, mark)) } : {}),
+      ...(redacted.data.recipients
+        ? { recipients: redacted.data.recipients.map((one, at) => ({ ...one, address: addresses[at] ?? one.address })) }
+        : {}),
+    },
+  };
 }
 
 /** Deliveries, of any account, that one statement looks at. */
@@ -211,7 +230,7 @@ function isInPayload(redaction: Redaction, payload: string): boolean {
   return (
     to.some((mailbox) => redaction.isOf(mailbox)) ||
     tags.some((tag) => redaction.isInLabel(tag)) ||
-    JSON.stringify(redaction.redactAll(event, namelessMark)) !== JSON.stringify(event)
+    JSON.stringify(redactEvent(redaction, event, namelessMark)) !== JSON.stringify(event)
   );
 }
 

@@ -69,6 +69,11 @@ export class Redaction {
     }
   }
 
+  /** Replaces the mailbox, with its name, if it has the address; of any other it redacts the name. */
+  redactMailbox(mailbox: string, mark: string): string {
+    return this.isOf(mailbox) ? mark : this.redactName(mailbox, mark);
+  }
+
   /** Replaces each mailbox that has the address, and the name beside it, by the mark. */
   redactList(mailboxes: string[], mark: string): string[] {
     return mailboxes.map((one) => (this.isOf(one) ? mark : one));
