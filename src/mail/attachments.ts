@@ -29,7 +29,7 @@ export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>)
   const type = refuseType(contentType);
   if (type !== null) return { member: 'content_type', reason: type };
   if (contentId === null || isContentId(contentId)) return null;
-  return { member: 'content_id', reason: 'must have only ASCII letters, digits and . _ + = @ -' };
+  return { member: 'content_id', reason: 'must have 1 to 200 characters: ASCII letters, digits and . _ + = @ -' };
 }
 
 function refuseFilename(filename: string): string | null {

@@ -265,6 +265,9 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const csv = 'email;reason\r\n"One@example.net";complaint\r\nno address\r\ntwo@example.net\r\n';
     await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
     await page.getByText('2 addresses are on the list. 1 record with no address, or several, skipped.').waitFor();
+    const contacts = Buffer.from('email,unsubscribed\nthree@example.org,true\nfour@example.org,false\n');
+    await page.setInputFiles('input[type=file]', { name: 'b.csv', mimeType: 'text/csv', buffer: contacts });
+    await page.getByText('1 address is on the list. 1 contact who has not unsubscribed was not added.').waitFor();
     for (const line of [2, 3]) {
       const buffer = Buffer.from(`${'\n'.repeat(line - 1)}no-good@-\n`);
       await page.setInputFiles('input[type=file]', { name: `${line}.csv`, mimeType: 'text/csv', buffer });

@@ -60,7 +60,7 @@ t.test('and what not', async (t) => {
   for (const contentId of ['', '<logo>', 'a b', 'a\r\nX: y', 'ü', 'a"b', 'x'.repeat(201)])
     t.match(
       refuseAttachment({ ...good, contentId }),
-      { member: 'content_id', reason: /^must have only / },
+      { member: 'content_id', reason: /^must have 1 to 200 characters: / },
       show(contentId),
     );
   for (const unit of ['a', ';', '"', '; x=y', '; x="', '/'])

@@ -125,7 +125,9 @@ function wordsFor({ added, leftOut, subscribed }: Imported): string {
   const words = [
     `${plural(added, 'address is', 'addresses are')} on the list.`,
     ...(subscribed > 0
-      ? [`${plural(subscribed, 'contact has', 'contacts have')} not unsubscribed, and were not added.`]
+      ? [
+          `${plural(subscribed, 'contact who has not unsubscribed was', 'contacts who have not unsubscribed were')} not added.`,
+        ]
       : []),
     ...(leftOut > 0 ? [`${plural(leftOut, 'record')} with no address, or several, skipped.`] : []),
   ];
