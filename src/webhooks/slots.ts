@@ -4,7 +4,7 @@ import { type Answered, EndpointRoom } from './endpoint-room.ts';
 
 /** How many calls a node makes at once. */
 export interface Limits {
-  /** Calls that have just begun; older ones only wait for their endpoint. */
+  /** Calls that have just begun; older ones only wait for their endpoint. If every endpoint is slow, no more begin in 0.3 s. */
   running: number;
   /** Calls in all, including those that wait. */
   open: number;
@@ -19,7 +19,7 @@ export interface Limits {
 }
 
 export const defaultLimits: Limits = {
-  running: 100,
+  running: 600,
   open: 2_000,
   openToFailing: 50,
   perEndpoint: callsAtOnce,
