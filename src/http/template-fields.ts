@@ -12,7 +12,7 @@ import {
   type TemplateContent,
 } from '../mail/template.ts';
 import { templateVariables } from './template-use.ts';
-import { label, line, list, oneOf, oneOrMore, text, timestamp, wordsForMember } from './validation.ts';
+import { label, line, list, oneOf, oneOrMore, text, timestamp, wordsForMember, wordsForOnly } from './validation.ts';
 
 const mostVariables = 50;
 const longestFallback = 2_000;
@@ -27,7 +27,7 @@ const holdGoodPlaceholders = (value: string, context: z.RefinementCtx) => {
 const body = text(longest.body).superRefine(holdGoodPlaceholders);
 
 /** One address or `Name <address>`, both with placeholders. */
-const mailboxPattern = patternOf((_, fault) => fault);
+const mailboxPattern = patternOf(wordsForOnly);
 const memberPattern = patternOf(wordsForMember);
 
 function patternOf(wordsFor: typeof wordsForMember) {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { invalidRequest } from '../errors.ts';
 import { isId } from '../ids.ts';
-import { AddressError, type Mailbox, normalizeDomain, parseMailbox } from '../mail/address.ts';
+import { AddressError, type Mailbox, normalizeDomain, parseMailbox, wordsForDomain } from '../mail/address.ts';
 import { refuseText } from '../mail/characters.ts';
 import { isGuessable } from '../password.ts';
 import { parseTimestamp } from '../timestamp.ts';
@@ -117,7 +117,7 @@ export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> 
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, {
-    error: ({ input }) => (input === undefined ? requiredWords : `must be one of ${values.join(', ')}`),
+    error: typeError(values.length === 1 ? values[0] : `one of ${values.join(', ')}`),
   });
 
 /** An address has at most 254 octets; the rest is for a name. */
@@ -127,15 +127,22 @@ const longestMailbox = 1_000;
 const mailboxLength = { minLength: 1, maxLength: longestMailbox };
 
 /** One address, or `Name <address>`. */
-export const mailbox = oneMailbox((_, fault) => fault);
+export const mailbox = oneMailbox(wordsForOnly);
 
 /** One address of several. */
 const memberMailbox = oneMailbox(wordsForMember);
 
+/** What is wrong with a field that takes one address, given the fault found in it. */
+export function wordsForOnly(value: string, fault: string): string {
+  return holdsSeveral(value) ? 'is more than one address: give only one' : fault;
+}
+
 /** What is wrong with one address of several, given the fault found in it as a single address. */
 export function wordsForMember(value: string, fault: string): string {
-  return value.split(/[,;]/).filter((part) => part.includes('@')).length > 1 ? severalInOne : fault;
+  return holdsSeveral(value) ? severalInOne : fault;
 }
+
+const holdsSeveral = (value: string) => value.split(/[,;]/).filter((part) => part.includes('@')).length > 1;
 
 const severalInOne = 'is more than one address: send several as an array, ["a@b.example", "c@d.example"]';
 
@@ -161,7 +168,7 @@ export const domainName = line(253).transform((value, context) => {
     return normalizeDomain(value);
   } catch (error) {
     if (!(error instanceof AddressError)) throw error;
-    context.addIssue(error.message);
+    context.addIssue(wordsForDomain(value, error.message));
     return z.NEVER;
   }
 });
@@ -188,14 +195,16 @@ export function oneOrMore(most: number, least?: 1) {
 const firstTime = 0;
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
+const anRfc3339Timestamp = 'an RFC 3339 timestamp such as 2027-01-31T09:00:00Z';
+
 /** A timestamp as `parseTimestamp` accepts it, from 1970 to 9999. */
 export const timestamp = z
-  .string({ error: typeError('an RFC 3339 timestamp') })
+  .string({ error: typeError(anRfc3339Timestamp) })
   .meta({ format: 'date-time' })
   .transform((value, context): Date => {
     const at = parseTimestamp(value);
     if (!at) {
-      context.addIssue('must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z');
+      context.addIssue(`must be ${anRfc3339Timestamp}`);
       return z.NEVER;
     }
     if (at.getTime() < firstTime || at.getTime() > lastTime) {

@@ -9,7 +9,7 @@ export interface Mailbox {
   domain: string;
 }
 
-/** What is wrong with an address or a domain, as words that follow its field: `to[0]: the domain has only one label`. */
+/** What is wrong with an address or a domain, as words that follow its field: `to[0]: the domain needs a dot, as in example.com`. */
 export class AddressError extends Error {
   override readonly name = 'AddressError';
 }
@@ -53,9 +53,9 @@ export function normalizeDomain(text: string): string {
   const refused = refuseText(text);
   if (refused) throw new AddressError(`the domain ${refused}`);
   // Checked before the URL parser sees it, which would decode `%41` and end the host at `/`, `?`, `#` or `:`.
-  if (/(?![A-Za-z0-9.-])[\u0000-\u007f]/.test(text)) {
-    throw new AddressError('the domain contains a character that is not allowed');
-  }
+  const [bad] = /(?![A-Za-z0-9.-])[\u0000-\u007f]/.exec(text) ?? [];
+  if (bad === ' ') throw new AddressError('the domain contains a space');
+  if (bad !== undefined) throw new AddressError(`the domain contains "${bad}", which is not allowed`);
   if (holdsInvisible(text)) throw new AddressError('the domain contains an invisible character');
 
   const domain = isAscii(text) ? text.toLowerCase() : domainToASCII(text);
@@ -64,9 +64,17 @@ export function normalizeDomain(text: string): string {
   if (domain.endsWith('.')) throw new AddressError('the domain ends with a dot');
   const labels = domain.split('.');
   for (const each of labels) refuseLabel(each);
-  if (labels.length === 1) throw new AddressError('the domain has only one label');
+  if (labels.length === 1) throw new AddressError('the domain needs a dot, as in example.com');
   if (numeric.test(labels.at(-1) ?? '')) throw new AddressError('the domain is an IP address or ends in a number');
   return domain;
+}
+
+/** What is wrong with a field that holds only a domain, given the fault that `normalizeDomain` found: the field is the domain. */
+export function wordsForDomain(text: string, fault: string): string {
+  const [scheme] = /^https?:\/\//i.exec(text) ?? [];
+  if (scheme !== undefined) return `must be a domain, without ${scheme.toLowerCase()}`;
+  if (text.includes('@')) return 'must be a domain, not an email address';
+  return fault.replace(/^the domain /, '');
 }
 
 /**

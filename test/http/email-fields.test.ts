@@ -51,6 +51,10 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
   ]);
   await refuseAll(t, service, [
     ...addresses,
+    ...['a@b.test, c@d.test', 'Ann <a@b.test>; Bob <c@d.test>'].map(
+      (from): Refusal => [{ from }, 'from: is more than one address: give only one'],
+    ),
+    [{ from: 'a@b@c.test' }, 'from: contains more than one @'],
     ...wrongTypes('from', 'must be a string', ['string']),
     ...wrongTypes('subject', 'must be a string', ['string']),
     ...wrongTypes('html', 'must be a string', ['string', 'null']),
@@ -58,7 +62,7 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
     ...wrongTypes('headers', 'must be an object', ['object', 'like', 'null']),
     ...wrongTypes('tags', 'must be an array', ['array', 'null']),
     ...wrongTypes('attachments', 'must be an array', ['array', 'null']),
-    ...wrongTypes('scheduled_at', 'must be an RFC 3339 timestamp', ['string', 'null']),
+    ...wrongTypes('scheduled_at', 'must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z', ['string', 'null']),
     ...wrongTypes('type', 'must be one of transactional, marketing', ['null']),
     ...['', 'Marketing', 'marketing ', '__proto__'].map(
       (type): Refusal => [{ type }, 'type: must be one of transactional, marketing'],

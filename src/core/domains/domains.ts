@@ -5,7 +5,7 @@ import { type Part, taking } from '../../db/part.ts';
 import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../../errors.ts';
 import type { Domain, Email } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
-import { AddressError, normalizeDomain } from '../../mail/address.ts';
+import { AddressError, normalizeDomain, wordsForDomain } from '../../mail/address.ts';
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/dkim.ts';
 import { type Keyring, seal } from '../../seal.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../sending-pools.ts';
@@ -224,7 +224,7 @@ function parseName(text: string): string {
   try {
     domain = normalizeDomain(text);
   } catch (error) {
-    if (error instanceof AddressError) throw invalidRequest(`domain: ${error.message}`);
+    if (error instanceof AddressError) throw invalidRequest(`domain: ${wordsForDomain(text, error.message)}`);
     throw error;
   }
   if (domain.length > longestDomain)
