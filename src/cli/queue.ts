@@ -74,6 +74,11 @@ const orderCommand = (name: orders.OrderName, summary: string, about: string): C
         notes.push(`${counted(woken.recipients, 'more recipient is', 'more recipients are')} due now.`);
       if (woken?.rest) notes.push('There are too many to handle at once: running nodes continue with the rest.');
       if (name === 'pause') notes.push(nodesReact('a second'));
+      // A pause in advance is fine; a misspelled name would look like one.
+      if (name === 'pause' && !(await destinations.hasMail(db, given)))
+        say(
+          `No mail waits for ${standing.site}, and no node reports any within the last hour: check the name. Mail that comes later waits.`,
+        );
       return {
         json: present.orderGiven(name, { standing, woken }),
         text: [...notes, table(heads, [row(standing)], '')].join('\n'),

@@ -297,7 +297,7 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
 });
 
 t.test('queue: what is said about a destination is what nodes go by', async (t) => {
-  const { node, env } = await machine();
+  const { node, env, sender } = await machine();
   const name = `d${Date.now()}.test`;
   const { body } = await node.call('POST', '/api/v1/auth/login', {
     body: { email: 'admin@example.test', password: node.adminPassword },
@@ -327,12 +327,19 @@ t.test('queue: what is said about a destination is what nodes go by', async (t) 
   const other = `other.${name}`;
   const paused = await sendwright(env, 'queue', 'pause', other);
   t.match(paused, { code: 0, printed: /^Nodes react within a second, and finish the work in progress\.\nSITE/ });
+  const noMail = `No mail waits for ${other}, and no node reports any within the last hour: check the name. Mail that comes later waits.`;
+  t.equal(paused.said, noMail, 'a typo is noticed');
   t.match(await sendwright(env, 'queue', 'list', '--q', name, '--limit', '1'), {
     printed: /\n1 more destination is not shown: see --limit, --q and --state\.$/,
   });
-  await told(env, 'queue', 'resume', other);
+  t.equal((await sendwright(env, 'queue', 'resume', other)).said, '');
   t.match(await told(env, 'queue', 'flush', name), { code: 0, flushed: 0 });
   t.match(await told(env, 'queue', 'resume', name), { code: 0, destination: { paused_at: null } });
   t.equal(await known(), undefined);
+  const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
+  const email = { from: `a@${sender.domain}`, to: `a@${name}`, subject: 's', text: 't', scheduled_at };
+  t.equal((await node.call('POST', '/api/v1/emails', { key: sender.key, body: email })).status, 200);
+  t.match(await sendwright(env, 'queue', 'pause', name), { code: 0, said: /^$/ }, 'scheduled mail waits for it');
+  await told(env, 'queue', 'resume', name);
   t.match(await sendwright(env, 'queue', 'pause', 'no such'), { code: 1, said: 'sendwright: "no such": not found' });
 });

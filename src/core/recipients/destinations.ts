@@ -170,6 +170,20 @@ export async function domainsOf(db: Database, name: string): Promise<string[]> {
   return [asked];
 }
 
+/**
+ * Whether any mail is known that goes to this domain or site: a node reports it, or a recipient there waits, scheduled ones
+ * too. Nodes report the last hour; older mail is in the log, which has no index for this.
+ */
+export async function hasMail(db: Database, name: string): Promise<boolean> {
+  const rows = await db.query<{ known: boolean }>({
+    text: `SELECT EXISTS (SELECT FROM destination_reports WHERE site = $1 OR $1 = ANY (destinations))
+               OR EXISTS (SELECT FROM recipients
+                           WHERE ((job_id IS NULL AND next_attempt_at IS NOT NULL) OR job_id IS NOT NULL) AND destination = $1) AS known`,
+    values: [nameOf(name)],
+  });
+  return rows[0]?.known === true;
+}
+
 /** The name in the form that it is stored in. @throws ApiError 404 if nothing can have this name */
 function nameOf(name: string): string {
   const asked = domainOf(name) ?? name;
