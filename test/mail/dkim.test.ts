@@ -262,7 +262,7 @@ t.test('a key that signed elsewhere', async (t) => {
     ['nonsense', /^must be a private key in PEM/],
     [String(createPublicKey(rsa).export({ type: 'spki', format: 'pem' })), /^must be a private key in PEM/],
     [String(locked), /^must be a private key in PEM without a passphrase/],
-    [String(small), /^an RSA key must have 1024 to 4096 bits, .* this one has 768$/],
+    [String(small), /^an RSA key must have 1024 to 4096 bits; this one has 768$/],
     [
       String(generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export(pem)),
       /^must be an RSA or an Ed25519/,
