@@ -21,6 +21,8 @@ interface Guarded {
   asks?: (value: unknown) => boolean;
   /** Set if an empty list asks for less than the default. */
   isLessIfEmpty?: true;
+  /** What ours takes instead, if it is of another type; then `false` asks for something too. */
+  values?: string;
   /** The list whose items have it: a single one next to the list would apply to none of them. */
   each?: 'emails' | 'suppressions';
   /** Set if it is not a member: what it is instead, and the members of the calls that take it. */
@@ -97,6 +99,14 @@ const guarded: Guarded[] = [
     elsewhere: ['expires', 'expiresin', 'expiry', 'expiration', 'ttl'],
   },
   { ours: 'reason', otherwise: 'the address would get no mail at all', each: 'suppressions' },
+  {
+    // Of a change of a webhook endpoint: nothing else in a body has it.
+    ours: 'status',
+    otherwise: 'the endpoint would stay as it is',
+    // SendGrid, GitHub, Stripe.
+    elsewhere: ['enabled', 'isenabled', 'active', 'isactive', 'disabled', 'isdisabled', 'paused', 'state'],
+    values: '"enabled" or "disabled"',
+  },
 ];
 
 /** Does not match `newsletter-confirmation` or `non-marketing`. */
@@ -127,7 +137,8 @@ const isNothing = (value: unknown) => isEmpty(value) || isWord(value, /^(0|false
 /**
  * Unknown members are ignored, because clients of other services send some. But a member that means one of those in `guarded`,
  * by another service's name or by a misspelling of ours, is refused if ignoring it would send mail to others, twice, unencrypted
- * or at another time, or give a key more rights than intended. It is not refused if ours is given as well.
+ * or at another time, or give a key more rights than intended, or leave an endpoint on that was to be called no more. It is not refused if ours is
+ * given as well.
  *
  * @returns the first such member; null if there is none
  */
@@ -145,15 +156,17 @@ export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
   return null;
 }
 
-function asksFor({ asks, isLessIfEmpty }: Guarded, value: unknown): boolean {
+function asksFor({ asks, isLessIfEmpty, values }: Guarded, value: unknown): boolean {
+  if (values !== undefined) return value !== null && value !== '';
   if (isNothing(value) && !(isLessIfEmpty && Array.isArray(value))) return false;
   return asks?.(value) ?? true;
 }
 
 /** Why a member that means this row is refused; null if it is not. */
-function refusal({ ours, each, not }: Guarded, members: string[], input: Input): string | null {
+function refusal({ ours, each, not, values }: Guarded, members: string[], input: Input): string | null {
   const lacks = (one: unknown) => isNothing((one as Input | null)?.[ours]);
-  if (members.includes(ours)) return lacks(input) ? `must be called ${ours}` : null;
+  const called = values === undefined ? ours : `${ours}, with the value ${values}`;
+  if (members.includes(ours)) return lacks(input) ? `must be called ${called}` : null;
   if (not?.beside.some((name) => members.includes(name))) return `must be ${not.words}`;
   const items = each !== undefined && members.includes(each) ? input[each] : null;
   return Array.isArray(items) && items.some(lacks) ? `must be set in each item of ${each}` : null;

@@ -6,6 +6,7 @@ import { newDomain } from '../../src/http/routes/domains.ts';
 import { newKey } from '../../src/http/routes/keys.ts';
 import { batchBody, resendRequest } from '../../src/http/routes/sending.ts';
 import { newSuppression, suppressionImport } from '../../src/http/routes/suppressions.ts';
+import { webhookChanges } from '../../src/http/routes/webhooks.ts';
 import { sendRequest } from '../../src/http/send-request.ts';
 import { newTemplate } from '../../src/http/template-fields.ts';
 import { parse } from '../../src/http/validation.ts';
@@ -249,6 +250,34 @@ t.test('a key that could do more, and what else holds for mail to come', async (
     [topUp, { amount: 5, idempotencyKey: 'x' }, `idempotencyKey: ${twice}`],
   ];
   for (const [schema, body, detail] of cases) t.equal(refusalOf(schema, body), detail, JSON.stringify(body));
+});
+
+t.test('an endpoint that was to be called no more', async (t) => {
+  const changes = webhookChanges(false);
+  const words =
+    'must be called status, with the value "enabled" or "disabled"; otherwise the endpoint would stay as it is';
+  for (const fields of [
+    { enabled: false },
+    { enabled: true },
+    { active: 'false' },
+    { isActive: 0 },
+    { disabled: true },
+    { Paused: true },
+    { state: 'disabled' },
+    { Status: 'disabled' },
+    { events: ['email.sent'], enabled: false },
+  ]) {
+    const name = Object.keys(fields).at(-1);
+    t.equal(refusalOf(changes, fields), `${name}: ${words}`, JSON.stringify(fields));
+    t.equal(refusalOf(changes, { ...fields, status: 'disabled' }), null, JSON.stringify(fields));
+  }
+  const taken = [
+    {},
+    { enabled: null },
+    { active: '' },
+    { disabled_reason: 'failing', created_at: at(0), name: 'Shop' },
+  ];
+  for (const fields of taken) t.equal(refusalOf(changes, fields), null, JSON.stringify(fields));
 });
 
 t.test('whatever a value is, the answer is a refusal at the most', async (t) => {
