@@ -49,26 +49,24 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
   }
 }
 
-/**
- * Generates a password for an admin who has none, once everything else is up, so that no failed start has used it. It is
- * printed before it is in force, as the process may be killed before the screen is drawn.
- *
- * @returns null if there is a password already
- */
-export async function firstPassword(
-  node: Pick<SendwrightNode, 'db' | 'admin'>,
-  say: (sentence: string) => void,
-): Promise<string | null> {
-  const { db, admin } = node;
-  if (admin.password !== 'none') return null;
-  const password = newPassword();
-  const given = await giveFirstPassword(db, admin.userId, password, () =>
-    say(`Setting the admin's password: ${password}`),
-  );
-  return given ? password : null;
-}
-
 type Shown = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'admin'>;
+
+/**
+ * Shows the first screen. An admin who has no password gets a generated one, once everything else is up, so that no failed
+ * start has used it. It is shown before it is in force, as the process may be killed at any moment.
+ */
+export async function showFirstScreen(
+  config: Config,
+  node: Shown & Pick<SendwrightNode, 'db'>,
+  sandboxKey: string | null,
+  say: (text: string) => void,
+): Promise<void> {
+  const { db, admin } = node;
+  const show = (password: string | null) => say(firstScreen(config, node, { sandboxKey, password }));
+  const password = newPassword();
+  if (admin.password !== 'none' || !(await giveFirstPassword(db, admin.userId, password, () => show(password))))
+    show(null);
+}
 
 /**
  * What the terminal shows when everything is up: the addresses, how to log in, and what to do next.

@@ -3,7 +3,7 @@ import * as keys from './core/accounts/keys.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
-import { firstPassword, firstScreen, prepareSandbox } from './first-screen.ts';
+import { prepareSandbox, showFirstScreen } from './first-screen.ts';
 import { readDashboard } from './http/dashboard-files.ts';
 import type { Logger } from './log.ts';
 import { exposition, type Measured } from './metrics.ts';
@@ -40,7 +40,7 @@ export async function start(config: Config, options: StartOptions): Promise<void
   if (config.workers > 1) {
     const node = await startWorkers(config, foundation, stops);
     await showMetrics(config, stops, node.measure);
-    say(firstScreen(config, node, { sandboxKey: null, password: await firstPassword(node, say) }));
+    await showFirstScreen(config, node, null, say);
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
@@ -48,8 +48,7 @@ export async function start(config: Config, options: StartOptions): Promise<void
   stops.push(node.stop);
   await showMetrics(config, stops, async () => [{ name: 'main', measured: await node.metrics.measure() }]);
   if (config.metrics.port !== 0) node.metrics.watchProcess();
-  const key = await showSandbox(config, node, sandboxKey);
-  say(firstScreen(config, node, { sandboxKey: key, password: await firstPassword(node, say) }));
+  await showFirstScreen(config, node, await showSandbox(config, node, sandboxKey), say);
   log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
 }
 

@@ -12,7 +12,7 @@ t.test('kill -9 at any moment of the first start: some password that was shown w
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
   const shown: string[] = [];
   // At the first word of a password it may be in force, or a moment later; before it nothing can be.
-  for (const moment of [/Preparing the schema/, /admin's password: \S+/]) {
+  for (const moment of [/Preparing the schema/, /Admin login .*generated now/]) {
     const child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env });
     let said = '';
     child.stderr?.on('data', (chunk) => {
@@ -20,7 +20,7 @@ t.test('kill -9 at any moment of the first start: some password that was shown w
       if (moment.test(said)) child.kill('SIGKILL');
     });
     t.same(await once(child, 'close'), [null, 'SIGKILL'], said);
-    shown.push(/admin's password: (\S+)/.exec(said)?.[1] ?? '');
+    shown.push(/Admin login +\S+ \/ (\S+)/.exec(said)?.[1] ?? '');
   }
   t.equal(shown[0], '', 'none was used up before');
   const app = await startSendwright({ DATA_DIR: dataDir });

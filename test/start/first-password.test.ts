@@ -12,6 +12,7 @@ t.test('a first start that fails uses up no generated password', async (t) => {
     const app = await startSendwright(env);
     const login = await loginOf(app);
     t.ok(login.works, 'the second start shows it');
+    t.equal(app.stderr().split(login.password).length, 2, 'once');
     t.equal(await app.end('SIGTERM'), 0);
     const again = await startSendwright(env);
     t.match(again.stderr(), `Admin login  ${login.email} / the password from the first start`);
