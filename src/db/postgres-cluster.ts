@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Logger } from '../log.ts';
+import { oneLine } from '../start-error.ts';
 import { type Binaries, identity, runAs, type ServerUser, serverEnv } from './postgres-binaries.ts';
 
 /** The role that owns everything in the embedded database, and the database's name. */
@@ -146,15 +147,25 @@ function initdb(dir: string, pwfile: string, made: NewCluster): Promise<void> {
     child.on('error', reject);
     child.on('close', (code, signal) => {
       if (code === 0) resolve();
-      else
-        reject(
-          new Error(
-            `initdb failed (${signal ?? `exit code ${code}`}): fix this, or set another DATA_DIR: ${output.trim().split('\n').slice(-8).join('\n')}`,
-          ),
-        );
+      else reject(new Error(initdbFailure(output, `${signal ?? `exit code ${code}`}`)));
     });
   });
 }
+
+/** A failure of initdb in one line, which has of its output only the lines that say what went wrong. */
+export function initdbFailure(output: string, end: string): string {
+  const lines = output.trim().split('\n');
+  const faults = lines.filter((line) => faultWords.test(line)).map((line) => line.replace(beforeFault, ''));
+  const full = faults.find((line) => fullWords.test(line));
+  if (full)
+    return `the disk is full, so the database could not be created (${oneLine(full)}): free some space, or set another DATA_DIR`;
+  const said = (faults.length > 0 ? faults : lines.slice(-8)).map(oneLine).filter(Boolean);
+  return `the database could not be created (initdb: ${said.join('; ') || end}): fix this, or set another DATA_DIR`;
+}
+
+const faultWords = /\b(FATAL|ERROR|PANIC):|\berror: |\bcould not /;
+const beforeFault = /^.*?(?=(FATAL|ERROR|PANIC):|\berror: )/;
+const fullWords = /No space left on device|Disk quota exceeded/i;
 
 /** True while a process with this id exists, whoever owns it. */
 export function isAlive(pid: number): boolean {

@@ -9,6 +9,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type EmbeddedOptions, runningUrl, startEmbedded } from '../../src/db/embedded.ts';
 import { serverUser } from '../../src/db/postgres-binaries.ts';
+import { initdbFailure } from '../../src/db/postgres-cluster.ts';
 import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts';
 import { silentLog } from '../../src/log.ts';
 
@@ -266,4 +267,29 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   const third = await startEmbedded(at);
   await t.rejects(query(third.url, 'SELECT n FROM kept'), { code: '42P01' }, 'without DATA_DIR it starts afresh');
   await third.stop();
+});
+
+t.test('a failed initdb is told by its reason alone', async (t) => {
+  const begun = `The files belonging to this database system will be owned by user "postgres".
+creating subdirectories ... ok
+selecting dynamic shared memory implementation ... posix
+running bootstrap script ... `;
+  const full = `2026-11-26 20:00:00.000 UTC [7] FATAL:  could not write to file "pg_wal/xlogtemp.7": No space left on device
+child process exited with exit code 1
+initdb: removing data directory "/data/postgres"`;
+  t.equal(
+    initdbFailure(begun + full, 'exit code 1'),
+    'the disk is full, so the database could not be created (FATAL:  could not write to file "pg_wal/xlogtemp.7": No space left on device): free some space, or set another DATA_DIR',
+  );
+  t.equal(
+    initdbFailure(
+      `${begun}initdb: error: could not change permissions of "/data": Read-only file system\n`,
+      'exit code 1',
+    ),
+    'the database could not be created (initdb: error: could not change permissions of "/data": Read-only file system): fix this, or set another DATA_DIR',
+  );
+  t.equal(
+    initdbFailure('', 'SIGKILL'),
+    'the database could not be created (initdb: SIGKILL): fix this, or set another DATA_DIR',
+  );
 });
