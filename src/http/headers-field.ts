@@ -10,11 +10,19 @@ const longestReferences = 10_000;
 
 const longestValueOf = (name: string) => (name.toLowerCase() === 'references' ? longestReferences : longestValue);
 
+/** The fields of a request that become headers, by the header's name in lower case. */
+const fieldOf = new Map([
+  ...['from', 'to', 'cc', 'bcc', 'subject'].map((name) => [name, name] as const),
+  ['reply-to', 'reply_to'],
+]);
+
 /** Also refuses a header meant for the call: it would be sent to readers, and the email could be sent twice. */
-const refuseOwnHeader = (name: string, value: string) =>
-  name.toLowerCase() === 'idempotency-key'
-    ? 'is a header of the call, not of the email'
-    : refuseHeader(name, value, longestValueOf(name));
+function refuseOwnHeader(name: string, value: string): string | null {
+  const lower = name.toLowerCase();
+  if (lower === 'idempotency-key') return 'is a header of the call, not of the email';
+  const field = fieldOf.get(lower);
+  return field === undefined ? refuseHeader(name, value, longestValueOf(name)) : `use the field ${field} instead`;
+}
 
 /** The `headers` of a send request. */
 export const headers = z

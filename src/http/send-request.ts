@@ -85,7 +85,7 @@ function refuseConflicts(request: ReturnType<typeof sharedParts>, context: z.Ref
   const issue = (path: string, message: string) => issueAt([path], message);
   if (to.length === 0) issue('to', 'must name at least one recipient');
   if (to.length + cc.length + bcc.length > limits.recipients)
-    issue('to', `to, cc and bcc must have at most ${limits.recipients} addresses together`);
+    issue('to', `must have at most ${limits.recipients} addresses together with cc and bcc`);
   if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
     issue('attachments', 'are larger than 20 MB in total');
   refuseSharedContentId(attachments, issueAt);

@@ -37,7 +37,8 @@ export class SubmissionLogin {
   async holderOf(key: string | null | undefined): Promise<keys.KeyHolder> {
     try {
       const holder = await keys.authenticate(this.#db, key ?? undefined);
-      if (!holder.scopes.has('send')) throw badCredentials('this API key lacks the scope send');
+      if (!holder.scopes.has('send'))
+        throw badCredentials('this API key lacks the scope send: use another key, or create one with this scope');
       return holder;
     } catch (error) {
       if (error instanceof Refusal) throw error;

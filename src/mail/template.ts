@@ -105,7 +105,7 @@ export function refusePlaceholders(text: string): string | null {
     for (const [whole, inner = ''] of piece.matchAll(meant)) {
       if (inner.trim() === '') continue;
       const shown = whole.replaceAll(/[^\x20-\x7e]/g, '?');
-      return `contains ${shown}, which is not a placeholder: a key has up to 64 letters, digits and _, does not begin with a digit and has few blanks around it`;
+      return `contains ${shown}, which is not a placeholder: write {{KEY}}, where KEY has at most 64 letters, digits and _, the first not a digit`;
     }
   }
   return null;

@@ -91,7 +91,7 @@ t.test('API keys', async (t) => {
       [{ name: 'a', domains: ['localhost'] }, /^domains\[0\]: /],
       [
         { name: 'a', domains: [domain, 'not-ours.test'] },
-        'domains: not-ours.test is no domain of this account; it is added first, by POST /api/v1/domains',
+        'domains: not-ours.test is not a domain of this account: add it first with POST /api/v1/domains',
       ],
       [{ name: 'a', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at: is in the past'],
       [{ name: 'a', expires_at: 'tomorrow' }, 'expires_at: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z'],

@@ -206,7 +206,7 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
   const many = (length: number) => Array.from({ length }, (_, index) => ({ key: `K${index}`, type: 'string' }));
   const variable = { key: 'K', type: 'string' };
   const noPlaceholder =
-    'which is not a placeholder: a key has up to 64 letters, digits and _, does not begin with a digit and has few blanks around it';
+    'which is not a placeholder: write {{KEY}}, where KEY has at most 64 letters, digits and _, the first not a digit';
   const anAlias = 'alias: must have only letters, digits, dots, underscores and hyphens';
   const fields: [fields: Record<string, unknown>, detail: string | RegExp][] = [
     [{ name: '' }, 'name: must not be empty'],

@@ -38,8 +38,20 @@ t.test('a 401 and a 403 say in a header what to do; their bodies are as they wer
     ['GET', '/emails', { headers: { Authorization: 'Bearer ' } }, 401, /^Authorization must be Bearer and a token/],
     ['GET', '/emails', { headers: { Cookie: '_ga=1' } }, 401, /^the request has no credential/],
     ['GET', '/emails', { key: `Bearer ${key}` }, 401, /^X-API-Key must be the key alone, without Bearer/],
-    ['POST', '/emails', { key: reader, body: fields }, 403, /^the API key lacks the scope send/],
-    ['POST', '/emails', { key: restricted, body: fields }, 403, /^the API key is restricted to other sender domains/],
+    [
+      'POST',
+      '/emails',
+      { key: reader, body: fields },
+      403,
+      /^the API key lacks the scope send: use another key, or create one/,
+    ],
+    [
+      'POST',
+      '/emails',
+      { key: restricted, body: fields },
+      403,
+      /^the API key is restricted to other sender domains: use .* create one for \S+$/,
+    ],
     ['GET', '/admin/accounts', { token }, 403, /^only operators of the server can do this/],
     [
       'POST',

@@ -53,7 +53,10 @@ t.test('a key that may not send does not log in, and says why', async (t) => {
   const suspended = await scene.sender();
   await node.db.prisma.account.update({ where: { id: suspended.account.id }, data: { suspendedAt: new Date() } });
   const cases: [key: string, reply: string][] = [
-    [await buildKey(node.db, account.id, { scopes: ['read'] }), '535 5.7.8 this API key lacks the scope send'],
+    [
+      await buildKey(node.db, account.id, { scopes: ['read'] }),
+      '535 5.7.8 this API key lacks the scope send: use another key, or create one with this scope',
+    ],
     [
       await buildKey(node.db, account.id, { expiresAt: new Date(Date.now() - 1_000) }),
       '535 5.7.8 the password must be a valid API key',

@@ -74,12 +74,12 @@ t.test('names and values that are none', async (t) => {
     ' X',
     'X ',
     'X\t',
-    'X'.repeat(77),
     ...refused.map((payload) => `X${payload}`),
   ]) {
     t.equal(refuseHeader(name, 'x'), 'is not a header name', show(name));
   }
   for (const payload of refused) t.type(refuseHeader('X-A', `a${payload}`), 'string', show(payload));
+  t.equal(refuseHeader('X'.repeat(77), 'x'), 'has a name of more than 76 characters');
   t.equal(refuseHeader('X-A', ''), 'is empty');
   t.equal(refuseHeader('X-A', '  '), 'is empty');
   t.equal(refuseHeader('X-A', 'x'.repeat(2001)), 'must have at most 2000 characters');

@@ -75,9 +75,7 @@ async function demandDomains(db: Database, accountId: string, names: string[]): 
   const own = new Set(found.map(({ domain }) => domain));
   const missing = names.find((name) => !own.has(name));
   if (missing !== undefined)
-    throw invalidRequest(
-      `domains: ${missing} is no domain of this account; it is added first, by POST /api/v1/domains`,
-    );
+    throw invalidRequest(`domains: ${missing} is not a domain of this account: add it first with POST /api/v1/domains`);
 }
 
 /** One page, newest first, revoked ones included; all of them without a limit. */
@@ -167,7 +165,8 @@ async function find(db: Database, hashes: Buffer[]): Promise<(KeyRow | null)[]> 
  * @throws ApiError 403 when the key lacks the scope
  */
 export function demandScope(holder: KeyHolder, scope: Scope): void {
-  if (!holder.scopes.has(scope) && !holder.scopes.has('send')) throw forbidden(`the API key lacks the scope ${scope}`);
+  if (!holder.scopes.has(scope) && !holder.scopes.has('send'))
+    throw forbidden(`the API key lacks the scope ${scope}: use another key, or create one with this scope`);
 }
 
 const digest = (key: string) => createHash('sha256').update(key).digest();

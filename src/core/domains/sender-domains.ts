@@ -6,7 +6,7 @@ import type { Sender } from '../accounts/keys.ts';
 export const refusalOfKey = ({ domains }: Pick<Sender, 'domains'>, domain: string): ApiError | null =>
   domains.length === 0 || domains.includes(domain)
     ? null
-    : forbidden('the API key is restricted to other sender domains');
+    : forbidden(`the API key is restricted to other sender domains: use another key, or create one for ${domain}`);
 
 /** @throws ApiError 403, as `refusalOfKey` returns it */
 export function demandSendFrom(sender: Pick<Sender, 'domains'>, domain: string): void {

@@ -104,7 +104,7 @@ const headers = {
   'WWW-Authenticate': header('The other credential that is accepted: the token of a login.', 'Bearer', true),
   'X-Error-Detail': header(
     'What is wrong or what to do, for people, as `detail` in other errors.',
-    'the API key lacks the scope send',
+    'the API key lacks the scope send: use another key, or create one with this scope',
   ),
   'Idempotent-Replayed': header('`true` if this repeats the first response.', 'true'),
 };
