@@ -15,7 +15,7 @@ import { demandEncryptionKey, hasEmbedded, type Opened, withDatabase } from './d
 import { read, textOf } from './given.ts';
 import { withLookups } from './lookups.ts';
 
-const signs = { ok: 'ok', problem: 'PROBLEM', unknown: 'unknown' };
+const signs = { ok: 'ok', problem: 'PROBLEM', unknown: 'unknown', note: 'note' };
 
 function linesOf({ check, subject, health, found, advice }: Finding): string[] {
   const name = check.replaceAll('_', ' ');
@@ -29,7 +29,8 @@ export const doctor: Command = {
     '',
     `Checks ${checkNames.map((name) => name.replaceAll('_', ' ')).join(', ')}.`,
     'It takes up to 25 seconds. The exit code is 0 if all is well, and 1 if there is something to do. Each finding says what:',
-    'a problem to fix, or something unknown to find out. You can run it before the first start.',
+    'a problem to fix, or something unknown to find out. A note does not count, such as a domain that is not verified while others',
+    'are. You can run it before the first start.',
     '',
     '  --mx <host>  the MX host to try port 25 on, such as that of your own mailbox; the default is that of a verified domain.',
     '               The doctor connects to no other host. DNS_BLOCKLISTS sets the blocklists that it queries.',

@@ -445,7 +445,7 @@ export interface Operations {
   examine: {
     query: ExamineQuery;
     answer: {
-      /** Every finding is `ok`. */ well: boolean;
+      /** No finding is a `problem` or `unknown`. */ well: boolean;
       /** When the checks were made. */ checked_at: string;
       /** Each with what to do about it. */ findings: Finding[];
     };

@@ -487,8 +487,8 @@ export interface Finding {
     | 'database_durability'
     | 'base_url';
   /** The address, domain or host that was checked. */ subject: string;
-  /** `problem`: you need to act; `unknown`: the check could not be made. */
-  health: 'ok' | 'problem' | 'unknown';
+  /** `problem`: you need to act; `unknown`: the check could not be made; `note`: something is unfinished, but mail goes out without it. */
+  health: 'ok' | 'problem' | 'unknown' | 'note';
   /** What was found. */ found: string;
   /** What to do about it; null if there is nothing to do. */ advice: string | null;
 }

@@ -5,7 +5,7 @@ import { checkBaseUrl } from '../../src/core/operations/doctor-machine.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { Keyring } from '../../src/seal.ts';
 import { resolveWith } from '../../src/smtp/resolver.ts';
-import { buildSender } from '../support/build.ts';
+import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { startScriptedMx } from '../support/mx.ts';
@@ -122,6 +122,37 @@ t.test('the doctor finds each thing that is wrong, and says what to do about it'
     );
     zone.set(name, right[name]);
   }
+});
+
+t.test('domains that are not verified yet are listed, and are no problem if others can send', async (t) => {
+  const { db, patient, domain } = await healthyServer();
+  const options = { keyring: new Keyring(key) };
+  const [one, other] = [await buildAccount(db), await buildAccount(db)];
+  // The second account's is the same name, and the third is one that its owner has verified.
+  for (const [account, name] of [
+    [one, 'p2.test'],
+    [other, 'p2.test'],
+    [other, domain],
+  ] as const)
+    await domains.add(db, account.id, { domain: name }, options);
+  const ofDomains = (findings: Finding[]) => shown(findings.filter(({ check }) => check === 'domain'));
+  const words =
+    'It is not verified yet: no mail can be sent from it. Publish its DNS records: sendwright domains check p2.test shows which are missing. Or delete the domain.';
+  const found = await examine(patient, null);
+  t.strictSame(ofDomains(found), [`domain note: ${words}`]);
+  t.equal(found.find(({ health }) => health === 'note')?.subject, 'p2.test');
+  t.ok(isWell(ofNames(found)));
+
+  await db.prisma.domain.deleteMany({ where: { status: 'verified' } });
+  await db.prisma.domain.deleteMany({ where: { domain } });
+  const nobodySends = await examine(patient, 'mx.sender.test');
+  t.strictSame(ofDomains(nobodySends), [`domain problem: ${words}`]);
+  t.notOk(isWell(ofNames(nobodySends)));
+
+  for (let n = 0; n < 20; n += 1) await domains.add(db, one.id, { domain: `q${n}.test` }, options);
+  const many = await examine(patient, 'mx.sender.test');
+  const subjects = many.filter(({ check }) => check === 'domain').map(({ subject }) => subject);
+  t.strictSame([subjects.length, subjects[0], subjects.at(-1)], [21, 'q19.test', 'the others']);
 });
 
 t.test('port 25 is tried at the host that is named, and at nobody else', async (t) => {

@@ -104,6 +104,23 @@ export async function listAll(db: Database, options: { limit: number; verified?:
   });
 }
 
+/** Names that accounts have registered and none has verified, those registered last first: of up to 1,000 registrations. */
+export async function unverifiedNames(db: Database): Promise<string[]> {
+  const pending = await db.prisma.domain.findMany({
+    where: { status: 'pending' },
+    select: { domain: true },
+    orderBy: { id: 'desc' },
+    take: 1_000,
+  });
+  const names = new Set(pending.map(({ domain }) => domain));
+  const elsewhere = await db.prisma.domain.findMany({
+    where: { domain: { in: [...names] }, status: 'verified' },
+    select: { domain: true },
+  });
+  for (const { domain } of elsewhere) names.delete(domain);
+  return [...names];
+}
+
 /**
  * A domain by its name, for operators: this account's or, for null, that of the account that has it verified, or else of the
  * one that registered it last.

@@ -149,7 +149,7 @@ async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {
   );
 }
 
-/** The three records of each verified domain, and its DMARC policy. */
+/** The three records of each verified domain, and its DMARC policy; then the domains that are not verified yet. */
 export async function checkDomains(db: Database, where: Surroundings): Promise<Finding[]> {
   const all = await domains.listAll(db, { limit: mostDomains + 1, verified: true });
   const found = await Promise.all(
@@ -167,7 +167,25 @@ export async function checkDomains(db: Database, where: Surroundings): Promise<F
           ),
         ]
       : [];
-  return [...found.flat(), ...rest];
+  return [...found.flat(), ...rest, ...(await pendingDomains(db, all.length > 0))];
+}
+
+/** The domains that no mail can be sent from yet. If others can send, each is only a note. */
+async function pendingDomains(db: Database, othersCanSend: boolean): Promise<Finding[]> {
+  const all = await domains.unverifiedNames(db);
+  const found = all.slice(0, mostDomains).map((name) => {
+    const { note, problem } = about('domain', name);
+    return (othersCanSend ? note : problem)(
+      'It is not verified yet: no mail can be sent from it.',
+      `Publish its DNS records: sendwright domains check ${name} shows which are missing. Or delete the domain.`,
+    );
+  });
+  if (all.length <= mostDomains) return found;
+  const more = about('domain', 'the others').note(
+    `Only the ${mostDomains} newest domains that are not verified are listed.`,
+    'List all with sendwright domains list.',
+  );
+  return [...found, more];
 }
 
 async function checkRecords(domain: Parameters<typeof checkDomain>[0], where: Surroundings): Promise<Finding[]> {

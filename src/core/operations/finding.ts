@@ -15,8 +15,8 @@ export const checkNames = [
 ] as const;
 export type CheckName = (typeof checkNames)[number];
 
-/** `unknown`: the check had no result, neither good nor bad. */
-export const healths = ['ok', 'problem', 'unknown'] as const;
+/** `unknown`: the check had no result, neither good nor bad. `note`: something is unfinished, but mail goes out without it. */
+export const healths = ['ok', 'problem', 'unknown', 'note'] as const;
 export type Health = (typeof healths)[number];
 
 /** The result of one check. */
@@ -43,6 +43,7 @@ export function about(check: CheckName, subject: string) {
   return {
     ok: (found: string) => finding('ok', found, null),
     problem: (found: string, advice: string) => finding('problem', found, advice),
+    note: (found: string, advice: string) => finding('note', found, advice),
     unknown: (found: string, advice: string) => finding('unknown', found, advice),
   };
 }

@@ -13,8 +13,8 @@ import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 
-const tones = { problem: 'bad', unknown: 'wait', ok: 'good' } as const;
-const order = ['problem', 'unknown', 'ok'] as const;
+const tones = { problem: 'bad', unknown: 'wait', note: 'wait', ok: 'good' } as const;
+const order = ['problem', 'unknown', 'note', 'ok'] as const;
 
 /** The server answers within this time, in ms. */
 const longest = 25_000;

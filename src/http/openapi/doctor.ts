@@ -9,7 +9,10 @@ const finding = z
   .object({
     check: oneOf(checkNames, 'The check.'),
     subject: words('The address, domain or host that was checked.'),
-    health: oneOf(healths, '`problem`: you need to act; `unknown`: the check could not be made.'),
+    health: oneOf(
+      healths,
+      '`problem`: you need to act; `unknown`: the check could not be made; `note`: something is unfinished, but mail goes out without it.',
+    ),
     found: words('What was found.'),
     advice: words('What to do about it; null if there is nothing to do.').nullable(),
   })
@@ -21,13 +24,13 @@ export const doctorOperation: Operation = {
   path: '/api/v1/admin/doctor',
   summary: 'Check everything that mail depends on',
   description:
-    'Checks outbound port 25, the PTR names of the sending addresses, DNS blocklists, the DNS records of each domain that can send, the clock, the disk, the database and the addresses of the service. It takes up to 25 seconds, and connects to no host but the one MX host.',
+    'Checks outbound port 25, the PTR names of the sending addresses, DNS blocklists, the DNS records of each domain that can send, the domains that are not verified yet, the clock, the disk, the database and the addresses of the service. It takes up to 25 seconds, and connects to no host but the one MX host.',
   access: 'admin',
   query: doctorQuery,
   answer: {
     description: 'The findings.',
     schema: z.object({
-      well: flag('Every finding is `ok`.'),
+      well: flag('No finding is a `problem` or `unknown`.'),
       checked_at: time('When the checks were made.'),
       findings: list(finding, 'Each with what to do about it.'),
     }),
