@@ -3,6 +3,7 @@ import pg from 'pg';
 import { PrismaClient } from '../generated/prisma/client.ts';
 import type { Logger } from '../log.ts';
 import { codeOf, isSilence } from './errors.ts';
+import { FullDisk } from './full-disk.ts';
 
 /** A statement; a named one is prepared once per connection, for the hot path. */
 export interface Statement {
@@ -33,6 +34,8 @@ export interface Database extends Sql {
   session<T>(work: (session: Sql) => Promise<T>, statementMs?: number): Promise<T>;
   /** How many connections of the pool are in use or free, and how many statements wait for one. */
   connections(): { busy: number; idle: number; waiting: number };
+  /** Whether PostgreSQL refused a statement within the last seconds because its disk is full. */
+  isDiskFull(): boolean;
   close(): Promise<void>;
 }
 
@@ -68,6 +71,7 @@ export const poolSize = 20;
 /** Opens no connection yet: the first statement does. */
 export function connect(url: string, log: Logger, max = poolSize): Database {
   const pool = createPool(url, max);
+  const disk = new FullDisk(log);
   let closing = false;
   pool.on('error', (error) => {
     if (!closing) log.warn({ error: error.message }, 'a database connection was lost');
@@ -80,14 +84,15 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   const prisma = new PrismaClient({ adapter, transactionOptions: { maxWait: 4_000, timeout: 15_000 } });
   return {
     prisma,
-    query: (statement) => run(pool, statement),
-    transaction: (work) => transact(pool, work),
-    session: (work, statementMs = statementTimeoutMs) => runAlone(pool, work, statementMs),
+    query: (statement) => disk.watch(run(pool, statement)),
+    transaction: (work) => disk.watch(transact(pool, work)),
+    session: (work, statementMs = statementTimeoutMs) => disk.watch(runAlone(pool, work, statementMs)),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
       idle: pool.idleCount,
       waiting: pool.waitingCount,
     }),
+    isDiskFull: () => disk.isFull,
     async close() {
       closing = true;
       await prisma.$disconnect();

@@ -206,10 +206,11 @@ export const serviceGroup: Group = {
       method: 'get',
       path: '/readyz',
       summary: 'Is it ready?',
-      description: 'Checks that the database and the queue answer within three seconds.',
+      description:
+        'Checks that the database and the queue answer within three seconds, and that no write failed within the last ten because the disk of the database is full.',
       access: 'anyone',
       answer: { description: 'They answer.', schema: status('ready'), example: { status: 'ready' } },
-      refusals: [{ status: 503, error: 'unavailable', when: 'They do not answer.' }],
+      refusals: [{ status: 503, error: 'unavailable', when: 'They do not answer, or the disk is full.' }],
     },
     {
       id: 'getOpenApi',

@@ -5,13 +5,17 @@ import type { Services } from '../services.ts';
 
 const answerWithinMs = 3_000;
 
-/** `GET /healthz`: the process responds. `GET /readyz`: so does the database, which has the tables of the queue. */
+/**
+ * `GET /healthz`: the process responds. `GET /readyz`: so does the database, which has the tables of the queue and has not run
+ * out of disk space.
+ */
 export function healthRoutes(router: Router, { db }: Services): void {
   router.get('/healthz', (ctx) => {
     ctx.body = { status: 'ok' };
   });
 
   router.get('/readyz', async (ctx) => {
+    if (db.isDiskFull()) throw unavailable();
     const asked = db.query({ text: 'SELECT 1 FROM accounts, pgboss.version LIMIT 1' }).then(
       () => true,
       () => false,
