@@ -13,6 +13,8 @@ const stopWithinMs = 30_000;
 /** The time on top of that for a node of workers, each of which stops within that time. */
 const stopWorkersMs = 2_000;
 
+const remindEveryMs = 1_000;
+
 const say = (sentence: string) => process.stderr.write(`${sentence}\n`);
 
 async function main(): Promise<void> {
@@ -42,6 +44,8 @@ class Ending {
   readonly #log: Logger;
   readonly #withinMs: number;
   isBegun = false;
+  #endsBy = 0;
+  #saidAt = 0;
 
   constructor(stops: Stops, log: Logger, withinMs: number) {
     this.#stops = stops;
@@ -53,6 +57,8 @@ class Ending {
   begin(why: string, failure?: string): void {
     if (this.isBegun) return;
     this.isBegun = true;
+    this.#endsBy = performance.now() + this.#withinMs;
+    this.#saidAt = performance.now();
     if (cluster.isPrimary) say(`\n${why}: finishing the work in progress`);
     const exit = (code: number) => {
       if (failure) say(`sendwright: ${failure}`);
@@ -71,11 +77,23 @@ class Ending {
       },
     );
   }
+
+  /** Says how long the end takes. One Ctrl-C may come as several signals, so not at once after `begin`. */
+  remind(): void {
+    const now = performance.now();
+    if (!cluster.isPrimary || now - this.#saidAt < remindEveryMs) return;
+    this.#saidAt = now;
+    say(`\nstill finishing: this ends within ${Math.max(1, Math.ceil((this.#endsBy - now) / 1_000))} s`);
+  }
 }
 
-/** The first signal ends the process; further ones change nothing. */
+/** The first signal ends the process; further ones only ask how long that takes. */
 function onSignal(ending: Ending): void {
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => ending.begin(signal));
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    process.on(signal, () => {
+      if (ending.isBegun) ending.remind();
+      else ending.begin(signal);
+    });
 }
 
 const launcherMs = 1_000;

@@ -109,6 +109,10 @@ t.test('SIGTERM under load, and again and again, loses nothing and sends nothing
   await eventually(async () => finishing());
   // As whoever is impatient does, and a supervisor that tells all of its processes.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGTERM'] as const) process.kill(app.pid, signal);
+  await eventually(async () => {
+    process.kill(app.pid, 'SIGINT');
+    return /still finishing: this ends within \d+ s/.test(app.stderr());
+  });
   t.ok(received.length < subjects.length, 'there is work left while it is told to stop');
   toldTwice.resolve();
   t.equal(await ended, 0);
