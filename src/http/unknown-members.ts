@@ -137,7 +137,7 @@ const isNothing = (value: unknown) => isEmpty(value) || isWord(value, /^(0|false
 /**
  * Unknown members are ignored, because clients of other services send some. But a member that means one of those in `guarded`,
  * by another service's name or by a misspelling of ours, is refused if ignoring it would send mail to others, twice, unencrypted
- * or at another time, or give a key more rights than intended, or leave an endpoint on that was to be called no more. It is not refused if ours is
+ * or at another time, give a key more rights than intended, or leave a webhook endpoint as it is. It is not refused if ours is
  * given as well.
  *
  * @returns the first such member; null if there is none
