@@ -4,6 +4,7 @@ import t from 'tap';
 import { builtPages } from '../../src/http/dashboard-files.ts';
 import { newId } from '../../src/ids.ts';
 import { buildAccount } from '../support/build.ts';
+import { startHook } from '../support/hook.ts';
 import { barriers, barriersInBoth, go, inBrowser, logIn, pressAtOnce, sharedDashboard, view } from './browser.ts';
 
 const names = ['start', 'overview', 'emails', 'sandbox', 'templates', 'suppressions', 'domains', 'keys'];
@@ -226,6 +227,38 @@ t.test('the pages', inBrowser, async (t) => {
     t.comment(`first paint after ${paints.map(Math.round)} ms`);
     t.ok(Math.min(...paints) > 0 && Math.min(...paints) < 1_000, `${paints}`);
   });
+});
+
+t.test('no page scrolls sideways on a phone, and logging out is in reach', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const body = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body })).body;
+  const hook = await startHook(t);
+  const { webhook } = (
+    await node.call('POST', '/api/v1/webhooks', { token, body: { url: hook.url, events: ['email.delivered'] } })
+  ).body;
+  t.teardown(() => node.call('DELETE', `/api/v1/webhooks/${webhook.id}`, { token }));
+  const email = { from: 'a@example.test', to: 'a@anywhere.test', subject: 's', text: 't' };
+  await node.call('POST', '/api/v1/emails', { key: node.key, body: email });
+  const { page } = await view(t, node, '/settings');
+  await page.setViewportSize({ width: 400, height: 844 });
+  /** How far the page can be scrolled sideways, in px. */
+  const sideways = () =>
+    page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+  for (const path of [...all.map((name) => `/${name}`), `/webhooks/${webhook.id}`]) {
+    await go(page, path);
+    if (path.endsWith(webhook.id)) await page.getByRole('link', { name: 'email.delivered' }).waitFor();
+    t.equal(await sideways(), 0, path);
+    for (const name of ['Log out', /^Switch to /]) {
+      const box = await page.getByRole('navigation', { name: 'Pages' }).getByRole('button', { name }).boundingBox();
+      t.ok(box && box.x > 200 && box.x + box.width <= 400, `${path}: ${name} is at ${box?.x}`);
+    }
+  }
+  await page.getByRole('button', { name: /^Switch to / }).click({ trial: true });
+  await page.goto(`${node.baseUrl}/docs`);
+  // What is folded has long names as well.
+  await page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })");
+  t.equal(await sideways(), 0, '/docs');
 });
 
 t.test('long names, addresses and subjects leave room for the rest, on small screens as well', inBrowser, async (t) => {

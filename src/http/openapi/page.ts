@@ -55,7 +55,8 @@ code, pre { font: 13.5px/1.45 ui-monospace, monospace } .call { font-weight: 600
 pre { background: var(--panel); padding: .8rem 1rem; overflow-x: auto; border-radius: .4rem; margin: .4rem 0 }
 table { border-collapse: collapse; width: 100%; font-size: 14px } td, th { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line) }
 td:first-child { white-space: nowrap } small { color: var(--soft) } details { margin: .4rem 0 } summary { cursor: pointer; color: var(--soft) }
-@media (max-width: 50rem) { body { display: block } nav { position: static; height: auto; border: 0 } main { padding: 0 1rem 3rem } }
+@media (max-width: 50rem) { body { display: block } nav { position: static; height: auto; border: 0 } main { padding: 0 1rem 3rem; overflow-wrap: anywhere }
+  table, tbody, tr, td { display: block } td:first-child { white-space: normal } td:not(:last-child) { border: 0; padding-bottom: 0 } }
 `;
 
 /** All that the page may load. */
