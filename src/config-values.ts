@@ -70,6 +70,11 @@ export function trueOrFalse(text: string): boolean {
   return text === 'true';
 }
 
+/** What the value must be, and the part of it that is wrong: the value itself need not follow. */
+export class ShownValueError extends Error {
+  override readonly name = 'ShownValueError';
+}
+
 /** `true` for all, `false` for none, or networks separated by commas. */
 export function privateNetworks(text: string): PrivateNetworks {
   if (text === 'true' || text === 'false') return text === 'true';
@@ -78,7 +83,7 @@ export function privateNetworks(text: string): PrivateNetworks {
       return parseNetwork(item.trim());
     } catch (error) {
       const wrong = `${JSON.stringify(item.trim().slice(0, 60))} ${(error as Error).message}`;
-      throw new Error(`true, false or networks such as 10.1.0.0/16,fd00::/8 (${wrong})`);
+      throw new ShownValueError(`true, false or networks such as 10.1.0.0/16,fd00::/8: ${wrong}`);
     }
   });
 }

@@ -17,6 +17,7 @@ import {
   privateNetworks,
   proxyCount,
   rateLimit,
+  ShownValueError,
   trueOrFalse,
   workerCount,
 } from './config-values.ts';
@@ -111,7 +112,8 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
     try {
       return parse(text);
     } catch (error) {
-      throw new ConfigError(`${name} must be ${(error as Error).message}, not ${shown(name, text)}`);
+      const end = error instanceof ShownValueError ? '' : butNot(name, text);
+      throw new ConfigError(`${name} must be ${(error as Error).message}${end}`);
     }
   };
   const readEntries = <T>(name: string, parse: (text: string) => T, fallback: T): T => {
@@ -282,7 +284,9 @@ const secretNames = new Set([
   'SMTP_TLS_KEY',
 ]);
 
-function shown(name: string, text: string): string {
+function butNot(name: string, text: string): string {
   const holdsPassword = /\/\/[^/]*@/.test(text);
-  return secretNames.has(name) || holdsPassword ? 'what was given' : JSON.stringify(text.slice(0, 100));
+  return secretNames.has(name) || holdsPassword
+    ? ' (the value is not shown)'
+    : `, not ${JSON.stringify(text.slice(0, 100))}`;
 }

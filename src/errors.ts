@@ -29,7 +29,8 @@ export const invalidRequest = (detail?: string) => new ApiError(400, 'invalid re
 export const fromDomainNotVerified = (domain: string) =>
   new ApiError(400, 'from domain not verified', { detail: `from: ${domain} is not a verified domain of this account` });
 
-export const domainAlreadyExists = () => new ApiError(400, 'domain already exists');
+export const domainAlreadyExists = (domain: string) =>
+  new ApiError(400, 'domain already exists', { detail: `domain: this account already has ${domain}` });
 
 export const dnsVerificationFailed = (detail: string, extra: { missing: string[]; checks: unknown }) =>
   new ApiError(400, 'dns verification failed', { detail, extra });

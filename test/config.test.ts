@@ -97,8 +97,8 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ BASE_URL: 'https://a?b' }, /^BASE_URL must be/],
     [{ BASE_URL: 'https://a/?' }, /^BASE_URL must be an http or https address [^']*, not "https:\/\/a\/\?"$/],
     [{ BASE_URL: 'https://a#' }, /^BASE_URL must be/],
-    [{ BASE_URL: 'https://u:secret@a' }, /^BASE_URL must be [^']*, not what was given$/],
-    [{ BASE_URL: 'https://:secret@a' }, /^BASE_URL must be [^']*, not what was given$/],
+    [{ BASE_URL: 'https://u:secret@a' }, /^BASE_URL must be [^']* \(the value is not shown\)$/],
+    [{ BASE_URL: 'https://:secret@a' }, /^BASE_URL must be [^']* \(the value is not shown\)$/],
     [{ DELIVERY_MODE: 'live' }, /^DELIVERY_MODE must be one of sandbox, direct, not "live"$/],
     [{ DELIVERY_MODE: 'direct' }, /^MAIL_HOSTNAME is missing: it must be the public name of this host/],
     [{ MAIL_HOSTNAME: 'localhost' }, /^MAIL_HOSTNAME must be a host name/],
@@ -134,7 +134,7 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ DANE_RESOLVER: '127.0.0.1,::1' }, /^DANE_RESOLVER must be a resolver as ip, ip:port/],
     [
       { ALLOW_PRIVATE_NETWORKS: 'yes' },
-      /^ALLOW_PRIVATE_NETWORKS must be true, false or networks such as [^']*, not "yes"$/,
+      /^ALLOW_PRIVATE_NETWORKS must be true, false or networks such as [^']*: "yes" is not a network$/,
     ],
     [{ START_ON_HOLD: '1' }, /^START_ON_HOLD must be true or false/],
     [{ ALLOW_UNSAFE_DATABASE: '1' }, /^ALLOW_UNSAFE_DATABASE must be true or false/],
@@ -156,17 +156,20 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ SMTP_TLS_KEY: 'key.pem' }, /^SMTP_TLS_CERT is missing/],
     [
       { SMTP_TLS_CERT: 'cert.pem', SMTP_TLS_KEY: '-----BEGIN PRIVATE KEY-----\nsecret' },
-      /^SMTP_TLS_KEY must be the path of a file or folder, not what was given$/,
+      /^SMTP_TLS_KEY must be the path of a file or folder \(the value is not shown\)$/,
     ],
     [
       { SMTP_TLS_KEY: '-----BEGIN PRIVATE KEY----- secret' },
-      /^SMTP_TLS_KEY must be the path of a file or folder, not what/,
+      /^SMTP_TLS_KEY must be the path of a file or folder \(the value is not shown\)$/,
     ],
     [{ DATA_DIR: 'a\0b' }, /^DATA_DIR must be the path of a file or folder, not "a\\u0000b"$/],
     [{ PROVIDERS_FILE: '{\n}' }, /^PROVIDERS_FILE must be the path of a file/],
     [{ ADMIN_EMAIL: 'admin' }, /^ADMIN_EMAIL must be an email address/],
-    [{ ADMIN_PASSWORD: 'short' }, /^ADMIN_PASSWORD must be 8 to 200 characters, not what was given$/],
-    [{ DATABASE_URL: 'mysql://secret@h/d' }, /^DATABASE_URL must be a PostgreSQL address [^']*, not what was given$/],
+    [{ ADMIN_PASSWORD: 'short' }, /^ADMIN_PASSWORD must be 8 to 200 characters \(the value is not shown\)$/],
+    [
+      { DATABASE_URL: 'mysql://secret@h/d' },
+      /^DATABASE_URL must be a PostgreSQL address [^']* \(the value is not shown\)$/,
+    ],
     [{ DATABASE_URL: 'postgres://u:p,q@a:1,b:2/db' }, /^DATABASE_URL must be an address with one host: for several/],
     [
       { DATABASE_URL: 'postgres://a,b/db?target_session_attrs=read-write' },
@@ -176,13 +179,13 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ ...external, ENCRYPTION_KEY: '' }, /^ENCRYPTION_KEY is missing/],
     [
       { JWT_SECRET: 'x'.repeat(64) },
-      /^JWT_SECRET must be at least 32 random characters, such as from openssl [^,]*, not what was given$/,
+      /^JWT_SECRET must be at least 32 random characters, such as from openssl [^,]* \(the value is not shown\)$/,
     ],
     [{ ENCRYPTION_KEY: 'too short' }, /^ENCRYPTION_KEY must be 32 bytes/],
     [{ ENCRYPTION_KEY: '!'.repeat(44) }, /^ENCRYPTION_KEY must be 32 bytes/],
     [
       { ENCRYPTION_KEY: key, ENCRYPTION_KEY_NEXT: 'x' },
-      /^ENCRYPTION_KEY_NEXT must be 32 bytes [^']*, not what was given$/,
+      /^ENCRYPTION_KEY_NEXT must be 32 bytes [^']* \(the value is not shown\)$/,
     ],
     [
       { ENCRYPTION_KEY: key, ENCRYPTION_KEY_NEXT: key },
@@ -276,11 +279,8 @@ t.test('private networks are let in by name only, and none by default: SSRF-08',
     ['::/0', '"::/0" is every address: use true for that'],
     ['::ffff:10.0.0.0/104', '"::ffff:10.0.0.0/104" must be written as IPv4'],
   ] as const) {
-    const must = `true, false or networks such as 10.1.0.0/16,fd00::/8 (${wrong})`;
-    t.equal(
-      refusalOf({ ALLOW_PRIVATE_NETWORKS: text }),
-      `ALLOW_PRIVATE_NETWORKS must be ${must}, not ${JSON.stringify(text)}`,
-    );
+    const must = `true, false or networks such as 10.1.0.0/16,fd00::/8: ${wrong}`;
+    t.equal(refusalOf({ ALLOW_PRIVATE_NETWORKS: text }), `ALLOW_PRIVATE_NETWORKS must be ${must}`);
   }
 });
 

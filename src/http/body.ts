@@ -41,9 +41,10 @@ export async function readJson(
   return (await readJsonObject(ctx, limit, mostValues)).value;
 }
 
-/** Like `readJson`, for a call whose body is optional: no body counts as `{}`. */
+/** Like `readJson`, for a call whose body is optional: no body counts as `{}`, and so does an empty array. */
 export async function readOptionalJson(ctx: Context, limit: number): Promise<Record<string, unknown>> {
-  return hasNoBody(ctx) ? {} : readJson(ctx, limit);
+  if (hasNoBody(ctx)) return {};
+  return demandObject(emptiedArray((await readValue(ctx, limit, usualValues)).value));
 }
 
 function hasNoBody(ctx: Context): boolean {
@@ -65,7 +66,7 @@ export async function refuseFields(ctx: Context): Promise<void> {
   const value = await readAll(ctx, strayLimit, (bytes) => parse(bytes, usualValues)).catch((error: unknown) => {
     throw error instanceof ApiError && error.status !== 503 ? noBodyTaken() : error;
   });
-  const object = asObject(value);
+  const object = asObject(emptiedArray(value));
   if (!object) throw noBodyTaken();
   const [name] = Object.keys(object);
   if (name !== undefined) throw noSuchField(name, 'none');
@@ -86,33 +87,46 @@ export async function readJsonObject(
   mostValues = usualValues,
   shape?: string,
 ): Promise<JsonObject> {
+  const { value, escapes } = await readValue(ctx, limit, mostValues);
+  return { value: demandObject(value, shape), escapes };
+}
+
+async function readValue(
+  ctx: Context,
+  limit: number,
+  mostValues: number,
+): Promise<{ value: unknown; escapes: boolean }> {
   if (ctx.request.is('application/json', '+json') === false)
     throw unsupportedMediaType('the body must be application/json');
   const charset = ctx.request.charset.toLowerCase();
   if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') throw unsupportedMediaType('the body must be UTF-8');
   const encoding = ctx.get('Content-Encoding');
   if (encoding && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
-  const { value, escapes } = await readAll(ctx, limit, async (bytes) => ({
+  return readAll(ctx, limit, async (bytes) => ({
     value: await parse(bytes, mostValues),
     escapes: await hasEscapes(bytes),
   }));
-  const object = asObject(value);
-  if (!object) throw invalidRequest(`the body must be a JSON object${shape === undefined ? '' : `: ${shape}`}`);
-  return { value: object, escapes };
 }
 
-/** Null if it is not an object. An empty array counts as `{}`, because PHP encodes an empty object as `[]`. */
-function asObject(value: unknown): Record<string, unknown> | null {
-  if (Array.isArray(value)) return value.length === 0 ? {} : null;
-  return typeof value === 'object' ? (value as Record<string, unknown> | null) : null;
+function demandObject(value: unknown, shape?: string): Record<string, unknown> {
+  const object = asObject(value);
+  if (!object) throw invalidRequest(`the body must be a JSON object${shape === undefined ? '' : `: ${shape}`}`);
+  return object;
 }
+
+function asObject(value: unknown): Record<string, unknown> | null {
+  return typeof value === 'object' && !Array.isArray(value) ? (value as Record<string, unknown> | null) : null;
+}
+
+/** An empty array as `{}`, because PHP encodes an empty object as `[]`. */
+const emptiedArray = (value: unknown): unknown => (Array.isArray(value) && value.length === 0 ? {} : value);
 
 /** @param use gets the whole body, and must not keep its bytes after its promise settles */
 async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) => Promise<Made>): Promise<Made> {
   const { req } = ctx;
   const accountId = accountOf(ctx);
   const declared = Number(req.headers['content-length'] ?? 0);
-  const refuse = () => payloadTooLarge(`the body must have at most ${limit} bytes`);
+  const refuse = () => payloadTooLarge(`the body must have at most ${inUnits(limit)} (${limit} bytes)`);
   if (declared > limit) throw refuse();
   const body = new Assembly(declared);
   try {
@@ -127,6 +141,8 @@ async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) =
     body.release();
   }
 }
+
+const inUnits = (bytes: number) => (bytes < 1024 * 1024 ? `${bytes / 1024} KB` : `${bytes / 1024 / 1024} MB`);
 
 async function* chunksOf(req: IncomingMessage): AsyncGenerator<Buffer, void> {
   try {

@@ -20,7 +20,7 @@ export class RateLimiter extends TokenBuckets {
     if (waitSeconds > 0)
       throw rateLimited(
         waitSeconds,
-        `an API key may make ${perSecond} requests per second, in bursts of up to ${burst}`,
+        `an API key may make ${perSecond} requests per second, in bursts of up to ${burst}: wait and retry; Retry-After says how long`,
       );
   }
 }

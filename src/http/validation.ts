@@ -108,8 +108,11 @@ export function text(most: number): z.ZodType<string, string> {
 export function unescapedText(most: number): z.ZodType<string, string> {
   return z
     .string({ error: typeError('a string') })
-    .max(most, { error: `must have at most ${most} characters`, abort: true });
+    .max(most, { error: `must have at most ${readable(most)} characters`, abort: true });
 }
+
+/** Millions are grouped, as nobody counts seven digits. */
+const readable = (size: number) => (size < 1_000_000 ? String(size) : size.toLocaleString('en-US'));
 
 export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> {
   return z.array(item, { error: typeError('an array') }).max(most, `must have at most ${most} entries`);

@@ -42,7 +42,8 @@ export class ContentRoom {
   }
 
   #refusal(accountId: string, size: number, defect: string | null): Refusal | null {
-    if (size > largestMessage) return tooLarge(`the message must have at most ${largestMessage} octets`);
+    if (size > largestMessage)
+      return tooLarge(`the message must have at most ${largestMessage / 1024 / 1024} MB (${largestMessage} octets)`);
     if (!this.#memory.isEnoughFor(accountId)) return notNow('too many large messages in progress, try again');
     return defect ? badContent(`the message contains ${defect}`) : null;
   }

@@ -23,9 +23,10 @@ export function refusalOf(error: unknown, domain: string): Refusal | null {
   if (error instanceof LoopError) return inCircles(error.message);
   if (error instanceof MimeError) return badContent(error.message);
   if (!(error instanceof ApiError)) return isUnavailable(error) ? notNow() : null;
-  const sentence = [error.message, error.detail?.replace(/^from: /, 'From: ')].filter(Boolean).join(': ');
+  const detail = error.detail?.replace(/^from: /, 'From: ') ?? '';
+  const sentence = [error.message, detail].filter(Boolean).join(': ');
   if (error.status === 403) return badSender(`From: this API key may not send for ${domain}`);
-  if (error.message === 'from domain not verified') return badSender(sentence);
+  if (error.message === 'from domain not verified') return badSender(detail);
   if (error.status === 409)
     return new Refusal(554, '5.5.0', 'X-Sendwright-Idempotency-Key: was used with another message');
   if (error.status === 413) return tooLarge(sentence);

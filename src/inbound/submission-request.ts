@@ -65,7 +65,7 @@ function refuseExcess(request: SendRequest): void {
   const { subject, html, text, replyTo, headers, attachments } = request;
   if (subject.length > limits.subject) throw badContent(`Subject: must have at most ${limits.subject} characters`);
   if ((html?.length ?? 0) > limits.body || (text?.length ?? 0) > limits.body)
-    throw tooLarge(`the text must have at most ${limits.body} characters`);
+    throw tooLarge(`the text must have at most ${limits.body.toLocaleString('en-US')} characters`);
   if (replyTo.length > limits.recipients)
     throw badContent(`Reply-To: must have at most ${limits.recipients} addresses`);
   if (headers.length > limits.headers)

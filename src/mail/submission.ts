@@ -12,17 +12,20 @@ import { type SubmittedFile, withFiles } from './submitted-files.ts';
 import { decodeText } from './text-part.ts';
 import { decodeTransfer } from './transfer-encoding.ts';
 
-/** The fields that say how to send, in lower case; they are not part of the message. */
+/** The fields that say how to send; they are not part of the message. */
 const controls = {
-  'x-sendwright-idempotency-key': 'idempotencyKey',
-  'x-sendwright-tags': 'tags',
-  'x-sendwright-type': 'type',
-  'x-sendwright-scheduled-at': 'scheduledAt',
-  'x-sendwright-on-uncertain': 'onUncertain',
-  'x-sendwright-tls': 'tls',
+  'X-Sendwright-Idempotency-Key': 'idempotencyKey',
+  'X-Sendwright-Tags': 'tags',
+  'X-Sendwright-Type': 'type',
+  'X-Sendwright-Scheduled-At': 'scheduledAt',
+  'X-Sendwright-On-Uncertain': 'onUncertain',
+  'X-Sendwright-TLS': 'tls',
 } as const;
 
 type Control = (typeof controls)[keyof typeof controls];
+
+const controlNames = Object.keys(controls).join(', ');
+const controlOf = new Map(Object.entries(controls).map(([name, control]) => [name.toLowerCase(), control]));
 
 /** A message from a mail client, decoded. `to` and `cc` are what it shows; the envelope decides who gets it. */
 export interface SubmittedMessage {
@@ -188,9 +191,9 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
   for (const { name, value } of fields) {
     const lower = name.toLowerCase();
     if (!lower.startsWith('x-sendwright-')) continue;
-    const control = Object.hasOwn(controls, lower) ? controls[lower as keyof typeof controls] : null;
+    const control = controlOf.get(lower);
     // Not ignored: the client meant something by it.
-    if (!control) throw new MimeError(`${name}: is unknown`);
+    if (!control) throw new MimeError(`${name}: is not one of ${controlNames}`);
     if (found[control] !== undefined) throw new MimeError(`${name}: appears twice`);
     found[control] = readText(name, value);
   }

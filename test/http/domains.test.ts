@@ -116,7 +116,8 @@ t.test('registering a domain', async (t) => {
       spf: { name, type: 'TXT', value: /^v=spf1 include:\S+ ~all$/ },
     });
     const twice = await call('POST', '', { domain: again });
-    t.strictSame([twice.status, twice.body], [400, { error: 'domain already exists' }], again.slice(0, 60));
+    const had = { error: 'domain already exists', detail: `domain: this account already has ${name}` };
+    t.strictSame([twice.status, twice.body], [400, had], again.slice(0, 60));
     names.unshift(name);
 
     const row = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: body.domain.id } });

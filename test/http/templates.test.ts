@@ -242,7 +242,7 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
     [{ reply_to: Array(101).fill('a@b.test') }, 'reply_to: must have at most 100 addresses'],
     [{ html: 7 }, 'html: must be a string'],
     [{ html: 'a\0' }, 'html: contains a NUL character'],
-    [{ html: 'x'.repeat(5 * 1024 * 1024 + 1) }, 'html: must have at most 5242880 characters'],
+    [{ html: 'x'.repeat(5 * 1024 * 1024 + 1) }, 'html: must have at most 5,242,880 characters'],
     [{ html: '{{A}}'.repeat(1_001) }, 'html: must have at most 1000 placeholders'],
     [{ subject: 'Hello {{user.name}}' }, `subject: contains {{user.name}}, ${noPlaceholder}`],
     [{ html: '<p>{{NAME}} {{{ first name }}}' }, `html: contains {{{ first name }}}, ${noPlaceholder}`],

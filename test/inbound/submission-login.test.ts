@@ -96,7 +96,7 @@ t.test(
         address,
       );
       const offered = await dialog.message(from, `From: ${address}\r\nSubject: s\r\n\r\nt`);
-      t.match(offered, /^550 5\.7\.1 from domain not verified: From: \S+ is not a verified domain/, address);
+      t.match(offered, /^550 5\.7\.1 From: \S+ is not a verified domain/, address);
       const sender = await dialog.message(from, `From: ${from}\r\nSender: ${address}\r\nSubject: s\r\n\r\nt`);
       t.match(sender, /^550 5\.7\.1 Sender: \S+ is not a verified domain/, address);
     }

@@ -60,7 +60,7 @@ t.test(
     t.match(clear.output, /did not advertise auth/i);
     t.notMatch(clear.output, 'AUTH', 'no key goes out in clear');
     const foreign = await run(...overTls, '--h-From', 'x@foreign.test');
-    t.match(foreign.output, '550 5.7.1 from domain not verified: From: foreign.test is not a verified domain');
+    t.match(foreign.output, '550 5.7.1 From: foreign.test is not a verified domain');
     t.equal(await count(), 2);
   },
 );

@@ -55,7 +55,7 @@ export async function add(
   const domain = parseName(input.domain);
   // Checked before the key is made, which costs far more than this look-up.
   if (await db.prisma.domain.findFirst({ where: { accountId, domain }, select: { id: true } }))
-    throw domainAlreadyExists();
+    throw domainAlreadyExists(domain);
   const id = newId();
   const pair = await generateKeyPair();
   const inserted = await db.transaction(async (tx) => {
@@ -78,7 +78,7 @@ export async function add(
       ],
     });
   });
-  if (inserted.length === 0) throw domainAlreadyExists();
+  if (inserted.length === 0) throw domainAlreadyExists(domain);
   return get(db, accountId, id);
 }
 

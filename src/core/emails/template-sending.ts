@@ -100,4 +100,6 @@ const neverPublished =
   'template: it is a draft that was never published: publish it with POST /api/v1/templates/:id/publish';
 
 const tooLarge = () =>
-  payloadTooLarge(`template: the emails of one call may have at most ${mostCharacters} characters`);
+  payloadTooLarge(
+    `template: the emails of one call may have at most ${mostCharacters.toLocaleString('en-US')} characters`,
+  );

@@ -185,7 +185,12 @@ export const domainGroup: Group = {
         example: { domain: example, ...recordsExample },
       },
       refusals: [
-        { status: 400, error: 'domain already exists', when: 'The account already has the domain.' },
+        {
+          status: 400,
+          error: 'domain already exists',
+          when: 'The account already has the domain.',
+          detail: 'domain: this account already has shop.example.com',
+        },
         { status: 403, error: 'forbidden', when: 'The plan allows no more domains.' },
       ],
     },

@@ -44,7 +44,7 @@ const standard = {
     status: 413,
     error: 'payload too large',
     when: 'The body is larger than this operation allows.',
-    detail: 'the body must have at most 41943040 bytes',
+    detail: 'the body must have at most 40 MB (41943040 bytes)',
   },
   mediaType: {
     status: 415,
@@ -56,7 +56,8 @@ const standard = {
     status: 429,
     error: 'rate limited',
     when: 'The key made too many requests; `Retry-After` says when to try again.',
-    detail: 'an API key may make 50 requests per second, in bursts of up to 100',
+    detail:
+      'an API key may make 50 requests per second, in bursts of up to 100: wait and retry; Retry-After says how long',
   },
   internal: {
     status: 500,
