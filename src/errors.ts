@@ -26,8 +26,12 @@ export class ApiError extends Error {
 /** 400; `detail` names the field and the reason, such as `to[0]: not an email address`, as far as they are known. */
 export const invalidRequest = (detail?: string) => new ApiError(400, 'invalid request', { detail });
 
-export const fromDomainNotVerified = (domain: string) =>
-  new ApiError(400, 'from domain not verified', { detail: `from: ${domain} is not a verified domain of this account` });
+export const fromDomainNotVerified = (domain: string, isAdded: boolean) =>
+  new ApiError(400, 'from domain not verified', { detail: `from: ${notVerified(domain, isAdded)}` });
+
+/** @param isAdded whether the account has the domain, unverified */
+export const notVerified = (domain: string, isAdded: boolean) =>
+  `${domain} is not a verified domain of this account: ${isAdded ? 'it is added; publish its DNS records and verify it' : 'add it first, then verify it'}`;
 
 export const domainAlreadyExists = (domain: string) =>
   new ApiError(400, 'domain already exists', { detail: `domain: this account already has ${domain}` });

@@ -1,10 +1,11 @@
 import type { SMTPServerDataStream, SMTPServerEnvelope, SMTPServerSession } from 'smtp-server';
 import type { KeyHolder } from '../core/accounts/keys.ts';
-import { senderDomains } from '../core/domains/sender-domains.ts';
+import { addedDomains, senderDomains } from '../core/domains/sender-domains.ts';
 import type { Acceptance } from '../core/emails/acceptance.ts';
 import type { Accepted } from '../core/emails/emails.ts';
 import type { Database } from '../db/client.ts';
 import { isUnavailable } from '../db/errors.ts';
+import { notVerified } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { AddressError, isAscii, type Mailbox, parseMailbox } from '../mail/address.ts';
 import { readSubmission } from '../mail/submission.ts';
@@ -147,8 +148,10 @@ export class SubmissionVisit {
   }
 
   async #demandOwn(holder: KeyHolder, field: string, domain: string): Promise<void> {
-    if (!(await this.#isVerified(holder, domain)))
-      throw badSender(`${field}: ${domain} is not a verified domain of this account`);
+    if (!(await this.#isVerified(holder, domain))) {
+      const added = await orNotNow(addedDomains(this.#tools.db, holder.accountId, [domain]));
+      throw badSender(`${field}: ${notVerified(domain, added.has(domain))}`);
+    }
     if (holder.domains.length > 0 && !holder.domains.includes(domain))
       throw badSender(`${field}: this API key may not send for ${domain}`);
   }
@@ -156,13 +159,18 @@ export class SubmissionVisit {
   async #isVerified({ accountId }: KeyHolder, domain: string): Promise<boolean> {
     const known = this.#verified;
     if (known.accountId === accountId && known.domain === domain && performance.now() < known.until) return true;
-    try {
-      const verified = (await senderDomains(this.#tools.db, accountId, [domain])).has(domain);
-      if (verified) this.#verified = { accountId, domain, until: performance.now() + freshMs };
-      return verified;
-    } catch (error) {
-      throw isUnavailable(error) ? notNow() : error;
-    }
+    const verified = (await orNotNow(senderDomains(this.#tools.db, accountId, [domain]))).has(domain);
+    if (verified) this.#verified = { accountId, domain, until: performance.now() + freshMs };
+    return verified;
+  }
+}
+
+/** @throws Refusal 451 when the database is unavailable */
+async function orNotNow<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw isUnavailable(error) ? notNow() : error;
   }
 }
 

@@ -232,7 +232,10 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   const again = await told(env, 'send', '--file', file, '--account', sender.account.id);
   t.match(again, { code: 1, email: { status: 'suppressed' } });
   const other = await sendwright(env, 'send', '--from', 'a@other.test', ...hello.slice(2));
-  t.match(other, { code: 1, said: 'sendwright: from: other.test is not a verified domain of this account' });
+  t.match(other, {
+    code: 1,
+    said: 'sendwright: from: other.test is not a verified domain of this account: add it first, then verify it',
+  });
   for (const [args, said] of [
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
     [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],

@@ -93,7 +93,8 @@ t.test('a call that takes no fields refuses those that it is given', async (t) =
   });
   const endpointTest = `/webhooks/${newId()}/test`;
   t.match(await post(endpointTest, { token, body: [1] }), { status: 400, body: { detail: /takes no body/ } });
-  for (const empty of [{}, { body: {} }, { body: [] }]) t.equal((await post(`/emails/${id}/resend`, { key, ...empty })).status, 200);
+  for (const empty of [{}, { body: {} }, { body: [] }])
+    t.equal((await post(`/emails/${id}/resend`, { key, ...empty })).status, 200);
   for (const path of [
     '/domains/?/verify',
     '/webhooks/?/rotate-secret',

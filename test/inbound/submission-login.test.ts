@@ -92,7 +92,7 @@ t.test(
     for (const address of foreign) {
       t.match(
         await dialog.ask(`MAIL FROM:<${address}>`),
-        /^550 5\.7\.1 MAIL FROM: \S+ is not a verified domain/,
+        /^550 5\.7\.1 MAIL FROM: \S+ is not a verified domain of this account: add it first/,
         address,
       );
       const offered = await dialog.message(from, `From: ${address}\r\nSubject: s\r\n\r\nt`);

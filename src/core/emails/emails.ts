@@ -5,7 +5,7 @@ import type { Queue } from '../../queue.ts';
 import * as idempotency from '../accounts/idempotency.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as plans from '../accounts/plans.ts';
-import { refusalOfKey, sendersNow } from '../domains/sender-domains.ts';
+import { addedDomains, refusalOfKey, sendersNow } from '../domains/sender-domains.ts';
 import * as suppressions from '../returns/suppressions.ts';
 import { type EmailEvent, emit } from '../webhooks/webhooks.ts';
 import { type Draft, draft, refusalOfPlace, type SendRequest } from './draft.ts';
@@ -114,11 +114,10 @@ async function acceptIn(
 ): Promise<{ results: Accepted[] } & Committed> {
   const resolved = await resolve(tx, sender.accountId, sendables);
   const requests = resolved.filter((request): request is SendRequest => !(request instanceof ApiError));
-  const { domains, now } = await sendersNow(
-    tx,
-    sender.accountId,
-    requests.map(({ from }) => from.domain),
-  );
+  const names = requests.map(({ from }) => from.domain);
+  const { domains, now } = await sendersNow(tx, sender.accountId, names);
+  const unverified = names.filter((name) => !domains.has(name));
+  const added = await addedDomains(tx, sender.accountId, unverified);
   const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
   const suppressed = await suppressions.find(tx, sender.accountId, addresses);
   const drafted = resolved.map((request): Drafted => {
@@ -127,7 +126,7 @@ async function acceptIn(
     const refusal = refusalOfKey(sender, domain) ?? refusalOfPlace(request);
     if (refusal) return { refusal };
     const domainId = domains.get(domain);
-    if (!domainId) return { refusal: fromDomainNotVerified(domain) };
+    if (!domainId) return { refusal: fromDomainNotVerified(domain, added.has(domain)) };
     return { draft: draft(request, sender, domainId, suppressed, now) };
   });
   const charged = await withinPlan(tx, sender, drafted);

@@ -13,7 +13,7 @@ import type { Sender } from '../accounts/keys.ts';
 import * as plans from '../accounts/plans.ts';
 import { findDmarc, isAligned } from '../domains/dmarc.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
-import { demandSendFrom } from '../domains/sender-domains.ts';
+import { addedDomains, demandSendFrom } from '../domains/sender-domains.ts';
 import { askSpf } from '../domains/spf.ts';
 import { type Draft, type DraftRecipient, draft, refusalOfPlace, type SendRequest } from '../emails/draft.ts';
 import { resolve, type Sendable } from '../emails/template-sending.ts';
@@ -143,7 +143,10 @@ async function findSigning(
     where: { accountId: sender.accountId, domain: from.domain, status: 'verified' },
     include: { dkimKeys: { where: { status: 'active' } } },
   });
-  if (!row) throw fromDomainNotVerified(from.domain);
+  if (!row) {
+    const added = await addedDomains(db, sender.accountId, [from.domain]);
+    throw fromDomainNotVerified(from.domain, added.has(from.domain));
+  }
   const keys = [
     { selector: row.dkimSelector, sealed: Buffer.from(row.dkimPrivateKey) },
     ...row.dkimKeys.flatMap(({ selector, privateKey }) =>

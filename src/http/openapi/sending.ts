@@ -104,7 +104,8 @@ const notVerified: Refusal = {
   status: 400,
   error: 'from domain not verified',
   when: "The sender's domain is not verified on this account.",
-  detail: 'from: shop.example.com is not a verified domain of this account',
+  detail:
+    'from: shop.example.com is not a verified domain of this account: it is added; publish its DNS records and verify it',
 };
 
 const recipientErased: Refusal = {
@@ -190,7 +191,7 @@ export const sendingGroup: Group = {
             {
               index: 1,
               error: 'from domain not verified',
-              detail: 'from: elsewhere.example is not a verified domain of this account',
+              detail: 'from: elsewhere.example is not a verified domain of this account: add it first, then verify it',
             },
           ],
         },
