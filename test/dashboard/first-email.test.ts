@@ -1,5 +1,6 @@
 import type { Route } from 'playwright-core';
 import t from 'tap';
+import { buildAccount } from '../support/build.ts';
 import { adminPassword, eventually } from '../support/node.ts';
 import { barriers, barriersInBoth, go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
 
@@ -165,4 +166,50 @@ t.test('the dashboard', inBrowser, async (t) => {
     const headers = { Cookie: `${cookie?.name}=${cookie?.value}` };
     t.equal((await node.call('GET', '/api/v1/session', { headers })).status, 401);
   });
+});
+
+t.test('the first email is one that a key may send from a domain that can', inBrowser, async (t) => {
+  const node = await sharedDashboard();
+  const { password, email, id } = await buildAccount(node.db);
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body;
+  const create = async (body: object) => (await node.call('POST', '/api/v1/keys', { token, body })).body;
+  const [shop, other] = [`shop-${id}.test`, `other-${id}.test`];
+  const { page, complaints } = await view(t, node, '/', { loggedIn: false });
+  await logIn(page, email, password);
+  const shown = async (step: RegExp) => {
+    await page.goto(`${node.baseUrl}/start`);
+    return page.locator('.step').filter({ hasText: step });
+  };
+  const add = (domain: string) => node.call('POST', '/api/v1/domains', { token, body: { domain } });
+  const verify = (domain: string) =>
+    node.db.prisma.domain.updateMany({ where: { accountId: id, domain }, data: { status: 'verified' } });
+
+  await create({ name: 'reader', scopes: ['read'] });
+  await (await shown(/“reader” has no permission to send\./)).waitFor();
+  await add(shop);
+  const { key } = await create({ name: 'of the shop', scopes: ['send'], domains: [shop] });
+  await (await shown(new RegExp(`“of the shop” may send only from ${shop}, which is not verified\\.`))).waitFor();
+  await (await shown(/Once a domain is verified, paste this\./)).waitFor();
+  await add(other);
+  await verify(other);
+  await (await shown(new RegExp(`“of the shop” may send only from ${shop}, which is not verified\\.`))).waitFor();
+  await (await shown(/Once you have a key that can send, paste this/)).waitFor();
+  t.equal(await page.getByRole('heading', { name: 'An API key · done' }).count(), 0);
+
+  await verify(shop);
+  await (await shown(/“of the shop” .* can be used/)).waitFor();
+  await page.getByText(`${shop} is verified`).waitFor();
+  const command = (await page.locator('pre', { hasText: 'curl' }).textContent()) ?? '';
+  t.match(command, `hello@${shop}`);
+  const body = JSON.parse(/-d '(.*)'/s.exec(command)?.[1] ?? '');
+  t.equal((await node.call('POST', '/api/v1/emails', { key, body })).status, 200, 'what is shown can be sent');
+
+  // A new key's own command keeps to its domains, too.
+  await page.goto(`${node.baseUrl}/keys?new=1`);
+  await page.getByLabel('Name').fill('made here');
+  await page.getByRole('checkbox', { name: shop }).check();
+  await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
+  await page.getByText('Try it:').waitFor();
+  t.match(await page.locator('pre', { hasText: 'curl' }).textContent(), `hello@${shop}`);
+  t.strictSame(complaints, []);
 });

@@ -18,6 +18,7 @@ import { PageHead } from '../parts/page.tsx';
 import { ShownOnce } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import { maySendFrom } from './first-sender.ts';
 import { standing } from './key-standing.ts';
 
 const columns: Column<ApiKey>[] = [
@@ -131,7 +132,7 @@ const lifetimes = [
 
 function NewKey({ close }: { close: () => void }) {
   const { service } = useSession();
-  const [made, setMade] = useState<string | null>(null);
+  const [made, setMade] = useState<{ key: string; api_key: ApiKey } | null>(null);
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
   const create = useAction(
     (form: FormData) => {
@@ -145,9 +146,10 @@ function NewKey({ close }: { close: () => void }) {
       });
     },
     null,
-    ({ key }) => setMade(key),
+    setMade,
   );
-  const from = domains.data?.domains.find(({ status }) => status === 'verified')?.domain ?? 'your-domain.example';
+  const from =
+    made && domains.data?.domains.find((one) => one.status === 'verified' && maySendFrom(made.api_key, one.domain));
   return (
     <Dialog
       close={close}
@@ -156,11 +158,20 @@ function NewKey({ close }: { close: () => void }) {
       size="lg"
     >
       {made ? (
-        <ShownOnce words="It is shown only once: no readable copy is kept." text={made} what="the key" close={close}>
-          <p className="soft" style={{ fontSize: 13 }}>
-            Try it:
-          </p>
-          <Command text={firstEmail(service.base_url, from, made)} />
+        <ShownOnce
+          words="It is shown only once: no readable copy is kept."
+          text={made.key}
+          what="the key"
+          close={close}
+        >
+          {made.api_key.scopes.includes('send') && (
+            <>
+              <p className="soft" style={{ fontSize: 13 }}>
+                {from ? 'Try it:' : 'None of its domains is verified yet. Once one is, try it:'}
+              </p>
+              <Command text={firstEmail(service.base_url, from?.domain ?? 'your-domain.example', made.key)} />
+            </>
+          )}
         </ShownOnce>
       ) : (
         <Form action={create} submit={(fields) => create.mutate(fields)}>

@@ -14,7 +14,7 @@ import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
-import { standing } from './key-standing.ts';
+import { chooseSender } from './first-sender.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
 
 /** From nothing to a delivered email, in three steps that tick themselves off. */
@@ -36,9 +36,10 @@ export function Start() {
   );
   const error = domains.error ?? keys.error ?? latest.error;
   if (!domains.data || !keys.data || !latest.data) return error ? <Failure error={error} /> : <Waiting />;
-  const verified = domains.data.domains.find(({ status }) => status === 'verified');
+  // The key that was just created may send from any domain.
+  const usable = newKey ? [] : keys.data.api_keys;
+  const { domain: verified, key, lacking } = chooseSender(domains.data.domains, usable);
   const pending = domains.data.domains.find(({ status }) => status === 'pending');
-  const key = keys.data.api_keys.find((one) => standing(one) === 'active' && one.scopes.includes('send'));
   const email = latest.data.emails[0];
   const from = verified?.domain ?? 'your-domain.example';
   return (
@@ -65,7 +66,7 @@ export function Start() {
             </>
           )}
         </Step>
-        <Step number={2} title="An API key" done={key !== undefined}>
+        <Step number={2} title="An API key" done={newKey !== null || key !== undefined}>
           {newKey ? (
             <>
               <p>Keep it now: it is shown only once.</p>
@@ -76,7 +77,7 @@ export function Start() {
               <p>
                 {key
                   ? `“${key.name}” (${key.key_prefix}…) can be used. The whole key was shown when it was created.`
-                  : 'Programs need a key to send. It is shown once.'}
+                  : [lacking, 'Programs need a key to send. It is shown once.'].filter(Boolean).join(' ')}
               </p>
               <Button
                 variant={key ? 'default' : 'filled'}
@@ -100,7 +101,7 @@ export function Start() {
           ) : (
             <p>
               {verified
-                ? `Paste this into a terminal${newKey ? '' : ', with your key in it'}, or send one from here.`
+                ? `${key || newKey ? 'Paste' : 'Once you have a key that can send, paste'} this into a terminal${newKey ? '' : ', with your key in it'}, or send one from here.`
                 : 'Once a domain is verified, paste this.'}{' '}
               You will see at once what happens to it.
             </p>
