@@ -92,6 +92,7 @@ const guarded: Guarded[] = [
     otherwise: 'the key would be valid for all domains',
     // Resend has the first.
     elsewhere: ['domainid', 'restrictto'],
+    isLessIfEmpty: true,
   },
   {
     ours: 'expires_at',
