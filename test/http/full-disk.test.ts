@@ -1,0 +1,29 @@
+import t from 'tap';
+import { eventually, startTestNode } from '../support/node.ts';
+
+t.test('mail is refused while the disk of the database is full, and the node says that it is not ready', async (t) => {
+  const node = await startTestNode(t);
+  const login = await node.call('POST', '/api/v1/auth/login', {
+    body: { email: node.admin.email, password: node.adminPassword },
+  });
+  const token = String(login.body.token);
+  const sending = await node.call('POST', '/api/v1/domains', { token, body: { domain: 'example.test' } });
+  await node.call('POST', `/api/v1/domains/${(sending.body.domain as { id: string }).id}/verify`, { token });
+  const body = { from: 'a@example.test', to: 'b@anywhere.test', subject: 's', text: 't' };
+  const send = () => node.call('POST', '/api/v1/emails', { token, body });
+  t.equal((await send()).status, 200);
+  t.equal((await node.call('GET', '/readyz')).status, 200);
+
+  await node.db.query({
+    text: `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+           CREATE TRIGGER full_disk BEFORE INSERT ON emails FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+  });
+  t.match(await send(), { status: 503, body: { error: 'unavailable' } });
+  t.equal((await node.call('GET', '/readyz')).status, 503);
+  t.equal((await node.call('GET', '/healthz')).status, 200);
+
+  await node.db.query({ text: 'DROP TRIGGER full_disk ON emails' });
+  t.equal((await send()).status, 200);
+  await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
+});
