@@ -56,18 +56,22 @@ export const givenBack = `${letGo}, crashes = 0`;
  */
 export const dueNow = `least((SELECT since FROM service_hold), ${dueFromNow})`;
 
+/** SQL: the recipients `r` of the claims whose `idsOf` are the first three parameters, as long as those hold them. */
+const whereClaimed = `FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
+            WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`;
+
+const idsOf = (claims: Claim[]) => [
+  claims.map((entry) => entry.emailId),
+  claims.map((entry) => entry.jobId),
+  claims.map((entry) => entry.nodeId),
+];
+
 /** Gives claimed recipients back untouched and due at once, as on shutdown. */
 export async function release(db: Database, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
   await db.query({
-    text: `UPDATE recipients r SET ${givenBack}
-             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
-            WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
-    values: [
-      claims.map((entry) => entry.emailId),
-      claims.map((entry) => entry.jobId),
-      claims.map((entry) => entry.nodeId),
-    ],
+    text: `UPDATE recipients r SET ${givenBack} ${whereClaimed}`,
+    values: idsOf(claims),
   });
 }
 
@@ -82,15 +86,8 @@ export async function park(db: Sql, claims: Claim[], until: Date | null, reason:
     name: 'recipients-put-aside',
     text: `UPDATE recipients r
               SET ${givenBack}, next_attempt_at = coalesce($4, ${dueFromNow}), waiting_for = $5
-             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS c (email_id, job_id, node_id)
-            WHERE r.email_id = c.email_id AND r.job_id ${isSame} c.job_id AND r.claimed_by = c.node_id`,
-    values: [
-      claims.map((entry) => entry.emailId),
-      claims.map((entry) => entry.jobId),
-      claims.map((entry) => entry.nodeId),
-      until,
-      reason,
-    ],
+             ${whereClaimed}`,
+    values: [...idsOf(claims), until, reason],
   });
 }
 
