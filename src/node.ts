@@ -1,8 +1,5 @@
-import { join } from 'node:path';
 import { AccountTurns, type TurnLimits } from './account-turns.ts';
 import { addChores } from './chores/chores.ts';
-import { startTlsReports } from './chores/tls-reports.ts';
-import { DatabaseClock } from './clock.ts';
 import type { Config } from './config.ts';
 import { ensureAdmin, giveFirstPassword } from './core/accounts/accounts.ts';
 import type { Surroundings } from './core/domains/record-checks.ts';
@@ -10,24 +7,14 @@ import { FreshBodies } from './core/emails/fresh-bodies.ts';
 import * as hold from './core/operations/hold.ts';
 import { watchDepth } from './core/operations/queue-depth.ts';
 import { reportHeld } from './core/recipients/nodes.ts';
-import { Unanswered } from './core/recipients/unanswered.ts';
-import { tokenKeys as readTokenKeys, type TokenKeys } from './core/secrets/service-secrets.ts';
-import { record as recordTlsResults } from './core/tls/tls-results.ts';
+import { tokenKeys as readTokenKeys } from './core/secrets/service-secrets.ts';
 import { openDatabase } from './database.ts';
 import type { Database } from './db/client.ts';
 import { tellTime } from './db/clocks.ts';
-import { Dispatcher } from './delivery/dispatch.ts';
-import { Journal } from './delivery/journal.ts';
 import { Lease } from './delivery/lease.ts';
-import { MessageBuilder } from './delivery/message.ts';
-import { type Provider, siteOf } from './delivery/providers.ts';
+import { siteOf } from './delivery/providers.ts';
 import { readProviders } from './delivery/providers-file.ts';
-import { createRecorder } from './delivery/record.ts';
-import { recover } from './delivery/recovery.ts';
-import { SourceAddresses } from './delivery/source-addresses.ts';
-import { Standing } from './delivery/standing.ts';
-import { letPoolGiveWay } from './delivery/thread-pool.ts';
-import { addUpkeep } from './delivery/upkeep.ts';
+import { type DispatcherParts, recoverJournals, startDispatchers } from './dispatchers.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
 import { createApp } from './http/app.ts';
 import type { DashboardFiles } from './http/dashboard-files.ts';
@@ -35,20 +22,15 @@ import { Exports } from './http/exports.ts';
 import { RateLimiter } from './http/rate-limit.ts';
 import type { Services } from './http/services.ts';
 import type { SubmissionServer } from './inbound/submission.ts';
-import { findInternet, findTlsPolicies, type Internet, installationOf, lookUpOf, poolsOf } from './internet.ts';
+import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf } from './internet.ts';
 import type { Logger } from './log.ts';
 import { Metrics } from './metrics.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
 import type { Keyring } from './seal.ts';
-import { type Siblings, shareBuckets, shareWork } from './siblings.ts';
-import { createTransport } from './smtp/deliver.ts';
-import { createResolver, resolveWith } from './smtp/resolver.ts';
-import type { TlsPolicies } from './smtp/tls-policies.ts';
-import { TlsResults } from './smtp/tls-results.ts';
+import { type Siblings, shareBuckets } from './siblings.ts';
+import { resolveWith } from './smtp/resolver.ts';
 import type { Stops } from './stops.ts';
-import { WebhookDispatcher } from './webhooks/dispatch.ts';
-import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
 
 /** What a node needs besides the configuration: where its database is, and the secrets that may have been generated. */
 export interface Foundation {
@@ -96,9 +78,6 @@ const graceMs = 5_000;
 const readLimits: TurnLimits = { most: 7, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 const commitLimits: TurnLimits = { most: 6, mostOfAccount: 3, mostWaiting: 200, patienceMs: 10_000 };
 
-/** A process that is killed loses the TLS-RPT numbers of this time. */
-const tlsResultsMs = 30_000;
-
 /**
  * Brings one node up, from the database to the open port, and leaves nothing behind if that fails half way.
  *
@@ -131,22 +110,10 @@ async function bringUp(config: Config, foundation: Foundation, stops: Stops): Pr
   return { ...(await openDoors(parts, stops)), db, surroundings, admin, metrics };
 }
 
-/** What the parts of a node are made of. */
-interface Parts {
-  config: Config;
+/** What the dispatchers and the doors of a node are made of. */
+interface Parts extends DispatcherParts {
   foundation: Foundation;
-  db: Database;
-  queue: Queue;
-  metrics: Metrics;
-  tokenKeys: TokenKeys;
-  returnPath: { key: Buffer; host: string };
-  internet: Internet;
   surroundings: Surroundings;
-  tlsPolicies: TlsPolicies;
-  rounds: Rounds;
-  providers: readonly Provider[];
-  lease: Lease;
-  fresh: FreshBodies;
 }
 
 async function makeParts(
@@ -202,23 +169,6 @@ async function joinNodes({ config, foundation, db, queue, lease }: Parts, stops:
   await lease.start(alone);
   if (lease.onHold) log.warn('the service is on hold, so nothing is sent: see sendwright release --help');
   stops.push(() => lease.stop());
-}
-
-async function startDispatchers(parts: Parts, stops: Stops): Promise<void> {
-  const { config, foundation, queue } = parts;
-  const { siblings } = foundation;
-  if (siblings) {
-    shareWork('mail', queue, siblings);
-    shareWork('webhooks', queue.webhooks, siblings);
-  }
-  const dispatchers: { stop(): Promise<void> }[] = [];
-  if (config.roles.has('mta')) {
-    await letPoolGiveWay(foundation.log);
-    dispatchers.push(startDelivery(parts, stops));
-  }
-  if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
-  // At the same time: each may need most of the time that there is.
-  stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
 }
 
 async function openDoors(
@@ -285,20 +235,6 @@ function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurn
   };
 }
 
-/** Records what killed processes knew, while their claims still stand: afterwards anybody may take those. */
-export async function recoverJournals(
-  config: Config,
-  { alone, log }: Pick<Foundation, 'alone' | 'log'>,
-  { db, queue }: { db: Database; queue: Queue },
-): Promise<void> {
-  if (!config.roles.has('mta')) return;
-  const clock = new DatabaseClock();
-  await tellTime(db, clock);
-  await recover({ db, queue, clock, policy: retryPolicy(config), log }, { folder: journalFolder(config), alone });
-}
-
-const journalFolder = ({ dataDir }: Config) => join(dataDir, 'journal');
-
 /** Sets no password that has to be generated: a start that fails after this must not have used it up. */
 export async function prepareAdmin(db: Database, configured: Config['admin']): Promise<SendwrightNode['admin']> {
   const { hasPassword, ...admin } = await ensureAdmin(db, configured.email);
@@ -306,78 +242,6 @@ export async function prepareAdmin(db: Database, configured: Config['admin']): P
   if (configured.password === null) return { ...admin, password: 'none' };
   const given = await giveFirstPassword(db, admin.userId, configured.password);
   return { ...admin, password: given ? 'configured' : 'earlier' };
-}
-
-/** A site is asked again no later than mail that waits for it would be retried. */
-const backoff = ({ retryScheduleMs }: Config) => ({
-  backoffMs: Math.min(30_000, retryScheduleMs[0] ?? 30_000),
-  longestMs: Math.min(900_000, retryScheduleMs.at(-1) ?? 900_000),
-});
-
-const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, forMs: config.retryForMs });
-
-function startDelivery(parts: Parts, stops: Stops): Dispatcher {
-  const { config, foundation, db, queue, rounds, internet, returnPath, providers, lease, metrics } = parts;
-  const { log } = foundation;
-  const tlsResults = new TlsResults();
-  stops.push(() => recordTlsResults(db, tlsResults));
-  rounds.every(tlsResultsMs, 'TLS results', () => recordTlsResults(db, tlsResults));
-  const transport = createTransport({
-    resolver: internet.resolver,
-    ehloName: config.mailHostname,
-    mxPort: internet.mxPort,
-    allowPrivate: internet.allowPrivate,
-    sendingIps: config.deliveryMode === 'direct' ? config.sendingIps : [],
-    ownAddresses: internet.knownIps,
-    tlsPolicies: parts.tlsPolicies,
-    tlsResults,
-    log,
-  });
-  stops.push(() => transport.close());
-  if (config.tlsReports) {
-    const { contact } = config.tlsReports;
-    const { keyring } = foundation;
-    const reports = startTlsReports(rounds, db, { transport, contact, keyring, pools: poolsOf(config), log });
-    stops.push(() => reports.close());
-  }
-  const journal = new Journal(journalFolder(config), log);
-  stops.push(async () => journal.close());
-  const tools = {
-    transport,
-    messages: new MessageBuilder(foundation.keyring, {
-      key: parts.tokenKeys.unsubscribe,
-      baseUrl: config.baseUrl,
-      host: config.mailHostname,
-    }),
-    fresh: parts.fresh,
-    lease,
-    clock: lease.clock,
-    journal,
-    unanswered: new Unanswered(db),
-    policy: retryPolicy(config),
-    returnPath,
-    log,
-    metrics,
-  };
-  metrics.nameProviders(providers.map(({ name }) => name));
-  const standing = new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders });
-  const sources = new SourceAddresses(db, poolsOf(config), log, lease.clock);
-  const dispatcher = new Dispatcher(db, queue, tools, standing, sources, createRecorder(db, queue, log));
-  metrics.watchClaims('mail', () => dispatcher.held);
-  dispatcher.start();
-  addUpkeep(rounds, db, queue, log, () => dispatcher.supplied);
-  return dispatcher;
-}
-
-function startWebhooks({ config, foundation, db, queue, rounds, lease, metrics }: Parts): WebhookDispatcher {
-  const { log, keyring } = foundation;
-  // The sandbox's DNS knows only mail; endpoints are where they are in either mode.
-  const poster = { resolver: createResolver(config.dnsServers), allowPrivate: config.allowPrivateNetworks };
-  const dispatcher = new WebhookDispatcher(db, queue, { poster, keyring, lease, clock: lease.clock, log, metrics });
-  metrics.watchClaims('webhooks', () => dispatcher.held);
-  dispatcher.start();
-  addWebhookUpkeep(rounds, db, queue, log);
-  return dispatcher;
 }
 
 function once(work: () => Promise<void>): () => Promise<void> {

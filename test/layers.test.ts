@@ -11,6 +11,7 @@ const order: RegExp[] = [
   /^(first-screen|workers)\.ts$/,
   /^worker\.ts$/,
   /^node\.ts$/,
+  /^dispatchers\.ts$/,
   /^(database|doors|internet|metrics-port)\.ts$/,
   /^config\.ts$/,
   /^config-(secrets|sending-ips|values|variables)\.ts$/,
