@@ -353,6 +353,61 @@ t.test('the address of somebody else that ends like the erased one stays whole',
   });
 });
 
+t.test('so does it in the answers that are kept for idempotency keys', async (t) => {
+  const { db } = await openQueue(t);
+  const { account } = await buildSender(db, testKey(5));
+  const [address, other] = ['neil@x.test', "o'neil@x.test"];
+  const of = (to: string, fields: object = {}) => {
+    const lists = { cc: [], bcc: [], reply_to: [other] };
+    return {
+      id: newId(),
+      from: `O'Neil <${other}>`,
+      to,
+      ...lists,
+      subject: 'For you',
+      tags: [],
+      error: null,
+      ...fields,
+    };
+  };
+  const refused = [{ index: 3, error: 'invalid request', detail: `nothing for ${address}` }];
+  const emails = [of(other), of(address), of('bob@x.test', { cc: [`${address} <${other}>`, `Neil <${address}>`] })];
+  const answers = {
+    batch: { emails, count: 4, errors: refused },
+    tagged: { email: of('bob@x.test', { tags: [`for-${address}`] }) },
+    untouched: { email: of(other) },
+  };
+  await db.query({
+    text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, response, expires_at)
+           SELECT $1, key, '', value, now() + interval '1 day' FROM json_each($2)`,
+    values: [account.id, JSON.stringify(answers)],
+  });
+  const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+  const { id } = await erasures.ask(db, account.id, { address, keepsSuppression: true }, keys);
+  t.equal(await erase(db, { id, accountId: account.id, address }), true);
+  const kept = await db.query<{ key: string; response: object }>({
+    text: 'SELECT key, response FROM idempotency_keys ORDER BY key',
+  });
+  const [first, second, third] = emails;
+  t.strictSame(kept, [
+    {
+      key: 'batch',
+      response: {
+        emails: [
+          first,
+          { ...second, to: 'erased', subject: '' },
+          { ...third, cc: [`erased <${other}>`, 'erased'], subject: '' },
+        ],
+        count: 4,
+        errors: [{ ...refused[0], detail: 'nothing for erased' }],
+      },
+    },
+    { key: 'tagged', response: { email: { ...answers.tagged.email, tags: ['for-erased'], subject: '' } } },
+    { key: 'untouched', response: answers.untouched },
+  ]);
+  t.match(await erasures.get(db, account.id, id), { counts: { idempotency_keys: 2 } });
+});
+
 t.test('answers kept for idempotency keys are looked through hundreds at a time, and a few megabytes', async (t) => {
   const { db, get, one } = await prepare(t, 1);
   const keep = (key: string, many: number, answer: object) =>

@@ -171,12 +171,20 @@ export async function eraseReturns(tx: Sql, { redaction }: Work, emails: Affecte
 const keysAtOnce = 500;
 const answersAtOnce = 1024 * 1024;
 
+/** An email in an answer, as `http/present/emails.ts` shows it. */
 interface EmailAnswer {
+  from?: string;
   to?: string;
   cc?: string[];
   bcc?: string[];
+  reply_to?: string[];
   subject?: string;
   tags?: string[];
+}
+
+interface Answer {
+  email?: EmailAnswer;
+  emails?: EmailAnswer[];
 }
 
 /**
@@ -207,9 +215,10 @@ export async function eraseAnswers(
     values: [accountId, stretch.map(({ key }) => key), redaction.labelSource, redaction.part],
   });
   const deleted = suspects.flatMap(({ key, isNamed }) => (isNamed ? [key] : []));
-  const changed = suspects.flatMap(({ key, answer, isNamed }) =>
-    answer && !isNamed && redaction.isInLabel(answer) ? [{ key, answer: withoutAddress(redaction, answer) }] : [],
-  );
+  const changed = suspects.flatMap(({ key, answer, isNamed }) => {
+    const clean = answer === null || isNamed ? answer : withoutAddress(redaction, answer);
+    return clean === answer ? [] : [{ key, answer: clean }];
+  });
   await tx.query({
     text: 'DELETE FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)',
     values: [accountId, deleted],
@@ -226,26 +235,20 @@ export async function eraseAnswers(
 
 /** The answer to a single send or a batch. An email in it that names the address also loses its subject. */
 function withoutAddress(redaction: Redaction, text: string): string {
-  const answer = JSON.parse(text) as { email?: EmailAnswer; emails?: EmailAnswer[] };
-  const each = (email: EmailAnswer): EmailAnswer =>
-    redaction.isIn(JSON.stringify(email))
-      ? {
-          ...email,
-          to: redaction.redactList([email.to ?? ''], namelessMark)[0] ?? '',
-          cc: redaction.redactList(email.cc ?? [], namelessMark),
-          bcc: redaction.redactList(email.bcc ?? [], namelessMark),
-          tags: (email.tags ?? []).map((tag) => redaction.redactLabel(tag, namelessMark)),
-          subject: '',
-        }
-      : email;
-  return JSON.stringify(
-    redaction.redactAll(
-      {
-        ...answer,
-        ...(answer.email ? { email: each(answer.email) } : {}),
-        ...(answer.emails ? { emails: answer.emails.map(each) } : {}),
-      },
-      namelessMark,
-    ),
-  );
+  const answer = JSON.parse(text) as Answer;
+  const clean = redaction.redactAll(answer, namelessMark) as Answer;
+  if (answer.email) clean.email = redactEmail(redaction, answer.email);
+  if (answer.emails) clean.emails = answer.emails.map((email) => redactEmail(redaction, email));
+  return JSON.stringify(clean) === JSON.stringify(answer) ? text : JSON.stringify(clean);
+}
+
+function redactEmail(redaction: Redaction, email: EmailAnswer): EmailAnswer {
+  const clean = redaction.redactAll(email, namelessMark) as EmailAnswer;
+  // Of other mailboxes only the name is redacted.
+  const mailbox = (one: string) => redaction.redactMailbox(one, namelessMark);
+  if (email.from !== undefined) clean.from = mailbox(email.from);
+  if (email.to !== undefined) clean.to = mailbox(email.to);
+  for (const list of ['cc', 'bcc', 'reply_to'] as const) if (email[list]) clean[list] = email[list].map(mailbox);
+  if (email.tags) clean.tags = email.tags.map((tag) => redaction.redactLabel(tag, namelessMark));
+  return JSON.stringify(clean) === JSON.stringify(email) ? email : { ...clean, subject: '' };
 }
