@@ -15,7 +15,7 @@ const request = (from: string, fields: Partial<SendRequest> = {}) =>
     ...fields,
   });
 
-/** The same database, with each statement noted. */
+/** The same database, with every statement recorded. */
 function counting(db: Database): { db: Database; statements: string[] } {
   const statements: string[] = [];
   const noting = (sql: Sql): Sql => ({
@@ -38,7 +38,7 @@ t.test('accepting', async (t) => {
       text: `SELECT id, data, group_id, priority FROM pgboss.job WHERE name = 'deliver' ORDER BY created_on, id`,
     });
 
-  t.test('makes a job for each destination, in the transaction of the email', async (t) => {
+  t.test('creates one job per destination, in the same transaction as the email', async (t) => {
     const [accepted] = await accept(plain, queue, holder, [request(from)]);
     const id = accepted && 'email' in accepted ? accepted.email.id : '';
     const recipients = await plain.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } });
@@ -49,14 +49,14 @@ t.test('accepting', async (t) => {
       t.equal(made.find((job) => job.id === jobId)?.data.destination, destination);
   });
 
-  t.test('keeps nothing when the queue cannot take the job', async (t) => {
+  t.test('keeps nothing if the queue cannot take the job', async (t) => {
     const before = await plain.prisma.email.count();
     const broken = { ...queue, enqueue: () => Promise.reject(new Error('no')) };
     await t.rejects(accept(plain, broken, holder, [request(from)]), { message: 'no' });
     t.equal(await plain.prisma.email.count(), before);
   });
 
-  t.test('a thousand emails cost as many statements as one', async (t) => {
+  t.test('a thousand emails take as many statements as one', async (t) => {
     const attachment = { filename: 'a', contentType: 'text/plain', contentId: null, content: Buffer.from('the same') };
     const once = counting(plain);
     await accept(once.db, queue, holder, [request(from, { attachments: [attachment] })]);
@@ -73,11 +73,11 @@ t.test('accepting', async (t) => {
     t.equal(
       await plain.prisma.attachment.count({ where: { accountId: account.id } }),
       1,
-      'bytes that repeat are stored once',
+      'repeated bytes are stored once',
     );
   });
 
-  t.test('refuses each on its own', async (t) => {
+  t.test('refuses each email on its own', async (t) => {
     const results = await accept(plain, queue, holder, [
       request('x@unknown.test'),
       request(from),
@@ -90,7 +90,7 @@ t.test('accepting', async (t) => {
     ]);
   });
 
-  t.test('an email for later has no job yet', async (t) => {
+  t.test('a scheduled email has no job yet', async (t) => {
     const scheduledAt = new Date(Date.now() + 60_000);
     const [accepted] = await accept(plain, queue, holder, [request(from, { scheduledAt })]);
     const id = accepted && 'email' in accepted ? accepted.email.id : '';

@@ -11,7 +11,7 @@ import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts
 import { openQueue } from '../support/db.ts';
 import { newTurns } from '../support/turns.ts';
 
-t.test('calls of one key that come together', async (t) => {
+t.test('simultaneous calls of one API key', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32, 1));
@@ -37,7 +37,7 @@ t.test('calls of one key that come together', async (t) => {
   const answer = (one: SendCall) => acceptance.answer(holder, one);
   const stored = async () => new Set((await db.prisma.email.findMany({ select: { id: true } })).map(({ id }) => id));
 
-  /** The database, and how many transactions were under way in it at the most. */
+  /** The database, and the highest number of transactions that ran in it at once. */
   const watchedTransactions = () => {
     let [running, most] = [0, 0];
     const watched = {
@@ -62,7 +62,7 @@ t.test('calls of one key that come together', async (t) => {
     for (const [index, { response }] of answers.entries()) t.equal(subjects.get(String(response)), `nr ${index}`);
   });
 
-  t.test('store the bodies that each of many large batches gave', async (t) => {
+  t.test('store the right bodies for each of many large batches', async (t) => {
     const bodyOf = (batch: number, nr: number) => `${batch}.${nr} `.repeat(3_000) + '€é'.repeat(nr * 200);
     const htmlOf = (batch: number, nr: number) => (nr % 2 === 0 ? bodyOf(batch, nr) : null);
     const textOf = (batch: number, nr: number) => (nr % 3 === 0 ? bodyOf(nr, batch) : 'short');
@@ -90,10 +90,10 @@ t.test('calls of one key that come together', async (t) => {
     );
   });
 
-  t.test('do not pay for one that is refused, or that cannot be stored', async (t) => {
+  t.test('do not suffer if one of them is refused or cannot be stored', async (t) => {
     const before = (await stored()).size;
     const elsewhere = call({ from: parseMailbox('a@elsewhere.test') });
-    // No edge lets it through; the database takes it neither.
+    // The API never lets this through, and the database rejects it too.
     const broken = call({ subject: 'a\0b' });
     const [first, refused, impossible, last] = await Promise.allSettled([
       answer(call()),
@@ -107,7 +107,7 @@ t.test('calls of one key that come together', async (t) => {
     t.equal((await stored()).size, before + 2);
   });
 
-  t.test('happen once where they have the same idempotency key', async (t) => {
+  t.test('happen once if they have the same idempotency key', async (t) => {
     const before = (await stored()).size;
     const twice = await Promise.all([answer(call({}, 'k')), answer(call({}, 'k')), answer(call({}, 'other'))]);
     t.same(
@@ -119,14 +119,14 @@ t.test('calls of one key that come together', async (t) => {
     t.equal((await stored()).size, before + 2);
   });
 
-  t.test('leave the key free where they come to nothing', async (t) => {
+  t.test('leave the key free if they fail', async (t) => {
     const refused = call({ from: parseMailbox('a@elsewhere.test') }, 'free');
     const [end] = await Promise.allSettled([answer(refused), answer(call())]);
     t.equal(end.status, 'rejected');
     t.match(await answer(call({}, 'free', 3)), { replayed: false });
   });
 
-  t.test('and are not answered when they are not committed', async (t) => {
+  t.test('are not answered if they are not committed', async (t) => {
     const before = (await stored()).size;
     const failing = new Acceptance(
       { ...db, transaction: () => Promise.reject(Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })) },
@@ -138,7 +138,7 @@ t.test('calls of one key that come together', async (t) => {
     t.equal((await stored()).size, before);
   });
 
-  t.test('are taken alone where templates make too much of them together', async (t) => {
+  t.test('are accepted one by one if their templates are too large together', async (t) => {
     const content = { from: null, replyTo: [], subject: 's', html: 'x'.repeat(4_900_000), text: null, variables: [] };
     const { id } = await templates.create(db, account.id, { name: 'large', alias: null, content });
     await templates.publish(db, account.id, id);
@@ -154,7 +154,7 @@ t.test('calls of one key that come together', async (t) => {
     );
   });
 
-  t.test('leave connections for others, however many of them are batches', async (t) => {
+  t.test('leave connections for others, even if many are batches', async (t) => {
     const { watched, most } = watchedTransactions();
     const crowded = new Acceptance(watched, queue, newTurns());
     const batch = (): SendCall => ({ ...call(), requests: [...call().requests, ...call().requests] });
@@ -163,7 +163,7 @@ t.test('calls of one key that come together', async (t) => {
     t.equal(most(), 3);
   });
 
-  t.test('take one connection of an account whose plan counts, however many keys it has', async (t) => {
+  t.test('use one connection for an account on a limited plan, however many keys it has', async (t) => {
     const { watched, most } = watchedTransactions();
     const counted = new Acceptance(watched, queue, newTurns());
     const senders = Array.from({ length: 10 }, () => ({ ...holder, keyId: newId(), plan: 'free' }));
@@ -183,7 +183,7 @@ t.test('calls of one key that come together', async (t) => {
     t.equal(most(), 1);
   });
 
-  t.test('do not wait where they are light for what is heavy, nor are refused with it', async (t) => {
+  t.test('small ones do not wait for large ones, and are not refused with them', async (t) => {
     const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 200, patienceMs: 100 });
     const acceptance = new Acceptance(db, queue, turns);
     const busy = Promise.withResolvers<void>();
@@ -203,6 +203,6 @@ t.test('calls of one key that come together', async (t) => {
     t.equal(new Set(accepted.map(({ response }) => response)).size, 5);
     busy.resolve();
     await turn;
-    t.match(await acceptance.answer(holder, heavy[0] as SendCall), { replayed: false }, 'once there is a turn');
+    t.match(await acceptance.answer(holder, heavy[0] as SendCall), { replayed: false }, 'once a turn is free');
   });
 });

@@ -17,7 +17,7 @@ async function buildAdmin(db: Database): Promise<string> {
 const activeOf = (db: Database, ids: string[]) =>
   db.prisma.account.count({ where: { id: { in: ids }, suspendedAt: null } });
 
-t.test('the account of the only admin is not suspended, however its id is written', async (t) => {
+t.test('the account of the only admin cannot be suspended, however its id is written', async (t) => {
   const db = await openDatabase(t);
   const admin = await buildAdmin(db);
   for (const id of [admin, admin.toUpperCase()]) await t.rejects(accounts.change(db, id, { suspended: true }), refused);
@@ -33,7 +33,7 @@ t.test('the account of the only admin is not suspended, however its id is writte
   t.match(await accounts.change(db, admin, { name: 'Still here' }), { name: 'Still here', suspendedAt: null });
 });
 
-t.test('admins who suspend each other at the same moment do not both succeed', async (t) => {
+t.test('two admins who suspend each other at the same moment do not both succeed', async (t) => {
   const db = await openDatabase(t);
   const pair = [await buildAdmin(db), await buildAdmin(db)];
   for (let round = 0; round < 8; round += 1) {
@@ -44,7 +44,7 @@ t.test('admins who suspend each other at the same moment do not both succeed', a
   }
 });
 
-t.test('since when an account is suspended does not change with a second time', async (t) => {
+t.test('suspending an account again does not change the time of its suspension', async (t) => {
   const db = await openDatabase(t);
   const { id } = await buildAccount(db);
   const { suspendedAt } = await accounts.change(db, id, { suspended: true });
@@ -53,32 +53,29 @@ t.test('since when an account is suspended does not change with a second time', 
   t.match(await accounts.change(db, id, { suspended: false }), { suspendedAt: null, plan: 'pro' });
 });
 
-t.test(
-  'what is made is answered by the statement that did it, and what is added to with what it has then',
-  async (t) => {
-    const db = await openDatabase(t);
-    const unread = withoutReads(db, 'account');
-    const user = { email: 'ann@shop.test', password: 'a long one' };
-    const made = await accounts.create(unread, { name: 'Shop', plan: 'pro', user });
-    t.same(made, await accounts.get(db, made.id));
-    t.match(await db.prisma.user.findMany({ where: { accountId: made.id } }), [{ email: user.email, role: 'member' }]);
-    await t.rejects(accounts.create(unread, { name: 'Other', plan: 'pro', user }), {
-      message: 'invalid request',
-      detail: 'email: belongs to a user already',
-    });
-    t.equal(await db.prisma.account.count({ where: { name: 'Other' } }), 0);
-    const call = { by: made.id, idempotency: null, respond: ({ credit }: { credit: object }) => String(credit) };
-    t.equal((await accounts.topUp(db, { id: made.id, amount: 2.5 }, call)).response, '2.5');
-    t.equal(String((await accounts.get(db, made.id)).credit), '2.5');
-    for (const id of ['no id', made.id.replace(/^.{8}/, '00000000')])
-      await t.rejects(accounts.topUp(db, { id, amount: 1 }, call), { message: 'not found' });
-  },
-);
+t.test('create answers from the statement that inserted, and a top-up with the new credit', async (t) => {
+  const db = await openDatabase(t);
+  const unread = withoutReads(db, 'account');
+  const user = { email: 'ann@shop.test', password: 'a long one' };
+  const made = await accounts.create(unread, { name: 'Shop', plan: 'pro', user });
+  t.same(made, await accounts.get(db, made.id));
+  t.match(await db.prisma.user.findMany({ where: { accountId: made.id } }), [{ email: user.email, role: 'member' }]);
+  await t.rejects(accounts.create(unread, { name: 'Other', plan: 'pro', user }), {
+    message: 'invalid request',
+    detail: 'email: belongs to a user already',
+  });
+  t.equal(await db.prisma.account.count({ where: { name: 'Other' } }), 0);
+  const call = { by: made.id, idempotency: null, respond: ({ credit }: { credit: object }) => String(credit) };
+  t.equal((await accounts.topUp(db, { id: made.id, amount: 2.5 }, call)).response, '2.5');
+  t.equal(String((await accounts.get(db, made.id)).credit), '2.5');
+  for (const id of ['no id', made.id.replace(/^.{8}/, '00000000')])
+    await t.rejects(accounts.topUp(db, { id, amount: 1 }, call), { message: 'not found' });
+});
 
 const accountOf = (email: string) =>
   ({ name: 'Other', plan: 'pro', user: { email, password: 'a long password' } }) as const;
 
-t.test('an email belongs to one user in all spellings of its domain', async (t) => {
+t.test('an email belongs to one user in every spelling of its domain', async (t) => {
   const db = await openDatabase(t);
   const admin = await accounts.ensureAdmin(db, 'root@bücher.test');
   for (const email of ['root@bücher.test', 'root@xn--bcher-kva.test']) {
@@ -92,12 +89,12 @@ t.test('an email belongs to one user in all spellings of its domain', async (t) 
   t.equal(await db.prisma.account.count(), 1);
 });
 
-t.test('the first admin takes the email of no other user, in any spelling', async (t) => {
+t.test('the first admin cannot take the email of another user, in any spelling', async (t) => {
   const db = await openDatabase(t);
   await accounts.create(db, accountOf('ann@xn--bcher-kva.test'));
   for (const email of ['ann@bücher.test', 'ann@xn--bcher-kva.test'])
     await t.rejects(accounts.ensureAdmin(db, email), { constructor: StartError, message: /^ADMIN_EMAIL ann@/ }, email);
   for (const email of ['root@bücher.test', 'root@xn--bcher-kva.test', 'root@bücher.test'])
-    t.match(await accounts.ensureAdmin(db, email), { email }, 'its own email may change its spelling');
+    t.match(await accounts.ensureAdmin(db, email), { email }, 'it may change the spelling of its own email');
   t.match(await accounts.ensureAdmin(db, 'ann@bücher.test'), { email: 'root@bücher.test' });
 });

@@ -13,10 +13,10 @@ const file = (content: Buffer, lastUsedAt = early) => ({
   lastUsedAt,
 });
 
-t.test('files come back as they were stored, whatever their size, each in one row', async (t) => {
+t.test('files of any size come back as they were stored, each in one row', async (t) => {
   const db = await openDatabase(t);
   const accountId = randomUUID();
-  // Around what comes in one row, what one statement brings, and an empty one.
+  // Sizes around the limits of one row and one statement, and an empty file.
   const sizes = [0, 1, 57, megabyte - 1, megabyte, megabyte + 1, 2 * megabyte, 4 * megabyte + 1, 3, 5];
   const files = sizes.map((size) => file(randomBytes(size)));
   await storeFiles(db, accountId, files);
@@ -28,7 +28,7 @@ t.test('files come back as they were stored, whatever their size, each in one ro
   t.equal(rows?.n, sizes.length);
 });
 
-t.test('bytes that repeat are stored once, and kept for the last email that has them', async (t) => {
+t.test('repeated bytes are stored once, and kept for the last email that uses them', async (t) => {
   const db = await openDatabase(t);
   const accountId = randomUUID();
   const content = Buffer.from('a file');
@@ -37,10 +37,10 @@ t.test('bytes that repeat are stored once, and kept for the last email that has 
   await storeFiles(db, accountId, [file(content), file(content, late), file(content)]);
   t.strictSame(await usedAt(), [late]);
   await storeFiles(db, accountId, [file(content)]);
-  t.strictSame(await usedAt(), [late], 'an earlier email does not make it go earlier');
+  t.strictSame(await usedAt(), [late], 'an earlier email does not shorten that');
 });
 
-t.test('a file is of the account that stored it, and one that is not there is an error', async (t) => {
+t.test('a file belongs to the account that stored it, and a missing one is an error', async (t) => {
   const db = await openDatabase(t);
   const [accountId, other] = [randomUUID(), randomUUID()];
   const stored = file(Buffer.from('a file'));

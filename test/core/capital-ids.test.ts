@@ -10,7 +10,7 @@ import { openDatabase, openQueue } from '../support/db.ts';
 const encryptionKey = Buffer.alloc(32);
 const keyring = new Keyring(encryptionKey);
 
-t.test('a secret that is renewed by an id in capitals signs calls as well', async (t) => {
+t.test('a secret rotated with the id in capitals can be opened', async (t) => {
   const db = await openDatabase(t);
   const { id: accountId } = await buildAccount(db);
   const input = { url: 'https://one.test/', events: ['email.sent' as const] };
@@ -20,7 +20,7 @@ t.test('a secret that is renewed by an id in capitals signs calls as well', asyn
   t.equal(webhooks.openSecret(keyring, webhook.id, sealed), secret);
 });
 
-t.test('an endpoint that is tested by an id in capitals hears of its own', async (t) => {
+t.test('a test call with the id of the endpoint in capitals names it as stored', async (t) => {
   const { db, queue } = await openQueue(t);
   const { id: accountId } = await buildAccount(db);
   const input = { url: 'https://one.test/', events: ['email.sent' as const] };
@@ -31,7 +31,7 @@ t.test('an endpoint that is tested by an id in capitals hears of its own', async
   t.strictSame(jobs, [{ group_id: webhook.id }]);
 });
 
-t.test('a DKIM key of a domain that is named in capitals signs as well', async (t) => {
+t.test('a DKIM key added with the id of the domain in capitals can be opened', async (t) => {
   const db = await openDatabase(t);
   const { id: accountId } = await buildAccount(db);
   const { id } = await buildVerifiedDomain(db, accountId, encryptionKey);

@@ -5,7 +5,7 @@ import type { Sql } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 
-t.test('QUE-12: calls with idempotency keys are charged for without waiting for each other in a circle', async (t) => {
+t.test('QUE-12: calls with idempotency keys are charged without deadlocks', async (t) => {
   const db = await openDatabase(t);
   const { id } = await buildAccount(db);
   await db.prisma.account.update({ where: { id }, data: { plan: 'pro' } });
@@ -23,7 +23,7 @@ t.test('QUE-12: calls with idempotency keys are charged for without waiting for 
     return plans.charge(tx, id, 1);
   });
   await taken.promise;
-  // The row of a key refers to the account's row, which holds that one for as long as the other call takes.
+  // The key's row references the account's row, and so locks it for as long as the other call takes.
   const first = db.transaction(async (tx) => {
     await tx.query({ text: `SET LOCAL lock_timeout = '3s'` });
     await takeKey(tx);

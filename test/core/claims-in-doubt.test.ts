@@ -11,7 +11,7 @@ import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts
 import { createDatabase } from '../support/db.ts';
 import { startGate } from '../support/gate.ts';
 
-t.test('a claim whose COMMIT was not answered is found however long the database is away after it', async (t) => {
+t.test('a claim whose COMMIT was not answered is found, however long the database is away afterwards', async (t) => {
   const url = await createDatabase();
   const gate = await startGate(url);
   const [db, own] = [connect(url, silentLog, 5), connect(gate.url, silentLog, 5)];
@@ -38,7 +38,7 @@ t.test('a claim whose COMMIT was not answered is found however long the database
   await sleep(2 * lastsMs);
   await t.rejects(free());
   gate.set('open');
-  t.equal(await free(), 1, 'the first time that it can be asked');
+  t.equal(await free(), 1, 'the first time the database can be asked');
 
   await sleep(2 * lastsMs);
   await free();

@@ -16,7 +16,7 @@ const shortAndLong = { free: 10, unlimited: 30 };
 interface Fields {
   waits?: boolean;
   scheduledAt?: Date;
-  /** Names of its files, which are their bytes too. */
+  /** Names of its files; the bytes of each are its name. */
   files?: string[];
 }
 
@@ -27,7 +27,7 @@ async function prepare(db: Database): Promise<{ short: string; long: string }> {
   return { short, long };
 }
 
-/** An email that was accepted then, with its content. */
+/** An email accepted at that time, with its content. */
 async function add(db: Database, accountId: string, at: Date, { waits = false, scheduledAt, files = [] }: Fields = {}) {
   const id = newId(at);
   const insert = (text: string, ...values: unknown[]) => db.query({ text, values });
@@ -61,7 +61,7 @@ const files = async (db: Database): Promise<string[]> =>
     })
   ).map((row) => row.file);
 
-t.test('DOS-16: contents go when their plan keeps them no longer, and nothing that waits goes', async (t) => {
+t.test('DOS-16: content is deleted once its plan no longer keeps it, but never while the email waits', async (t) => {
   const db = await openDatabase(t);
   const { short, long } = await prepare(db);
   const gone = await add(db, short, ago(10.01), { files: ['gone', 'shared'] });
@@ -75,14 +75,14 @@ t.test('DOS-16: contents go when their plan keeps them no longer, and nothing th
   await add(db, long, ago(45), { files: ['waits'] });
 
   t.strictSame(await pruneContents(db, ago(3), { contentDays: shortAndLong }), { contents: 1, attachments: 0 });
-  t.strictSame(await files(db), ['gone', 'gone too', 'scheduled', 'shared', 'waits', 'young'], 'a moment too early');
+  t.strictSame(await files(db), ['gone', 'gone too', 'scheduled', 'shared', 'waits', 'young'], 'too early for files');
   t.strictSame(await pruneContents(db, new Date(), { contentDays: shortAndLong }), { contents: 2, attachments: 2 });
   t.strictSame(await kept(db), stays);
   t.strictSame(await files(db), ['scheduled', 'shared', 'waits', 'young']);
   t.strictSame(
     await pruneContents(db, new Date('2100-01-01'), { contentDays: shortAndLong }),
     { contents: 0, attachments: 0 },
-    "a node's clock that is ahead does not count",
+    'the clock of a node that is ahead does not count',
   );
 
   const { email } = await log.get(db, short, gone);
@@ -92,10 +92,10 @@ t.test('DOS-16: contents go when their plan keeps them no longer, and nothing th
   await t.rejects(resendable(db, short, gone), { status: 410, message: 'gone', detail });
   await db.query({ text: `UPDATE emails SET pending = 0` });
   await pruneContents(db, new Date(), { contentDays: shortAndLong });
-  t.strictSame(await files(db), ['scheduled', 'shared', 'young'], 'until it waits no more');
+  t.strictSame(await files(db), ['scheduled', 'shared', 'young'], 'deleted once it no longer waits');
 });
 
-t.test('each plan keeps content for 30 days at the most', async (t) => {
+t.test('no plan keeps content for more than 30 days', async (t) => {
   const db = await openDatabase(t);
   const { short, long } = await prepare(db);
   const stays = [await add(db, short, ago(29.99)), await add(db, long, ago(29.99))].sort();
@@ -105,7 +105,7 @@ t.test('each plan keeps content for 30 days at the most', async (t) => {
   t.strictSame(await kept(db), stays);
 });
 
-t.test('however many there are, one node does it, in stretches, and reads nothing that is young', async (t) => {
+t.test('one node at a time deletes old content, however much there is, and reads nothing that is young', async (t) => {
   const db = await openDatabase(t);
   const { long } = await prepare(db);
   for (let n = 0; n < 3; n += 1) await add(db, long, ago(40), { waits: true });
@@ -127,7 +127,7 @@ t.test('however many there are, one node does it, in stretches, and reads nothin
   t.equal(young.length, 1);
   await db.session(async (other) => {
     await other.query({ text: `SELECT pg_advisory_lock(hashtext('sendwright old contents'))` });
-    t.strictSame(await pruneContents(db, new Date()), { contents: 0, attachments: 0 }, 'another node is at it');
+    t.strictSame(await pruneContents(db, new Date()), { contents: 0, attachments: 0 }, 'another node is doing it');
   });
   await db.transaction(async (tx) => {
     const here = { ...db, session: (work: (session: typeof tx) => Promise<unknown>) => work(tx) } as Database;
@@ -138,15 +138,15 @@ t.test('however many there are, one node does it, in stretches, and reads nothin
       });
       return row?.rows;
     };
-    // What this connection read before is counted as well until the server has been told of it, which is now and then.
+    // Earlier reads of this connection are counted too until the server has been told of them, which happens now and then.
     const before = await read();
     t.strictSame(await pruneContents(here, new Date()), { contents: 1_234, attachments: 0 });
-    t.equal(await read(), before, 'rows of this week');
+    t.equal(await read(), before, 'no rows of this week were read');
   });
   t.equal((await kept(db)).length, 2_003);
 });
 
-t.test('what is much goes a few megabytes at a time', async (t) => {
+t.test('large content is deleted a few megabytes at a time', async (t) => {
   const db = await openDatabase(t);
   const { short } = await prepare(db);
   for (let n = 0; n < 8; n += 1) await add(db, short, ago(12), { files: [`file ${n}`] });
@@ -154,7 +154,7 @@ t.test('what is much goes a few megabytes at a time', async (t) => {
   await db.query({
     text: `UPDATE attachments SET content = convert_to(repeat('0123456789abcdef', 1024 * 1024), 'UTF8')`,
   });
-  /** Says that it is time to stop at the first time that it is asked, for this many stretches not. */
+  /** A signal that reports a stop once it has been asked this many times. */
   const after = (stretches: number): AbortSignal => {
     let asked = 0;
     return Object.defineProperty(new AbortController().signal, 'aborted', { get: () => asked++ >= stretches });

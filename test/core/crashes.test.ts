@@ -7,7 +7,7 @@ import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
-t.test('what a process gave back in good order was not in hand each time that one ended', async (t) => {
+t.test('mail that a process gives back properly starts with a new count of crashes', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
@@ -16,7 +16,7 @@ t.test('what a process gave back in good order was not in hand each time that on
   const emailId = accepted.email.id;
   const find = () => db.prisma.recipient.findFirstOrThrow({ where: { emailId } });
 
-  /** A node has it in hand. */
+  /** Registers a node and lets it claim the email. */
   const take = async () => {
     const id = newId();
     await nodes.register(db, { id, hostname: 'test', roles: [] }, false);
@@ -36,7 +36,7 @@ t.test('what a process gave back in good order was not in hand each time that on
     'given back': ({ claims }) => recipients.release(db, claims),
     'put aside for a limit': ({ claims }) => recipients.park(db, claims, later, 'a limit'),
     'put aside for a pause': ({ claims }) => recipients.parkForPause(db, claims, 'slow.test'),
-    'left by one that stops': ({ id }) => nodes.unregister(db, id),
+    'left by a node that stops': ({ id }) => nodes.unregister(db, id),
   };
   for (const [way, giveBack] of Object.entries(ways)) {
     t.match(await crash(), { crashes: 1 });
@@ -50,7 +50,7 @@ t.test('what a process gave back in good order was not in hand each time that on
     await recipients.release(db, claims);
     await nodes.unregister(db, id);
   }
-  t.match(await find(), { attempts: 0, waitingFor: null }, 'and is never held for that');
+  t.match(await find(), { attempts: 0, waitingFor: null }, 'it is never held for that');
   for (let round = 1; round <= 20; round += 1) await crash();
   t.match(await find(), { crashes: 20, waitingFor: 'held: processes ended while they had it' });
 });

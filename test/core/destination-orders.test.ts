@@ -14,11 +14,11 @@ import { eventually } from '../support/node.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
 const never = new AbortController().signal;
-/** However slow the machine is. */
+/** Long enough on any machine. */
 const aMinute = 60_000;
 const inAnHour = new Date(Date.now() + 3_600_000);
 
-/** Two accounts with 300 recipients each at `slow.test`, and as many at `other.test`. */
+/** Two accounts, each with 300 recipients at `slow.test` and 300 at `other.test`. */
 async function prepare(t: Test) {
   const { db, queue } = await openQueue(t);
   for (const sender of [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))])
@@ -38,24 +38,24 @@ async function prepare(t: Test) {
     },
     due: () => count('next_attempt_at <= now() AND waiting_for IS NULL'),
     left: async () => (await db.query({ text: 'SELECT FROM destination_wakings' })).length,
-    // A column of milliseconds rounds up as well, and what comes next may be quicker than that.
+    // A column of milliseconds rounds up too, and the next statement may be faster than that.
     nobodyIsAtIt: () => db.query({ text: `UPDATE destination_wakings SET next_at = now() - interval '1 ms'` }),
   };
 }
 
-/** Does this after each batch, with its number. */
+/** Calls `work` after each batch, with the number of the batch. */
 function afterEach(db: Database, work: (batch: number) => Promise<void>): Database {
   let batches = 0;
   const transaction = async <T>(inner: (tx: Sql) => Promise<T>) => {
     const result = await db.transaction(inner);
-    // The first is that of the order itself.
+    // The first transaction is that of the order itself.
     if (batches++ > 0) await work(batches - 1);
     return result;
   };
   return { ...db, transaction };
 }
 
-t.test('a resume lets go what waits for this name, in as many batches as it takes, and nothing else', async (t) => {
+t.test('a resume releases what waits for this name, in as many batches as needed, and nothing else', async (t) => {
   const { db, change, count, pause, due, left } = await prepare(t);
   for (const name of ['slow.test', 'other.test']) await pause(name);
   await change('waiting_for = $1', `address = 'r1@slow.test'`, heldNote);
@@ -66,11 +66,11 @@ t.test('a resume lets go what waits for this name, in as many batches as it take
   t.same(await orders.resume(counted, 'slow.test', { size: 50, ms: aMinute }), { recipients: 598, rest: false });
   t.equal(batches, 12);
   t.equal(await due(), 598);
-  t.equal(await count('next_attempt_at = $1', pausedUntil), 602, 'another pause, and what waits for a word');
+  t.equal(await count('next_attempt_at = $1', pausedUntil), 602, 'those of the other pause, and held mail');
   t.equal(await left(), 0);
 });
 
-t.test('a flush leaves what is scheduled or paused', async (t) => {
+t.test('a flush leaves scheduled and paused mail alone', async (t) => {
   const { db, change, count, due, left } = await prepare(t);
   await change('attempts = 1', `address LIKE 'r1%'`);
   await change(`waiting_for = 'a limit'`, `address LIKE 'r2%'`);
@@ -85,7 +85,7 @@ t.test('a flush leaves what is scheduled or paused', async (t) => {
   t.same(await orders.flush(db, 'slow.test', ['slow.test'], { ms: aMinute }), { recipients: 0, rest: false });
 });
 
-t.test('within each account what was due first becomes due first', async (t) => {
+t.test('within each account, what was due first becomes due first', async (t) => {
   const { db, change } = await prepare(t);
   await change(
     `attempts = 1, last_response = substring(address from '\\d+'),
@@ -105,7 +105,7 @@ t.test('within each account what was due first becomes due first', async (t) => 
     );
 });
 
-t.test('what a call has no time for is done by the upkeep of nodes', async (t) => {
+t.test('nodes finish what a call has no time for', async (t) => {
   const { db, queue, pause, count, due, left } = await prepare(t);
   await pause('slow.test');
   t.same(await orders.resume(db, 'slow.test', { ms: 0 }), { recipients: 0, rest: true });
@@ -119,32 +119,32 @@ t.test('what a call has no time for is done by the upkeep of nodes', async (t) =
 });
 
 t.test(
-  'what is broken off in the middle is finished by somebody else, when it is sure that nobody is at it',
+  'another node finishes an interrupted order, once it is certain that nobody else is working on it',
   async (t) => {
     const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
     await pause('slow.test');
     const broken = afterEach(db, async (batch) => {
       if (batch === 3) throw new Error('killed');
     });
-    // The order is given, whatever becomes of the seconds of the call.
+    // The order stands, whatever happens to the call.
     const { recipients, rest } = await orders.resume(broken, 'slow.test', { size: 50, ms: aMinute });
     t.ok(recipients >= 100 && rest, `${recipients} recipients`);
     t.equal(await due(), 150);
     await wakeRest(db, silentLog, never, 50);
-    t.equal(await due(), 150, 'it may be under way');
+    t.equal(await due(), 150, 'it may still be running');
     await nobodyIsAtIt();
     const stop = new AbortController();
     const stopping = afterEach(db, async () => stop.abort());
     await wakeRest(stopping, silentLog, stop.signal, 50);
-    t.equal(await due(), 250, 'a node that stops does not begin another batch, and the others need not wait');
-    // By several nodes at once.
+    t.equal(await due(), 250, 'a node that stops starts no further batch, and the others need not wait');
+    // Several nodes at once.
     await Promise.all([1, 2, 3].map(() => wakeRest(db, silentLog, never, 50)));
     t.equal(await due(), 600);
     t.equal(await left(), 0);
   },
 );
 
-t.test('a small order does not wait for the end of a large one', async (t) => {
+t.test('a small order does not wait for a large one to finish', async (t) => {
   const { db, pause, change, count, due, left, nobodyIsAtIt } = await prepare(t);
   await pause('slow.test');
   await pause('other.test');
@@ -153,7 +153,7 @@ t.test('a small order does not wait for the end of a large one', async (t) => {
   await orders.resume(db, 'slow.test', { ms: 0 });
   await orders.resume(db, 'other.test', { ms: 0 });
   await nobodyIsAtIt();
-  // The large one is the first to be seen to.
+  // The large one is picked first.
   await db.query({
     text: `UPDATE destination_wakings SET next_at = next_at - interval '1 s' WHERE name = 'slow.test'`,
   });
@@ -174,7 +174,7 @@ t.test('a small order does not wait for the end of a large one', async (t) => {
   t.equal(await left(), 0);
 });
 
-t.test('one that fails does not keep the others waiting, and stays', async (t) => {
+t.test('an order that fails does not hold up the others, and stays', async (t) => {
   const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
   for (const name of ['slow.test', 'other.test']) {
     await pause(name);
@@ -192,39 +192,36 @@ t.test('one that fails does not keep the others waiting, and stays', async (t) =
   t.equal(await due(), 1200);
 });
 
-t.test(
-  'a pause takes back what is left of a resume, on whichever node and by whichever release it is given',
-  async (t) => {
-    const { db, pause, count, due, left, nobodyIsAtIt } = await prepare(t);
-    const paused = () => count('next_attempt_at = $1', pausedUntil);
-    await pause('slow.test');
-    const again = afterEach(db, async (batch) => {
-      if (batch === 2) await orders.pause(db, 'slow.test');
-    });
-    t.same(await orders.resume(again, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
-    t.equal(await left(), 0);
-    await wakeRest(db, silentLog, never);
-    t.equal(await paused(), 500);
+t.test('a pause cancels the rest of a resume, whichever node or release gives it', async (t) => {
+  const { db, pause, count, due, left, nobodyIsAtIt } = await prepare(t);
+  const paused = () => count('next_attempt_at = $1', pausedUntil);
+  await pause('slow.test');
+  const again = afterEach(db, async (batch) => {
+    if (batch === 2) await orders.pause(db, 'slow.test');
+  });
+  t.same(await orders.resume(again, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
+  t.equal(await left(), 0);
+  await wakeRest(db, silentLog, never);
+  t.equal(await paused(), 500);
 
-    const before = afterEach(db, async (batch) => {
-      if (batch === 2)
-        await db.query({ text: `UPDATE destination_orders SET paused_at = now() WHERE name = 'slow.test'` });
-    });
-    t.same(await orders.resume(before, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
-    t.equal(await left(), 0);
-    t.equal(await paused(), 400);
+  const before = afterEach(db, async (batch) => {
+    if (batch === 2)
+      await db.query({ text: `UPDATE destination_orders SET paused_at = now() WHERE name = 'slow.test'` });
+  });
+  t.same(await orders.resume(before, 'slow.test', { size: 50, ms: aMinute }), { recipients: 100, rest: false });
+  t.equal(await left(), 0);
+  t.equal(await paused(), 400);
 
-    await orders.resume(db, 'slow.test', { ms: 0 });
-    await orders.pause(db, 'slow.test');
-    await nobodyIsAtIt();
-    await wakeRest(db, silentLog, never);
-    t.equal(await paused(), 400);
-    t.same(await orders.resume(db, 'slow.test', { ms: aMinute }), { recipients: 400, rest: false });
-    t.equal(await due(), 600);
-  },
-);
+  await orders.resume(db, 'slow.test', { ms: 0 });
+  await orders.pause(db, 'slow.test');
+  await nobodyIsAtIt();
+  await wakeRest(db, silentLog, never);
+  t.equal(await paused(), 400);
+  t.same(await orders.resume(db, 'slow.test', { ms: aMinute }), { recipients: 400, rest: false });
+  t.equal(await due(), 600);
+});
 
-t.test('a pause waits for the batch that is under way, and nothing is let go after it', async (t) => {
+t.test('a pause waits for the running batch, and nothing is released after it', async (t) => {
   const { db, pause, due } = await prepare(t);
   await pause('slow.test');
   const isWaiting = async () => {
@@ -249,7 +246,7 @@ t.test('a pause waits for the batch that is under way, and nothing is let go aft
   t.equal(await given, 100);
 });
 
-t.test('a node that puts something aside while the destination is resumed leaves nothing behind', async (t) => {
+t.test('a node that parks mail while the destination is being resumed leaves nothing parked', async (t) => {
   const { db, pause, change, count } = await prepare(t);
   await pause('slow.test');
   await change('job_id = gen_random_uuid()', `address = 'r7@slow.test'`);
@@ -267,7 +264,7 @@ t.test('a node that puts something aside while the destination is resumed leaves
   t.equal(await count('next_attempt_at = $1', pausedUntil), 0);
 });
 
-t.test('what nodes put aside before they heard of a flush is let go, and what was tried since is not', async (t) => {
+t.test('mail that nodes parked before they heard of a flush is released, but none that was tried since', async (t) => {
   const { db, change, due, count } = await prepare(t);
   await change(`waiting_for = 'a limit'`, `address LIKE 'r1%'`);
   await change('attempts = 1', `address LIKE 'r2%'`);
@@ -277,33 +274,43 @@ t.test('what nodes put aside before they heard of a flush is let go, and what wa
   t.equal(await count('attempts = 1 AND next_attempt_at <= now()'), 0);
 });
 
-t.test('a domain that gets another pool has due what waited for room, whoever is killed meanwhile', async (t) => {
-  const { db, change, count, left, nobodyIsAtIt } = await prepare(t);
-  const [one] = await db.query<{ id: string; accountId: string }>({
-    text: 'SELECT id, account_id AS "accountId" FROM domains ORDER BY id LIMIT 1',
-  });
-  if (!one) throw new Error('no domain');
-  const waits = 'warm-up of pool default: 127.0.0.6 has had 3 of the 3 messages of day 1; more on 2026-11-21 (UTC)';
-  await change('waiting_for = $1', 'position = 0', waits);
-  await change('waiting_for = NULL', `address LIKE 'r1_@slow.test'`);
-  const ofAccount = 'next_attempt_at <= now() AND waiting_for IS NULL AND account_id = $1';
-  const dying = { ...db, session: () => Promise.reject(new Error('it ends here')) };
-  t.match(await domains.change(dying as Database, one.accountId, one.id, { pool: 'bulk', tls: 'required' }), {
-    pool: 'bulk',
-    tls: 'required',
-  });
-  t.same([await count('next_attempt_at <= now()'), await left()], [0, 1], 'the change stands, and what is to follow');
-  await nobodyIsAtIt();
-  await wakeRest(db, silentLog, never, 100);
-  t.same([await count(ofAccount, one.accountId), await count('next_attempt_at <= now()'), await left()], [590, 590, 0]);
-  t.match(await domains.change(db, one.accountId, one.id, { pool: null }), { pool: null, tls: 'required' });
-  t.match(await domains.change(db, one.accountId, one.id, { tls: 'verified' }), { pool: null, tls: 'verified' });
-  t.equal(await left(), 0);
-  await t.rejects(domains.change(db, one.accountId, one.accountId, { pool: 'bulk' }), { message: 'not found' });
-  t.equal(await left(), 0);
-});
+t.test(
+  'mail that waited for room becomes due when its domain gets another pool, even if the process is killed',
+  async (t) => {
+    const { db, change, count, left, nobodyIsAtIt } = await prepare(t);
+    const [one] = await db.query<{ id: string; accountId: string }>({
+      text: 'SELECT id, account_id AS "accountId" FROM domains ORDER BY id LIMIT 1',
+    });
+    if (!one) throw new Error('no domain');
+    const waits = 'warm-up of pool default: 127.0.0.6 has had 3 of the 3 messages of day 1; more on 2026-11-21 (UTC)';
+    await change('waiting_for = $1', 'position = 0', waits);
+    await change('waiting_for = NULL', `address LIKE 'r1_@slow.test'`);
+    const ofAccount = 'next_attempt_at <= now() AND waiting_for IS NULL AND account_id = $1';
+    const dying = { ...db, session: () => Promise.reject(new Error('it ends here')) };
+    t.match(await domains.change(dying as Database, one.accountId, one.id, { pool: 'bulk', tls: 'required' }), {
+      pool: 'bulk',
+      tls: 'required',
+    });
+    t.same(
+      [await count('next_attempt_at <= now()'), await left()],
+      [0, 1],
+      'the change stays, and what has to follow is recorded',
+    );
+    await nobodyIsAtIt();
+    await wakeRest(db, silentLog, never, 100);
+    t.same(
+      [await count(ofAccount, one.accountId), await count('next_attempt_at <= now()'), await left()],
+      [590, 590, 0],
+    );
+    t.match(await domains.change(db, one.accountId, one.id, { pool: null }), { pool: null, tls: 'required' });
+    t.match(await domains.change(db, one.accountId, one.id, { tls: 'verified' }), { pool: null, tls: 'verified' });
+    t.equal(await left(), 0);
+    await t.rejects(domains.change(db, one.accountId, one.accountId, { pool: 'bulk' }), { message: 'not found' });
+    t.equal(await left(), 0);
+  },
+);
 
-t.test('calls that make due are two at a time, and leave connections for others', async (t) => {
+t.test('only two calls at a time make mail due, which leaves connections for others', async (t) => {
   const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
   await pause('slow.test');
   let [now, most] = [0, 0];
@@ -325,7 +332,7 @@ t.test('calls that make due are two at a time, and leave connections for others'
   t.ok(woken.some(({ rest }) => rest));
 });
 
-t.test('a domain that keeps its pool has nothing made due', async (t) => {
+t.test('nothing becomes due for a domain that keeps its pool', async (t) => {
   const { db, left } = await prepare(t);
   const [one] = await db.query<{ id: string; accountId: string }>({
     text: 'SELECT id, account_id AS "accountId" FROM domains LIMIT 1',

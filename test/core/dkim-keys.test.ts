@@ -10,7 +10,7 @@ const encryptionKey = Buffer.alloc(32);
 const keyring = new Keyring(encryptionKey);
 
 t.test(
-  'a selector that has begun to sign meanwhile is in use, and what waits is kept where a rotation is refused',
+  'a selector that starts to sign meanwhile counts as in use, and a refused rotation keeps the key that waits',
   async (t) => {
     const db = await openDatabase(t);
     const { id: accountId } = await buildAccount(db);

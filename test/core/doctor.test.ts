@@ -16,7 +16,7 @@ const host = 'out.sender.test';
 const reverse = '1.0.0.127.in-addr.arpa';
 const key = testKey(3);
 
-/** A server in a small internet of its own in which all is right. */
+/** A server in a small internet where everything is right. */
 async function healthyServer() {
   const db = await openDatabase(t);
   const sender = await buildSender(db, key);
@@ -66,11 +66,11 @@ const shown = (findings: Finding[]) =>
     .filter(({ health }) => health !== 'ok')
     .map((one) => `${one.check} ${one.health}: ${one.found} ${one.advice}`);
 
-/** The tests' own server is allowed to forget. */
+/** Without the checks that the tests' own database server cannot pass. */
 const ofNames = (findings: Finding[]) =>
   findings.filter(({ check }) => check !== 'database_durability' && check !== 'disk_space');
 
-t.test('the doctor finds each thing that is wrong, and says what to do about it', async (t) => {
+t.test('the doctor finds everything that is wrong, and says what to do about it', async (t) => {
   const { zone, right, patient, domain, mx, dkim } = await healthyServer();
   const found = await examine(patient, null);
   t.strictSame(shown(ofNames(found)), []);
@@ -82,7 +82,8 @@ t.test('the doctor finds each thing that is wrong, and says what to do about it'
   );
   const at = found.find(({ check }) => check === 'outbound_port_25');
   t.match(at, { subject: `mx.sender.test:${mx.port} from ${ip}`, found: `${ip} greets with 220 mx.sender.test ready` });
-  for (const one of found) t.equal(one.advice === null, one.health === 'ok', 'advice where there is something to do');
+  for (const one of found)
+    t.equal(one.advice === null, one.health === 'ok', 'advice only where there is something to do');
 
   const cases: [name: string, entry: ZoneEntry | undefined, expected: RegExp][] = [
     [reverse, undefined, /^reverse_dns problem: .*no name .*set its PTR record to out\.sender\.test/],
@@ -128,7 +129,7 @@ t.test('domains that are not verified yet are listed, and are no problem if othe
   const { db, patient, domain } = await healthyServer();
   const options = { keyring: new Keyring(key) };
   const [one, other] = [await buildAccount(db), await buildAccount(db)];
-  // The second account's is the same name, and the third is one that its owner has verified.
+  // The second account adds the same name, and a name that another account has verified.
   for (const [account, name] of [
     [one, 'p2.test'],
     [other, 'p2.test'],
@@ -155,7 +156,7 @@ t.test('domains that are not verified yet are listed, and are no problem if othe
   t.strictSame([subjects.length, subjects[0], subjects.at(-1)], [21, 'q19.test', 'the others']);
 });
 
-t.test('port 25 is tried at the host that is named, and at nobody else', async (t) => {
+t.test('port 25 is tried at the named host, and at no other', async (t) => {
   const { zone, patient, mx } = await healthyServer();
   zone.set('given.test', { A: [ip] });
   const port = async (one: Patient) =>
@@ -171,15 +172,15 @@ t.test('port 25 is tried at the host that is named, and at nobody else', async (
   t.match(await port(walled), [{ health: 'unknown', found: /only private or reserved addresses/ }]);
 });
 
-t.test('the doctor comes to an end whatever does not answer', async (t) => {
+t.test('the doctor finishes, whatever does not answer', async (t) => {
   const { zone, right, patient } = await healthyServer();
   for (const name of [...Object.keys(right), '1.0.0.127.bl.test']) zone.set(name, 'drop');
   const healthy = (found: Finding[]) => found.filter(({ health }) => health === 'ok').map(({ check }) => check);
   let found: Finding[] = [];
-  // However short the time is, it ends; what needs no name server may need more of it on a full machine.
+  // It finishes however short the time is; checks without a name server may need more time on a busy machine.
   for (let withinMs = 200; withinMs < 4_000 && healthy(found).length < 2; withinMs *= 2)
     found = ofNames(await examine(patient, null, { withinMs }));
-  t.notOk(isWell(found), 'what nobody could say is not well');
+  t.notOk(isWell(found), 'what could not be checked is not well');
   t.strictSame(
     found.filter(({ found }) => /no answer within/.test(found)).map(({ check }) => check),
     ['domain', 'outbound_port_25', 'mail_hostname', 'reverse_dns', 'blocklist', 'return_path'],
@@ -187,12 +188,12 @@ t.test('the doctor comes to an end whatever does not answer', async (t) => {
   t.strictSame(healthy(found), ['clock', 'base_url']);
 });
 
-t.test('many sending addresses are looked at side by side, however slow the name server is', async (t) => {
+t.test('many sending addresses are checked in parallel, however slow the name server is', async (t) => {
   const { zone, patient } = await healthyServer();
   zone.delay(300);
   const sendingIps = Array.from({ length: 10 }, (_, n) => `192.0.2.${n + 1}`);
   const many = { ...patient, surroundings: { ...patient.surroundings, sendingIps } };
-  // One after the other they would need three seconds at the least.
+  // One after another they would take at least three seconds.
   let subjects: string[] = [];
   for (let round = 0; round < 5 && subjects.length < sendingIps.length; round += 1) {
     const found = await examine(many, null, { withinMs: 2_500 });
@@ -206,7 +207,7 @@ t.test('many sending addresses are looked at side by side, however slow the name
   );
 });
 
-t.test('behind a NAT the addresses are those of our name, and in the sandbox there is one thing to do', async (t) => {
+t.test('behind a NAT the addresses of our name count, and in the sandbox there is one thing to do', async (t) => {
   const { patient } = await healthyServer();
   const { surroundings, installation } = patient;
   const behind = await examine({ ...patient, surroundings: { ...surroundings, sendingIps: [] } }, null);
@@ -223,7 +224,7 @@ t.test('behind a NAT the addresses are those of our name, and in the sandbox the
   t.notOk(isWell(sandbox));
 });
 
-t.test('an address of the service that nobody reaches, or that is in clear', async (t) => {
+t.test('a base URL that only this machine reaches, or that is not https, is a problem', async (t) => {
   const healthOf = (url: string) => checkBaseUrl(url).map(({ health, found }) => `${health} ${found}`)[0];
   t.match(healthOf('http://localhost:3000'), /^problem It leads only to this machine/);
   t.match(healthOf('http://send.example.com'), /^problem It is not https/);

@@ -3,7 +3,7 @@ import { refusalOfPlace } from '../../src/core/emails/draft.ts';
 import { mostUnsubscribePlaces } from '../../src/mail/unsubscribe-place.ts';
 import { requestOf } from '../support/accept.ts';
 
-t.test('a body grows only so far by the links to unsubscribe in it', async (t) => {
+t.test('the number of unsubscribe links in a body is limited', async (t) => {
   const refused = (fields: Parameters<typeof requestOf>[2]) =>
     refusalOfPlace(requestOf('s@shop.test', ['a@a.test'], { type: 'marketing', ...fields }))?.detail ?? null;
   const places = (count: number) => '{{UNSUBSCRIBE_URL}}'.repeat(count);
@@ -11,6 +11,6 @@ t.test('a body grows only so far by the links to unsubscribe in it', async (t) =
   const atMost = 'may have at most 1000 places for the unsubscribe link';
   t.equal(refused({ html: places(mostUnsubscribePlaces + 1) }), `html: ${atMost}`);
   t.equal(refused({ text: '{{{pm:unsubscribe}}}'.repeat(250_000) }), `text: ${atMost}`);
-  t.equal(refused({ text: places(5_000), type: 'transactional' }), null, 'where it is text as any');
+  t.equal(refused({ text: places(5_000), type: 'transactional' }), null, 'in transactional mail it is plain text');
   t.equal(refused({ text: '{{ NAME }}'.repeat(5_000) }), null);
 });

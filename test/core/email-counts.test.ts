@@ -74,11 +74,11 @@ const filters: Partial<Filter>[] = [
   { createdAfter: new Date(noon + 60_000), createdBefore: new Date(noon + 90_000) },
 ];
 
-t.test('the numbers are those of the rows, whatever happens to them', async (t) => {
+t.test('the counts match the rows, whatever happens to them', async (t) => {
   const db = await openDatabase(t);
   const [mine, other] = [newId(), newId()];
   const page = { limit: 100_000, offset: 0, cursor: null };
-  /** What is kept, against what a reading of every row says. */
+  /** Compares the stored counts with a reading of every row. */
   const hold = async (when: string) => {
     for (const accountId of [mine, other, null]) {
       for (const filter of filters) {
@@ -132,7 +132,7 @@ t.test('the numbers are those of the rows, whatever happens to them', async (t) 
   });
   t.equal(kept?.rows, 0);
   const zeros = { text: 'SELECT FROM email_counts WHERE emails = 0' };
-  t.equal((await db.query(zeros)).length, 0, 'what comes down to nothing goes as it is added up');
+  t.equal((await db.query(zeros)).length, 0, 'counts that reach zero are removed when they are added up');
   await db.query({ text: 'UPDATE email_counts SET emails = 0 WHERE account_id = $1', values: [mine] });
   const weeksRead: number[] = [];
   const watched: Database = {
@@ -150,10 +150,10 @@ t.test('the numbers are those of the rows, whatever happens to them', async (t) 
   };
   await counts.forgetZeros(watched);
   t.equal((await db.query(zeros)).length, 0);
-  t.ok(weeksRead.length > 1 && weeksRead.every((weeks) => weeks === 1), `weeks that a statement reads: ${weeksRead}`);
+  t.ok(weeksRead.length > 1 && weeksRead.every((weeks) => weeks === 1), `weeks read by each statement: ${weeksRead}`);
 });
 
-t.test('every page of every filter, by offset and by cursor, is the part of the whole that it should be', async (t) => {
+t.test('every page of every filter, by offset and by cursor, is the right part of the whole', async (t) => {
   const db = await openDatabase(t);
   const accountId = newId();
   await add(db, accountId, 130);
@@ -177,11 +177,11 @@ t.test('every page of every filter, by offset and by cursor, is the part of the 
   }
 });
 
-t.test('a page is full although its emails changed after they were counted', async (t) => {
+t.test('a page is full even if its emails changed after they were counted', async (t) => {
   const db = await openDatabase(t);
   const accountId = newId();
   await add(db, accountId, 100);
-  // As if the numbers had been read just before most of the newest were settled.
+  // As if the counts had been read just before most of the newest emails were settled.
   await db.query({ text: 'ALTER TABLE emails DISABLE TRIGGER emails_changed' });
   await db.query({
     text: `UPDATE emails SET status = 'sent' WHERE created_at >= $1 AND status = 'queued'`,

@@ -21,7 +21,7 @@ const both = new Keyring(old, fresh);
 const after = new Keyring(fresh);
 const url = 'https://hooks.example.com/';
 
-/** A database with a secret in each place that has any, and how they are all opened. */
+/** A database with a secret in every place that can have one, and a function that opens them all. */
 async function fill(db: Database) {
   await hold(db, before, silentLog).then((holding) => holding.stop());
   const tokens = await tokenKeys(db, before);
@@ -58,13 +58,13 @@ t.test('after a rotation the new key opens everything, and the old one nothing',
   const done = await rotate(db, both, after.first, (...progress) => told.push(progress));
   t.equal(done, 7);
   t.strictSame(told.at(-1), [7, 7]);
-  t.strictSame(await openAll(after), { tokens: true, secrets }, 'tokens in mail that was sent stay good');
+  t.strictSame(await openAll(after), { tokens: true, secrets }, 'tokens in mail that was sent before stay valid');
   await t.rejects(openAll(before), /known/);
   t.equal((await hold(db, before, silentLog)).admission, 'another key');
-  t.equal(await rotate(db, both, after.first), 0, 'once more changes nothing');
+  t.equal(await rotate(db, both, after.first), 0, 'running it again changes nothing');
 });
 
-t.test('a secret of a database from before keys had names is sealed anew as well', async (t) => {
+t.test('secrets from before keys had names are sealed again too', async (t) => {
   const db = await openDatabase(t);
   const { openAll, secrets } = await fill(db);
   await db.query({ text: 'UPDATE encryption_check SET key_id = NULL; DELETE FROM service_secrets' });
@@ -72,7 +72,7 @@ t.test('a secret of a database from before keys had names is sealed anew as well
   t.strictSame(await openAll(after), { tokens: true, secrets });
 });
 
-t.test('a process that does not know the new key stops it before anything is changed', async (t) => {
+t.test('a process that does not know the new key stops the rotation before anything is changed', async (t) => {
   const db = await openDatabase(t);
   const { openAll, secrets } = await fill(db);
   const holding = await hold(db, before, silentLog);
@@ -85,7 +85,7 @@ t.test('a process that does not know the new key stops it before anything is cha
   await informed.stop();
 });
 
-t.test('one that is killed half way leaves a database that both keys are needed for, and is taken up', async (t) => {
+t.test('a rotation killed halfway needs both keys, and can be continued', async (t) => {
   const db = await openDatabase(t);
   const { openAll, secrets } = await fill(db);
   const killed = rotate(db, both, after.first, () => {
@@ -95,7 +95,7 @@ t.test('one that is killed half way leaves a database that both keys are needed 
   t.equal((await hold(db, after, silentLog)).admission, 'two keys are in use');
   t.equal((await hold(db, before, silentLog)).admission, 'another key');
   await (await hold(db, both, silentLog)).stop();
-  t.strictSame(await openAll(both), { tokens: true, secrets }, 'whoever knows both works');
+  t.strictSame(await openAll(both), { tokens: true, secrets }, 'both keys together open everything');
   const third = new Keyring(old, fresh, testKey(3));
   await t.rejects(rotate(db, third, new Keyring(testKey(3)).first), /not finished/);
   t.ok((await rotate(db, both, after.first)) > 0);
@@ -103,7 +103,7 @@ t.test('one that is killed half way leaves a database that both keys are needed 
   t.equal((await hold(db, after, silentLog)).admission, 'admitted');
 });
 
-/** Begins a rotation, which has to wait for a secret that is being made with the old key; `work` is done while it does. */
+/** Starts a rotation that has to wait for a secret being made with the old key, and runs `work` meanwhile. */
 async function rotateWhileSealing(db: Database, work: (tx: Sql, key: EncryptionKey) => Promise<unknown>) {
   let settled = false;
   const { rotating } = await db.transaction(async (tx) => {
@@ -121,7 +121,7 @@ async function rotateWhileSealing(db: Database, work: (tx: Sql, key: EncryptionK
   return rotating;
 }
 
-t.test('a secret that is being made with the old key is waited for, and sealed anew', async (t) => {
+t.test('the rotation waits for a secret that is being made with the old key, and seals it again', async (t) => {
   const db = await openDatabase(t);
   const { accountId } = await fill(db);
   const id = newId();
@@ -135,7 +135,7 @@ t.test('a secret that is being made with the old key is waited for, and sealed a
   t.equal(webhooks.openSecret(after, id, secret), 'whsec_made');
 });
 
-t.test('of two at once one is refused, and a secret that no key opens is named', async (t) => {
+t.test('of two rotations at once one is refused, and a secret that no key opens is named', async (t) => {
   const db = await openDatabase(t);
   const { accountId } = await fill(db);
   const { webhook } = await webhooks.create(db, accountId, { url, events: [] }, { keyring: before });
@@ -152,7 +152,7 @@ t.test('of two at once one is refused, and a secret that no key opens is named',
   t.equal((await hold(db, after, silentLog)).admission, 'admitted');
 });
 
-t.test('what is sealed is bound to its row, its key and its version', async (t) => {
+t.test('a sealed value is bound to its row, its key and its version', async (t) => {
   const db = await openDatabase(t);
   const { domainId, accountId } = await fill(db);
   const { dkimPrivateKey } = await domains.get(db, accountId, domainId);

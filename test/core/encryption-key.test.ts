@@ -11,15 +11,15 @@ const [ours, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)] as [Buffer, Buf
 const isKeyOf = async (db: Database, ...keys: [Buffer, ...Buffer[]]) =>
   (await db.transaction((tx) => encryptionKeys.admit(tx, new Keyring(...keys)))) === 'admitted';
 
-t.test('the first key that comes to an empty database is its key', async (t) => {
+t.test('the first key used with an empty database becomes its key', async (t) => {
   const db = await openDatabase(t);
   t.ok(await isKeyOf(db, ours));
   t.ok(await isKeyOf(db, ours));
   t.notOk(await isKeyOf(db, other));
-  t.ok(await isKeyOf(db, other, ours), 'whoever knows another one as well');
+  t.ok(await isKeyOf(db, other, ours), 'also for a process that knows another one too');
 });
 
-t.test('of many that come at once with two keys, those of one are right', async (t) => {
+t.test('if many processes start at once with two keys, those with one of them are right', async (t) => {
   const db = await openDatabase(t);
   const keys = Array.from({ length: 10 }, (_, at) => (at % 2 ? ours : other));
   const answers = await Promise.all(keys.map(async (key) => [key === ours, await isKeyOf(db, key)] as const));
@@ -28,7 +28,7 @@ t.test('of many that come at once with two keys, those of one are right', async 
   t.equal(answers.filter(([, isRight]) => isRight).length, 5);
 });
 
-t.test('in a database from before, the key is the one that its secrets are sealed with', async (t) => {
+t.test('in an older database, the right key is the one its secrets are sealed with', async (t) => {
   const builders: Record<string, (db: Database, accountId: string) => Promise<unknown>> = {
     'a domain': (db, accountId) => buildVerifiedDomain(db, accountId, ours),
     'a webhook': (db, accountId) =>
@@ -39,13 +39,13 @@ t.test('in a database from before, the key is the one that its secrets are seale
     await build(db, (await buildAccount(db)).id);
     t.notOk(await isKeyOf(db, other), what);
     t.equal(await db.prisma.encryptionCheck.count(), 0, 'a wrong key leaves nothing behind');
-    t.ok(await isKeyOf(db, other, ours), 'whichever of two it is');
+    t.ok(await isKeyOf(db, other, ours), 'whichever of its two keys it is');
     t.ok(await isKeyOf(db, ours));
     t.notOk(await isKeyOf(db, other));
   }
 });
 
-t.test('a domain that was added during a start with a wrong key locks nobody out', async (t) => {
+t.test('a domain added during a start with a wrong key locks nobody out', async (t) => {
   const db = await openDatabase(t);
   const { id } = await buildAccount(db);
   await buildVerifiedDomain(db, id, other);

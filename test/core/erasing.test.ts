@@ -11,7 +11,7 @@ import { testKey } from '../support/keys.ts';
 
 const keyring = new Keyring(testKey(5));
 
-t.test('accounts take turns: what one has much of keeps nobody else waiting, whenever they ask', async (t) => {
+t.test('accounts take turns: a large erasure of one keeps no other account waiting, whenever it asks', async (t) => {
   const db = await openDatabase(t);
   const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
   const asker = async () => {

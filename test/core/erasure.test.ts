@@ -85,7 +85,7 @@ const attempt = (emailId: string, recipient: string, fields: Partial<AttemptRow>
   ...fields,
 });
 
-t.test('what is being sent is waited for; what waits is canceled at once', async (t) => {
+t.test('what is being sent is waited for; what is waiting is canceled at once', async (t) => {
   const { db, queue, ask, send, take, get, email, recipients } = await prepare(t);
   const sending = await send(person, 'bob@x.test');
   const [held] = await take();
@@ -96,10 +96,10 @@ t.test('what is being sent is waited for; what waits is canceled at once', async
   t.match(await get(id), { doneAt: null, counts: { emails: 1, canceled: 1 } });
   t.match(await recipients(waiting), [{ address: 'erased-1', status: 'canceled', jobId: null }, { status: 'queued' }]);
   t.match(await email(waiting), { status: 'queued', pending: 1, to: ['erased-1', 'bob@y.test'] });
-  t.match(await recipients(sending), [{ address: person, status: 'queued' }, {}], 'this one is in the air');
+  t.match(await recipients(sending), [{ address: person, status: 'queued' }, {}], 'this one is being sent');
   t.equal((await take()).flatMap((one) => one.recipients.map(({ address }) => address)).join(), 'bob@y.test');
 
-  // The server refuses her in words that name her, and the other one in others.
+  // The server refuses her in words that name her, and the other recipient in other words.
   const said = `550 5.1.1 <${person}> Ann Example has left`;
   const conversation: AttemptRow['conversation'] = [
     [1, 'us', `RCPT TO:<${person}>`],
@@ -151,7 +151,7 @@ t.test('what is being sent is waited for; what waits is canceled at once', async
   );
 });
 
-t.test('what waits beside somebody who is being sent to is canceled, before the email can be erased', async (t) => {
+t.test('a waiting recipient is canceled while another is being sent to, before the email can be erased', async (t) => {
   const { db, ask, send, take, get, recipients, email } = await prepare(t);
   const id = await send(person, 'bob@y.test');
   await take();
@@ -167,13 +167,13 @@ t.test('what waits beside somebody who is being sent to is canceled, before the 
   t.match(await email(id), { status: 'queued', pending: 1 });
 });
 
-t.test('what is heard afterwards does not bring an address back', async (t) => {
+t.test('what is heard afterwards does not bring the address back', async (t) => {
   const { db, queue, ask, send, take, accountId, email } = await prepare(t);
   const id = await send(person, 'bob@x.test');
   await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
   const [held] = await take();
   if (!held) throw new Error('nothing was claimed');
-  // The node is frozen, and taken for dead.
+  // The node is frozen and considered dead.
   await db.query({ text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL, claimed_at = NULL' });
   await ask();
   await eraseDue(db, keyring, silentLog, never);
@@ -203,7 +203,7 @@ t.test('what is heard afterwards does not bring an address back', async (t) => {
   t.notMatch(JSON.stringify([told, await db.prisma.return.findMany()]), person);
 });
 
-/** The same database, where a transaction stands still behind the statement of this name until it is let go. */
+/** The same database, but a transaction stops after the statement of this name until `letGo`. */
 function stoppingAt(db: Database, name: string) {
   const [reached, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const stopping: Database = {
@@ -249,7 +249,7 @@ for (const { what, read, write } of [
     write: ({ db, queue, held: { emailId } }: Heard) => unsubscribe(db, queue, { emailId, position: 0 }),
   },
   {
-    what: 'an outcome, heard of by a node that was taken for dead,',
+    what: 'an outcome from a node that is considered dead',
     read: 'settlement-erased',
     write: ({ db, queue, held, accountId }: Heard) => {
       const outcome = settlement(held, 0, 'failed', { suppress: { accountId, address: person } });
@@ -257,7 +257,7 @@ for (const { what, read, write } of [
     },
   },
 ]) {
-  t.test(`${what} that is being written down while its recipient is erased does not outlive that`, async (t) => {
+  t.test(`${what} recorded while its recipient is being erased is erased too`, async (t) => {
     const { db, queue, send, take, accountId } = await prepare(t);
     await send(person);
     await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
@@ -282,7 +282,7 @@ for (const { what, read, write } of [
   });
 }
 
-t.test('what operators see of a site names no recipient', async (t) => {
+t.test('the last reply that is shown for a site names no recipient', async (t) => {
   const { db } = await prepare(t);
   const [node] = await db.prisma.node.findMany();
   const figures = { running: 0, waiting: 0, connections: 1, mostConnections: 1, perMinute: null, backoffUntil: null };
@@ -292,7 +292,7 @@ t.test('what operators see of a site names no recipient', async (t) => {
   t.match(await db.prisma.destinationReport.findMany(), [{ lastReply: '550 5.1.1 <…>: no such user here, ask …' }]);
 });
 
-t.test('an email whose last other recipient is erased too is for nobody, and keeps no content', async (t) => {
+t.test('an email whose last recipients are erased has none left, and keeps no content', async (t) => {
   const { db, ask, send, email, get } = await prepare(t);
   const id = await send(person, 'bob@x.test');
   await ask();
@@ -305,7 +305,7 @@ t.test('an email whose last other recipient is erased too is for nobody, and kee
   t.equal(await db.prisma.emailContent.count(), 0);
 });
 
-t.test('what was accepted after the request does not hold it up, and a second request covers that too', async (t) => {
+t.test('mail accepted after the request does not delay it, and a second request covers that mail too', async (t) => {
   const { db, ask, send, take, get, email } = await prepare(t);
   const { id } = await ask();
   const requestedEarlier = {
@@ -324,7 +324,7 @@ t.test('what was accepted after the request does not hold it up, and a second re
   t.match(await email(later), { to: [person] });
 });
 
-t.test('an erasure ends, and leaves later mail alone, while its recipient gets more at every moment', async (t) => {
+t.test('an erasure finishes and leaves later mail alone, even if its recipient gets more all the time', async (t) => {
   const { db, ask, send, get, accountId } = await prepare(t);
   await send(person);
   await db.query({ text: `UPDATE emails SET created_at = now() - interval '3 min'` });
@@ -344,10 +344,10 @@ t.test('an erasure ends, and leaves later mail alone, while its recipient gets m
   t.ok(transactions < most / 2, `${transactions} transactions`);
   const { doneAt, counts } = await get(id);
   t.ok(doneAt);
-  t.ok(erasures.countsOf({ counts }).canceled < transactions, 'not all that came meanwhile was canceled');
+  t.ok(erasures.countsOf({ counts }).canceled < transactions, 'not everything that arrived meanwhile was canceled');
 });
 
-t.test('emails from before a failover to a database whose clock is behind are waited for', async (t) => {
+t.test('an erasure waits for emails from before a failover to a database whose clock is behind', async (t) => {
   const { db, queue, ask, send, take, get } = await prepare(t);
   await send(person);
   const [held] = await take();
@@ -360,7 +360,7 @@ t.test('emails from before a failover to a database whose clock is behind are wa
   t.match(await get(id), { doneAt: Date, counts: { emails: 1 } });
 });
 
-t.test('however many are being sent, the others are erased', async (t) => {
+t.test('however many emails are being sent, the others are erased', async (t) => {
   const { ask, send, take, get, db } = await prepare(t);
   for (let n = 0; n < 25; n += 1) await send(person);
   t.equal((await take()).length, 25);
@@ -370,30 +370,36 @@ t.test('however many are being sent, the others are erased', async (t) => {
   t.match(await get(id), { doneAt: null, counts: { emails: 3, canceled: 3 } });
 });
 
-t.test('many are erased in batches, by two nodes at once counted once, and a stop ends it between two', async (t) => {
-  const { db, ask, send, get, accountId } = await prepare(t);
-  const emails = 50;
-  for (let n = 0; n < emails; n += 1) await send(person);
-  const { id } = await ask();
-  const one = { id, accountId, address: person };
-  const stop = new AbortController();
-  const seen: number[] = [];
-  const onProgress = ({ emails: done }: erasures.Counts) => {
-    seen.push(done);
-    if (done > 0) stop.abort();
-  };
-  t.equal(await erase(db, one, { onProgress, stop: stop.signal }), false);
-  t.strictSame([...new Set(seen)], [0, 20]);
-  t.match(await get(id), { doneAt: null, counts: { emails: 20, canceled: emails } });
-  t.strictSame(await Promise.all([erase(db, one), erase(db, one)]), [true, true]);
-  t.match(await get(id), { doneAt: Date, counts: { emails, contents: emails, recipients: emails, canceled: emails } });
-  const all = { accountId, type: null, tag: null, from: null, to: null, domain: null, q: null };
-  const canceled = { ...all, status: 'canceled' as const, createdAfter: null, createdBefore: null };
-  const { emails: shown, count } = await list(db, canceled, { limit: 100, offset: 0, cursor: null });
-  t.strictSame([shown.length, count], [emails, emails], 'and is found by that, although it was not scheduled');
-});
+t.test(
+  'many emails are erased in batches, counted once even by two nodes, and a stop ends it between batches',
+  async (t) => {
+    const { db, ask, send, get, accountId } = await prepare(t);
+    const emails = 50;
+    for (let n = 0; n < emails; n += 1) await send(person);
+    const { id } = await ask();
+    const one = { id, accountId, address: person };
+    const stop = new AbortController();
+    const seen: number[] = [];
+    const onProgress = ({ emails: done }: erasures.Counts) => {
+      seen.push(done);
+      if (done > 0) stop.abort();
+    };
+    t.equal(await erase(db, one, { onProgress, stop: stop.signal }), false);
+    t.strictSame([...new Set(seen)], [0, 20]);
+    t.match(await get(id), { doneAt: null, counts: { emails: 20, canceled: emails } });
+    t.strictSame(await Promise.all([erase(db, one), erase(db, one)]), [true, true]);
+    t.match(await get(id), {
+      doneAt: Date,
+      counts: { emails, contents: emails, recipients: emails, canceled: emails },
+    });
+    const all = { accountId, type: null, tag: null, from: null, to: null, domain: null, q: null };
+    const canceled = { ...all, status: 'canceled' as const, createdAfter: null, createdBefore: null };
+    const { emails: shown, count } = await list(db, canceled, { limit: 100, offset: 0, cursor: null });
+    t.strictSame([shown.length, count], [emails, emails], 'found as canceled, although none was scheduled');
+  },
+);
 
-t.test('an erasure whose address cannot be opened does not keep others waiting', async (t) => {
+t.test('an erasure whose address cannot be opened holds up no others', async (t) => {
   const { db, ask, get } = await prepare(t);
   const [broken, sound] = [await ask(), await ask('bob@x.test')];
   await db.query({ text: `UPDATE erasures SET sealed_address = 'not sealed' WHERE id = $1`, values: [broken.id] });
@@ -405,7 +411,7 @@ t.test('an erasure whose address cannot be opened does not keep others waiting',
   t.match(warned, [{ erasureId: broken.id }]);
 });
 
-t.test('an address that waits to be erased is sealed anew with the other secrets', async (t) => {
+t.test('an address that waits to be erased is sealed again with the other secrets', async (t) => {
   const { db, ask, send, get } = await prepare(t);
   await send(person);
   const { id } = await ask();

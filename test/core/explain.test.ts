@@ -34,7 +34,7 @@ function adviceFor(
   return recipients[0]?.advice ?? '';
 }
 
-t.test('each class that a rule can give says what it means and what can be done', async (t) => {
+t.test('each class that a rule can give says what it means and what to do', async (t) => {
   for (const kind of new Set(rules.map((rule) => rule.is))) {
     const { meaning, advice } = meanings[kind];
     for (const text of [meaning, advice]) t.match(text, /^[A-Z].{15,}\.$/, kind);
@@ -43,7 +43,7 @@ t.test('each class that a rule can give says what it means and what can be done'
   }
 });
 
-t.test('suppression is told of where it happens', async (t) => {
+t.test('the advice mentions the suppression list only where an address is suppressed', async (t) => {
   const told = (Object.keys(meanings) as Classification[]).filter((kind) =>
     /suppression list/.test(adviceFor(kind, 'bounced', 'failed')),
   );
@@ -51,13 +51,13 @@ t.test('suppression is told of where it happens', async (t) => {
   t.notMatch(adviceFor('bad_mailbox', 'deferred', 'failed'), /suppression list/);
 });
 
-t.test('who has the MX of a domain lead here is told that this is it', async (t) => {
+t.test('the advice says so if the MX records of a domain lead to this server', async (t) => {
   const told = adviceFor('sender', 'bounced', 'failed', { phase: 'dns', reply: null, enhancedCode: '5.4.6' });
   t.match(told, /^The MX records of the recipient’s domain lead to this server, which keeps no mailboxes: /);
   t.match(adviceFor('sender', 'bounced', 'failed'), /Verify the sending domain again/);
 });
 
-t.test('what arrived is not sent again because it was given up before anybody knew', async (t) => {
+t.test('mail given up before it was known to have arrived does not need to be sent again', async (t) => {
   const address = 'jane@example.com';
   const recipient = {
     address,

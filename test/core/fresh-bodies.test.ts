@@ -16,7 +16,7 @@ const text = '€ a text '.repeat(1_000);
 /** Longer than any test takes. */
 const aWhile = 600_000;
 
-/** What is accepted here with these bodies kept, and what loading it reads. */
+/** An acceptance that keeps its bodies here, and a count of what loading an email reads. */
 async function prepare(t: Test, fresh: FreshBodies) {
   const { db, queue } = await openQueue(t);
   const { account, from } = await buildSender(db, Buffer.alloc(32));
@@ -54,20 +54,20 @@ async function prepare(t: Test, fresh: FreshBodies) {
   };
 }
 
-t.test('a body that was just accepted is not read back, once', async (t) => {
+t.test('a body that was just accepted is not read back the first time', async (t) => {
   const { accept, load } = await prepare(t, new FreshBodies({ ms: aWhile }));
   const ids = await accept([{}, { html: null }, { text: null }]);
   t.strictSame(await load(ids[0]), { html, text, isRead: false });
   t.strictSame(await load(ids[1]), { html: null, text, isRead: false });
   t.strictSame(await load(ids[2]), { html, text: null, isRead: false });
-  t.strictSame(await load(ids[0]), { html, text, isRead: true }, 'it is let go then');
-  // Several statements bring the bodies of one batch.
+  t.strictSame(await load(ids[0]), { html, text, isRead: true }, 'then it is forgotten');
+  // A large batch stores its bodies in several statements.
   const large = await accept(Array.from({ length: 60 }, (_, nr) => ({ text: `${nr} ${text.repeat(5)}` })));
   for (const [nr, id] of large.entries())
     t.strictSame(await load(id), { html, text: `${nr} ${text.repeat(5)}`, isRead: false });
 });
 
-t.test('the row counts: what was changed since is read, and what was removed is gone', async (t) => {
+t.test('the row wins: a changed body is read again, and a removed one is gone', async (t) => {
   const { db, accept, load } = await prepare(t, new FreshBodies({ ms: aWhile }));
   const [changed, removed] = await accept([{}, {}]);
   await db.query({ text: `UPDATE email_contents SET html = '<p>[erased]</p>' WHERE email_id = $1`, values: [changed] });
@@ -76,7 +76,7 @@ t.test('the row counts: what was changed since is read, and what was removed is 
   t.strictSame(await load(removed), { html: undefined, text: undefined, isRead: false });
 });
 
-t.test('one that is left for its turn is kept until then', async (t) => {
+t.test('a body that is left for its turn is kept until then', async (t) => {
   const { accept, load } = await prepare(t, new FreshBodies({ ms: aWhile }));
   const heavy = text.repeat(12);
   const [id] = await accept([{ text: heavy }]);
@@ -84,7 +84,7 @@ t.test('one that is left for its turn is kept until then', async (t) => {
   t.strictSame(await load(id), { html, text: heavy, isRead: false });
 });
 
-t.test('only what is sent soon and worth it is kept', async (t) => {
+t.test('only bodies of mail that is sent soon are kept, if they are worth it', async (t) => {
   const fresh = new FreshBodies({ ms: aWhile });
   const { db, account, accept } = await prepare(t, fresh);
   await db.prisma.suppression.create({
@@ -99,7 +99,7 @@ t.test('only what is sent soon and worth it is kept', async (t) => {
   );
 });
 
-t.test('they have room for so much', async (t) => {
+t.test('their room is limited', async (t) => {
   const bytes = 2 * (html.length + text.length);
   const fresh = new FreshBodies({ room: 3 * bytes, ms: aWhile });
   const { accept, load } = await prepare(t, fresh);
@@ -109,10 +109,10 @@ t.test('they have room for so much', async (t) => {
   t.strictSame(await load(first[3]), { html, text, isRead: true });
   await load(first[1]);
   const second = await accept([{}, {}]);
-  t.strictSame(kept(second), [true, false], 'what was sent makes room');
+  t.strictSame(kept(second), [true, false], 'sent mail makes room');
 });
 
-t.test('they stay for so long, whoever comes next or nobody, and then there is room again', async (t) => {
+t.test('they are kept for a limited time, whether others follow or not, and then there is room again', async (t) => {
   const ms = 50;
   const fresh = new FreshBodies({ room: 2 * (html.length + text.length), ms });
   const request = { ...requestOf('a@a.test', ['b@b.test']), html, text };
@@ -120,7 +120,7 @@ t.test('they stay for so long, whoever comes next or nobody, and then there is r
     fresh.keep('1', [{ email: { id, status: 'queued', scheduledAt: null } as Draft['email'], request }]);
   keep('first');
   t.ok(fresh.of('first'));
-  // Without a turn of the event loop, in which it could go by itself.
+  // Without a turn of the event loop, in which a timer could remove it.
   for (const end = performance.now() + 1.2 * ms; performance.now() < end; );
   keep('second');
   t.ok(fresh.of('second'));

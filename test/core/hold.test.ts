@@ -9,7 +9,7 @@ import { buildSender } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
-t.test('what was due when a hold began fails, whatever state it is in, and the rest waits', async (t) => {
+t.test('what was due when a hold began fails, in whatever state, and the rest waits', async (t) => {
   const { db, queue } = await openQueue(t);
   const [one, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
   const living = newId();
@@ -43,23 +43,23 @@ t.test('what was due when a hold began fails, whatever state it is in, and the r
   t.equal(await hold.find(db), null);
 });
 
-t.test('who fails mail fails no more of it once somebody else has ended the hold', async (t) => {
+t.test('failing held mail stops when somebody else ends the hold', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await scheduleMany(db, sender, { emails: 1_200, to: 'a.test', at: new Date(Date.now() - 1_000) });
-  // Put aside for what has nothing to do with the hold: it is in doubt while that lasts.
+  // Parked for something unrelated to the hold: in doubt while the hold lasts.
   await db.query({ text: `UPDATE recipients SET waiting_for = 'a limit'` });
   await hold.begin(db);
   const ended: Promise<unknown>[] = [];
-  // What comes next begins when the hold is over, and not before.
+  // The next batch starts only when the hold is over.
   const slow: Database = { ...db, transaction: (work) => Promise.all(ended).then(() => db.transaction(work)) };
   const { failed } = await hold.end(slow, queue, 'fail', () => {
     if (ended.length === 0) ended.push(db.query({ text: 'DELETE FROM service_hold' }));
   });
-  t.equal(failed, 500, 'those that had failed by then');
+  t.equal(failed, 500, 'those that had failed before');
   t.equal(await hold.find(db), null);
   await hold.begin(db);
-  // Somebody ends it, and begins another one, while this one fails mail.
+  // Somebody ends the hold and begins another while mail is being failed.
   const begun: Promise<unknown>[] = [];
   const again = async () => {
     await db.query({ text: 'DELETE FROM service_hold' });
@@ -70,10 +70,10 @@ t.test('who fails mail fails no more of it once somebody else has ended the hold
   await hold.end(late, queue, 'fail', () => {
     if (begun.length === 0) begun.push(again());
   });
-  t.not(await hold.find(db), null, 'the other hold goes on');
+  t.not(await hold.find(db), null, 'the other hold stays');
 });
 
-t.test('starts during a hold are known afterwards, and what was due by each', async (t) => {
+t.test('starts during a hold are recorded, with what was due at each', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const becomesDue = async () => {
@@ -82,7 +82,7 @@ t.test('starts during a hold are known afterwards, and what was due by each', as
     await sleep(5);
   };
   await hold.noteStart(db, false);
-  t.equal(await hold.beginnings(db), null, 'a start begins no hold by itself');
+  t.equal(await hold.beginnings(db), null, 'a start does not begin a hold by itself');
   await becomesDue();
   await hold.noteStart(db, true);
   const since = await hold.find(db);
@@ -90,13 +90,13 @@ t.test('starts during a hold are known afterwards, and what was due by each', as
   t.strictSame(await hold.beginnings(db), { first: one, last: one, starts: [] });
   await becomesDue();
   await hold.noteStart(db, true);
-  t.strictSame(await hold.find(db), since, 'the hold goes on');
+  t.strictSame(await hold.find(db), since, 'the hold continues');
   await becomesDue();
   for (let start = 0; start < 30; start += 1) await hold.noteStart(db, false);
   await becomesDue();
   const found = await hold.beginnings(db);
   t.match(found, { first: one, last: { waiting: 3 } });
-  t.equal(found?.starts.length, 20, 'the latest');
+  t.equal(found?.starts.length, 20, 'the latest ones');
   t.strictSame(found?.starts.at(-1), found?.last.at);
   t.same(await hold.end(db, queue, 'fail', undefined, found?.last.at), { failed: 3 });
   await hold.begin(db);

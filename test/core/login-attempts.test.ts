@@ -5,7 +5,7 @@ import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { withoutReads } from '../support/without-reads.ts';
 
-t.test('a try that the database was too late for is no failed one', async (t) => {
+t.test('a try that the database is too slow for does not count as a failed one', async (t) => {
   const db = await openDatabase(t);
   const account = await buildAccount(db);
   const { id: userId } = await db.prisma.user.findFirstOrThrow({ where: { accountId: account.id } });

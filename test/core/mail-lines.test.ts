@@ -27,7 +27,7 @@ t.test('one line for each account', async (t) => {
     });
     return row?.n ?? 0;
   };
-  /** The emails that are taken, in their order. */
+  /** The emails that are taken, in order. */
   const take = (limit: number) =>
     db.transaction(async (tx) => {
       const jobs = await queue.take(tx, limit, []);
@@ -36,7 +36,7 @@ t.test('one line for each account', async (t) => {
     });
   const finish = () => db.query({ text: 'UPDATE recipients SET job_id = NULL, next_attempt_at = NULL' });
 
-  t.test('however many are due, the queue holds the head of the line', async (t) => {
+  t.test('however many are due, the queue holds only the head of the line', async (t) => {
     await scheduleMany(db, crowd, { emails: 12_000, to: 'crowd.test', at: new Date() });
     t.match(await wakeDue(db, queue), { woken: room });
     t.match(await wakeDue(db, queue), { woken: 0, more: false });
@@ -44,10 +44,10 @@ t.test('one line for each account', async (t) => {
 
     const [single] = await send(other, 1);
     const first = await take(2);
-    t.ok(first.includes(single ?? ''), 'another account waits for the first ten of this one at the most');
+    t.ok(first.includes(single ?? ''), 'another account waits for at most the first ten of this one');
 
     const [urgent] = await send(crowd, 1);
-    t.equal(await working(crowd), room + 1, 'what is sent now does not wait behind what was scheduled');
+    t.equal(await working(crowd), room + 1, 'what is sent now does not wait behind scheduled mail');
     await scheduleMany(db, other, { emails: 1, to: 'later.test', at: new Date() });
     t.match(await wakeDue(db, queue), { woken: 1 }, 'due mail of another account is found behind twelve thousand');
     const held = await take(room + 10);
@@ -56,7 +56,7 @@ t.test('one line for each account', async (t) => {
     await finish();
   });
 
-  t.test('a flood that is accepted waits as rows beyond the room, and all of it is woken in the end', async (t) => {
+  t.test('accepted mail beyond the room waits as rows, and all of it is woken in the end', async (t) => {
     const ids = [...(await send(crowd, 1_000)), ...(await send(crowd, 1_000)), ...(await send(crowd, 1_000))];
     t.equal(await working(crowd), room + 500);
     const seen = new Set<string>();
@@ -72,7 +72,7 @@ t.test('one line for each account', async (t) => {
   });
 
   t.test(
-    'marketing waits for transactional, and the first of an account come before the many of another',
+    'marketing waits for transactional mail, and the first of one account passes the many of another',
     async (t) => {
       await send(crowd, 500, 'marketing');
       await send(crowd, 200);
@@ -91,7 +91,7 @@ t.test('one line for each account', async (t) => {
   );
 });
 
-t.test('what is all for one slow destination lets mail to others past', async (t) => {
+t.test('mail for one slow destination lets mail to others past', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const send = async (emails: number, to: string) => {
@@ -108,7 +108,7 @@ t.test('what is all for one slow destination lets mail to others past', async (t
   await send(600, 'a@fine.test');
   t.strictSame(await withJob(), { 'slow.test': room + 500 });
   t.match(await wakeDue(db, queue), { woken: 0 });
-  t.equal(await wakePast(db, queue, []), 0, 'nothing is in hand, so nothing is in the way');
+  t.equal(await wakePast(db, queue, []), 0, 'nothing is being sent, so nothing is blocked');
   t.equal(await wakePast(db, queue, ['slow.test', 'fine.test']), 0);
   t.equal(await wakePast(db, queue, ['slow.test', 'other.test']), 500, 'as much as there is room for');
   t.equal(await wakePast(db, queue, ['slow.test']), 0);
@@ -123,11 +123,11 @@ t.test('what is all for one slow destination lets mail to others past', async (t
   await db.query({
     text: `UPDATE recipients SET job_id = NULL, next_attempt_at = NULL WHERE destination = 'slow.test' AND job_id IS NOT NULL`,
   });
-  t.equal(await wakePast(db, queue, ['slow.test']), 0, 'where there is room again the line goes in its order');
+  t.equal(await wakePast(db, queue, ['slow.test']), 0, 'once there is room again, the line continues in order');
   t.match(await wakeDue(db, queue), { woken: 600 });
 });
 
-t.test('what is looked through in vain is left alone for a while, by how long that took', async (t) => {
+t.test('a search that finds nothing is not repeated for a while, depending on how long it took', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const schedule = (emails: number, to: string, agoMs: number) =>
@@ -151,12 +151,12 @@ t.test('what is looked through in vain is left alone for a while, by how long th
   time += 1;
   t.equal(await past(['slow.test']), 2);
   await schedule(3, 'fine.test', 1_000);
-  t.equal(await past(['slow.test']), 3, 'what was not in vain goes on');
+  t.equal(await past(['slow.test']), 3, 'after a success it continues at once');
   lookMs = 1_000;
   t.equal(await past(['slow.test']), 0);
   await schedule(1, 'fine.test', 1_000);
   time += 15_000;
-  t.equal(await past(['slow.test']), 1, 'and never longer than mail can wait');
+  t.equal(await past(['slow.test']), 1, 'but never longer than mail may wait');
 });
 
 t.test('QUE-05: an account has a line for each type, and transactional mail never waits for marketing', async (t) => {
@@ -186,7 +186,7 @@ t.test('QUE-05: an account has a line for each type, and transactional mail neve
   for (let round = 0; round < 12; round += 1) await send(1_000, 'marketing');
   t.strictSame(await lines(), { marketing: [most, 12_000 - most] });
   await send(1_000, 'transactional');
-  t.strictSame((await lines()).transactional, [1_000, 0], 'what is accepted has a job at once');
+  t.strictSame((await lines()).transactional, [1_000, 0], 'accepted mail gets a job at once');
   const urgent = await db.transaction(async (tx) => (await queue.take(tx, 100, [])).map(({ priority }) => priority));
   t.ok(urgent.every((priority) => priority >= 10) && urgent.length === 100, 'and comes first');
 
@@ -196,11 +196,11 @@ t.test('QUE-05: an account has a line for each type, and transactional mail neve
   t.strictSame(
     await lines(),
     { transactional: [1_900, 0], marketing: [most, 12_000 - most] },
-    'and what becomes due, also while marketing fills its line and waits in thousands since before',
+    'so does mail that becomes due, even while thousands of marketing emails wait',
   );
 
   for (let round = 0; round < 3; round += 1) await send(1_000, 'transactional');
-  t.strictSame((await lines()).transactional, [most, 2_400], 'it has no more room than the other');
+  t.strictSame((await lines()).transactional, [most, 2_400], 'it has no more room than marketing');
   await db.query({
     text: `UPDATE recipients r SET job_id = NULL, next_attempt_at = NULL FROM emails e
             WHERE e.id = r.email_id AND e.type = 'marketing' AND r.job_id IS NOT NULL`,
@@ -209,11 +209,11 @@ t.test('QUE-05: an account has a line for each type, and transactional mail neve
   t.strictSame(
     await lines(),
     { transactional: [most, 2_400], marketing: [room, 12_000 - most - room] },
-    'nor does marketing wait until the last of it has gone',
+    'and marketing does not wait for the last of it',
   );
 });
 
-t.test('while weeks of the release before have no index of lines, both types wait in one', async (t) => {
+t.test('while weeks of the previous release have no index of lines, both types wait in one line', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await db.query({
@@ -230,7 +230,7 @@ t.test('while weeks of the release before have no index of lines, both types wai
   t.match(await wakeDue(db, queue), { woken: 10 });
 });
 
-t.test('emails to the same destination share a job, a few to each', async (t) => {
+t.test('emails to the same destination share jobs, a few in each', async (t) => {
   const { db, queue } = await openQueue(t);
   const [sender, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
   const node = newId();
@@ -255,18 +255,18 @@ t.test('emails to the same destination share a job, a few to each', async (t) =>
   t.strictSame(
     claims.filter(({ destination }) => destination === 'one.test').map(({ emailId }) => emailId),
     ids,
-    'in their order',
+    'in order',
   );
   const last = claims.filter(({ emailId }) => emailId === ids.at(-1));
   t.strictSame(last.map(({ recipients }) => recipients.map(({ address }) => address)).sort(), [
     ['b@one.test', 'd@one.test'],
     ['c@two.test'],
   ]);
-  t.strictSame((await take()).jobs, [], 'what was taken is out of the queue');
+  t.strictSame((await take()).jobs, [], 'taken jobs are no longer in the queue');
 
   const [first, ...rest] = claims;
   await release(db, first ? [first] : []);
-  t.equal((await wakeDue(db, queue)).woken, 1, 'one of a job comes back by itself');
+  t.equal((await wakeDue(db, queue)).woken, 1, 'one email of a job comes back on its own');
   const again = await take();
   t.match(again.claims, [{ emailId: first?.emailId, destination: 'one.test' }]);
 

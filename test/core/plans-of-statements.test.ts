@@ -26,25 +26,28 @@ async function read(tx: Sql, tables = 'recipients_%'): Promise<number> {
   return row?.rows ?? 0;
 }
 
-t.test('claiming reads what it claims, however many others have a job and whatever the statistics say', async (t) => {
-  const db = await openDatabase(t);
-  const sender = await buildSender(db, Buffer.alloc(32));
-  await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date() });
-  // As it is most of the time: nearly all have been delivered.
-  await db.query({ text: 'ANALYZE recipients' });
-  await db.query({ text: 'UPDATE recipients SET job_id = gen_random_uuid()' });
-  const jobs = await db.query<Placed<DeliverJob>>({
-    text: 'SELECT job_id AS id, ARRAY[email_id] AS "emailIds", destination, 0 AS priority FROM recipients LIMIT 10',
-  });
-  await db.transaction(async (tx) => {
-    const before = await read(tx);
-    t.equal((await claim(tx, newId(), jobs)).length, 10);
-    const rows = (await read(tx)) - before;
-    t.ok(rows >= 10 && rows < 100, `${rows} rows`);
-  });
-});
+t.test(
+  'claiming reads only what it claims, however many others have a job and whatever the statistics say',
+  async (t) => {
+    const db = await openDatabase(t);
+    const sender = await buildSender(db, Buffer.alloc(32));
+    await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date() });
+    // The usual statistics: nearly all have been delivered.
+    await db.query({ text: 'ANALYZE recipients' });
+    await db.query({ text: 'UPDATE recipients SET job_id = gen_random_uuid()' });
+    const jobs = await db.query<Placed<DeliverJob>>({
+      text: 'SELECT job_id AS id, ARRAY[email_id] AS "emailIds", destination, 0 AS priority FROM recipients LIMIT 10',
+    });
+    await db.transaction(async (tx) => {
+      const before = await read(tx);
+      t.equal((await claim(tx, newId(), jobs)).length, 10);
+      const rows = (await read(tx)) - before;
+      t.ok(rows >= 10 && rows < 100, `${rows} rows`);
+    });
+  },
+);
 
-t.test('noting what may be sent reads no other that is in hand, whatever the statistics say', async (t) => {
+t.test('noting what may be sent reads no other mail that is being sent, whatever the statistics say', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date() });
@@ -66,11 +69,11 @@ t.test('noting what may be sent reads no other that is in hand, whatever the sta
   });
 });
 
-t.test('waking reads what it wakes, however many emails wait and whatever the statistics say', async (t) => {
+t.test('waking reads only what it wakes, however many emails wait and whatever the statistics say', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date(Date.now() - 1_000) });
-  // Of each week by itself, as autovacuum does it.
+  // Each week on its own, as autovacuum does it.
   await analyzeFresh(db, new Date());
   const wake = () =>
     db.transaction(async (tx) => {
@@ -87,15 +90,15 @@ t.test('waking reads what it wakes, however many emails wait and whatever the st
   t.strictSame(await wake(), { woken: 10, rows: 10 }, 'as soon as there is room');
 });
 
-for (const when of ['of an empty week', 'of a week in which transactional mail alone waits'])
-  t.test(`waking reads nothing of a line that is full, planned by statistics ${when}`, async (t) => {
+for (const when of ['of an empty week', 'of a week with only transactional mail waiting'])
+  t.test(`waking reads nothing of a full line, planned with statistics ${when}`, async (t) => {
     const { db, queue } = await openQueue(t);
     const sender = await buildSender(db, Buffer.alloc(32));
     const to = 'receiver.test';
     if (when !== 'of an empty week')
       await scheduleMany(db, sender, { emails: 3_000, to, at: new Date(Date.now() + 3_600_000) });
     await db.query({ text: 'VACUUM ANALYZE recipients' });
-    // From here on the plan is there, and nothing has it made anew.
+    // From here on the plan exists, and nothing makes the server plan again.
     for (let time = 0; time < 10; time += 1) await wakeDue(db, queue);
     await scheduleMany(db, sender, { emails: 8_000, to, at: new Date(Date.now() - 60_000), type: 'marketing' });
     t.match(await wakeDue(db, queue), { woken: 2_000 });
@@ -112,19 +115,19 @@ for (const when of ['of an empty week', 'of a week in which transactional mail a
       ];
     });
     t.equal(woken, 10);
-    // Those that have a job are counted for each line.
+    // Those with a job are counted for each line.
     t.ok(rows < 2 * 2_000 + 100, `${rows} rows`);
     t.ok(plans.length === 1 && plans[0] && plans[0].generic > 10, 'the plan was kept');
   });
 
-/** A database, and what each session and each transaction of it reads of recipients. */
+/** A database that records how many rows of recipients each session and each transaction reads. */
 function reading(db: Database): { db: Database; sessions: number[]; transactions: number[] } {
   const sessions: number[] = [];
   const transactions: number[] = [];
   const noting =
     <T>(noted: number[], work: (sql: Sql) => Promise<T>) =>
     async (sql: Sql) => {
-      // What a connection read before is counted until the server has been told of it.
+      // Earlier reads of a connection are counted until the server has been told of them.
       await sql.query({ text: 'SELECT pg_stat_force_next_flush()' });
       const before = await read(sql);
       const result = await work(sql);
@@ -163,14 +166,14 @@ t.test('what an order makes due is read once, however many others are due at the
   t.ok(Math.max(...ending.sessions) < 11_000, `${ending.sessions} rows to find those that fail`);
 });
 
-t.test('how destinations stand is told of 20,000 of them, which are as many sites', async (t) => {
+t.test('the states of 20,000 destinations, each a site of its own, can be listed', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await scheduleMany(db, sender, { emails: 20_000, to: 'receiver.test', at: new Date(Date.now() - 60_000) });
   await db.query({
     text: `UPDATE recipients SET destination = 'd' || substring(address FROM 2 FOR strpos(address, '@') - 2) || '.test', waiting_for = 'a limit'`,
   });
-  // Compared with each other they would take longer than a statement may.
+  // Comparing each with each would take longer than a statement may.
   t.match(await destinations.list(db, { limit: 2 }), {
     count: 20_000,
     destinations: [
@@ -180,7 +183,7 @@ t.test('how destinations stand is told of 20,000 of them, which are as many site
   });
 });
 
-t.test('looking for lost jobs reads those that it looks for, however many the queue holds', async (t) => {
+t.test('the search for lost jobs reads only what it asks for, however many the queue holds', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await scheduleMany(db, sender, { emails: 5_000, to: 'receiver.test', at: new Date() });
@@ -194,7 +197,7 @@ t.test('looking for lost jobs reads those that it looks for, however many the qu
   });
 });
 
-t.test('a new week that was analyzed while it was empty is planned for again once mail is in it', async (t) => {
+t.test('a week that was analyzed while empty is planned again once mail is in it', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await db.query({ text: 'ANALYZE' });
@@ -207,117 +210,120 @@ t.test('a new week that was analyzed while it was empty is planned for again onc
       });
       return rows.map((row) => row['QUERY PLAN']).filter((line) => /Scan/.test(line) && !/never executed/.test(line));
     };
-    t.match((await plan()).join(), /Index (Only )?Scan/, 'as nodes have it, even of an empty table');
+    t.match((await plan()).join(), /Index (Only )?Scan/, 'with the setting of nodes, even for an empty table');
     await session.query({ text: 'SET enable_seqscan = on' });
     await session.query({ text: 'DISCARD PLANS' });
-    t.match((await plan()).join(), /Seq Scan/, 'and without that setting');
+    t.match((await plan()).join(), /Seq Scan/, 'without that setting');
     await scheduleMany(db, sender, { emails: 2_000, to: 'receiver.test', at: new Date() });
-    t.match((await plan()).join(), /Seq Scan/, 'and of one that is not empty any more');
+    t.match((await plan()).join(), /Seq Scan/, 'even when the table is no longer empty');
     await analyzeFresh(db, new Date());
     t.match((await plan()).join(), /Index (Only )?Scan/);
   });
 });
 
-t.test('taking from a queue reads what it takes, however empty it was when a statement was prepared', async (t) => {
-  const { db, queue } = await openQueue(t);
-  const within = async <T>(session: Sql, work: () => Promise<T>) => {
-    await session.query({ text: 'BEGIN' });
-    const result = await work();
-    await session.query({ text: 'COMMIT' });
-    return result;
-  };
-  await db.session(async (session) => {
-    const job = (): Placed<DeliverJob> => ({
-      ...{ id: newId(), emailIds: [newId()], destination: 'receiver.test', priority: 0 },
-    });
-    for (let time = 0; time < 10; time += 1) {
-      await within(session, () => queue.enqueue(session, [job()]));
-      await within(session, () => queue.take(session, 10, []));
-    }
-    const jobs = Array.from({ length: 5_000 }, job);
-    await within(session, () => queue.enqueue(session, jobs));
-    const [prepared] = await session.query<{ generic: number }>({
-      text: `SELECT generic_plans::int AS generic FROM pg_prepared_statements WHERE statement LIKE '%DELETE FROM pgboss%'`,
-    });
-    t.ok((prepared?.generic ?? 0) > 0, 'the removal is prepared, and its plan kept');
-    const rows = await within(session, async () => {
-      t.equal((await queue.take(session, 10, [])).length, 10);
-      return read(session, 'job_common');
-    });
-    t.ok(rows >= 10 && rows < 200, `${rows} rows`);
-  });
-});
-
-t.test('loading calls reads those, however many endpoints there are and whatever the statistics say', async (t) => {
-  const db = await openDatabase(t);
-  const account = await buildAccount(db);
-  await db.query({
-    text: `INSERT INTO webhooks (id, account_id, url, events, secret, status)
-           SELECT gen_random_uuid(), $1, 'https://example.test/', '{email.sent}', '\\x00', 'enabled' FROM generate_series(1, 500)`,
-    values: [account.id],
-  });
-  await db.query({
-    text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload)
-           SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '7000' || '8' || substr(md5(id::text), 1, 15))::uuid,
-                  account_id, id, 'email.sent', '{}' FROM webhooks`,
-  });
-  const ids = await db.query<{ id: string }>({ text: 'SELECT id FROM webhook_deliveries LIMIT 3' });
-  await db.session(async (session) => {
-    const load = () =>
-      calls.load(
-        session as unknown as Database,
-        ids.map(({ id }) => id),
-      );
-    for (let time = 0; time < 10; time += 1) await load();
-    await session.query({ text: 'BEGIN' });
-    const before = await read(session, 'webhook%');
-    t.equal((await load()).size, 3);
-    const rows = (await read(session, 'webhook%')) - before;
-    t.ok(rows >= 6 && rows < 20, `${rows} rows`);
-    await session.query({ text: 'COMMIT' });
-  });
-});
-
 t.test(
-  'what is held is found among what a pause keeps, however much that is and whatever the statistics say',
+  'taking from a queue reads only what it takes, however empty it was when the statement was prepared',
   async (t) => {
-    const db = await openDatabase(t);
-    const sender = await buildSender(db, Buffer.alloc(32));
-    const none = { status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
-    const found = async (accountId: string | null) => {
-      const { where, values } = conditions({ accountId, ...none, held: true, createdAfter: null, createdBefore: null });
-      return db.transaction(async (tx) => {
-        const before = await read(tx);
-        const emails = await tx.query({ text: `SELECT id FROM emails WHERE ${where}`, values });
-        return { emails: emails.length, rows: (await read(tx)) - before };
-      });
+    const { db, queue } = await openQueue(t);
+    const within = async <T>(session: Sql, work: () => Promise<T>) => {
+      await session.query({ text: 'BEGIN' });
+      const result = await work();
+      await session.query({ text: 'COMMIT' });
+      return result;
     };
-    const pause = (emails: number) => scheduleMany(db, sender, { emails, to: 'paused.test', at: pausedUntil });
-    await pause(3_000);
-    let held = 0;
-    for (const [statistics, note] of [
-      ['no', heldNote],
-      ['new', crashedNote],
-      ['old', heldNote],
-    ]) {
-      if (statistics === 'new') await db.query({ text: 'ANALYZE recipients' });
-      if (statistics === 'old') await pause(3_000);
-      await db.query({
-        text: `UPDATE recipients SET waiting_for = $1
-              WHERE email_id = (SELECT email_id FROM recipients WHERE waiting_for IS NULL LIMIT 1)`,
-        values: [note],
+    await db.session(async (session) => {
+      const job = (): Placed<DeliverJob> => ({
+        ...{ id: newId(), emailIds: [newId()], destination: 'receiver.test', priority: 0 },
       });
-      held += 1;
-      for (const accountId of [sender.account.id, null]) {
-        const { emails, rows } = await found(accountId);
-        t.equal(emails, held);
-        t.ok(rows < 10, `${rows} rows, with ${statistics} statistics`);
+      for (let time = 0; time < 10; time += 1) {
+        await within(session, () => queue.enqueue(session, [job()]));
+        await within(session, () => queue.take(session, 10, []));
       }
-    }
+      const jobs = Array.from({ length: 5_000 }, job);
+      await within(session, () => queue.enqueue(session, jobs));
+      const [prepared] = await session.query<{ generic: number }>({
+        text: `SELECT generic_plans::int AS generic FROM pg_prepared_statements WHERE statement LIKE '%DELETE FROM pgboss%'`,
+      });
+      t.ok((prepared?.generic ?? 0) > 0, 'the removal is prepared, and its plan kept');
+      const rows = await within(session, async () => {
+        t.equal((await queue.take(session, 10, [])).length, 10);
+        return read(session, 'job_common');
+      });
+      t.ok(rows >= 10 && rows < 200, `${rows} rows`);
+    });
   },
 );
 
-t.test('what is scheduled is found among all that was once, whatever the statistics say', async (t) => {
+t.test(
+  'loading calls reads only those calls, however many endpoints there are and whatever the statistics say',
+  async (t) => {
+    const db = await openDatabase(t);
+    const account = await buildAccount(db);
+    await db.query({
+      text: `INSERT INTO webhooks (id, account_id, url, events, secret, status)
+           SELECT gen_random_uuid(), $1, 'https://example.test/', '{email.sent}', '\\x00', 'enabled' FROM generate_series(1, 500)`,
+      values: [account.id],
+    });
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload)
+           SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '7000' || '8' || substr(md5(id::text), 1, 15))::uuid,
+                  account_id, id, 'email.sent', '{}' FROM webhooks`,
+    });
+    const ids = await db.query<{ id: string }>({ text: 'SELECT id FROM webhook_deliveries LIMIT 3' });
+    await db.session(async (session) => {
+      const load = () =>
+        calls.load(
+          session as unknown as Database,
+          ids.map(({ id }) => id),
+        );
+      for (let time = 0; time < 10; time += 1) await load();
+      await session.query({ text: 'BEGIN' });
+      const before = await read(session, 'webhook%');
+      t.equal((await load()).size, 3);
+      const rows = (await read(session, 'webhook%')) - before;
+      t.ok(rows >= 6 && rows < 20, `${rows} rows`);
+      await session.query({ text: 'COMMIT' });
+    });
+  },
+);
+
+t.test('held mail is found among paused mail, however much that is and whatever the statistics say', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const none = { status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
+  const found = async (accountId: string | null) => {
+    const { where, values } = conditions({ accountId, ...none, held: true, createdAfter: null, createdBefore: null });
+    return db.transaction(async (tx) => {
+      const before = await read(tx);
+      const emails = await tx.query({ text: `SELECT id FROM emails WHERE ${where}`, values });
+      return { emails: emails.length, rows: (await read(tx)) - before };
+    });
+  };
+  const pause = (emails: number) => scheduleMany(db, sender, { emails, to: 'paused.test', at: pausedUntil });
+  await pause(3_000);
+  let held = 0;
+  for (const [statistics, note] of [
+    ['no', heldNote],
+    ['new', crashedNote],
+    ['old', heldNote],
+  ]) {
+    if (statistics === 'new') await db.query({ text: 'ANALYZE recipients' });
+    if (statistics === 'old') await pause(3_000);
+    await db.query({
+      text: `UPDATE recipients SET waiting_for = $1
+              WHERE email_id = (SELECT email_id FROM recipients WHERE waiting_for IS NULL LIMIT 1)`,
+      values: [note],
+    });
+    held += 1;
+    for (const accountId of [sender.account.id, null]) {
+      const { emails, rows } = await found(accountId);
+      t.equal(emails, held);
+      t.ok(rows < 10, `${rows} rows, with ${statistics} statistics`);
+    }
+  }
+});
+
+t.test('scheduled mail is found among all that was ever scheduled, whatever the statistics say', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const hourMs = 3_600_000;
@@ -332,7 +338,7 @@ t.test('what is scheduled is found among all that was once, whatever the statist
                   CASE WHEN n <= 3 THEN 'queued' ELSE 'sent' END::email_status, CASE WHEN n <= 3 THEN 1 ELSE 0 END, $2, $3 FROM emails, generate_series(1, 3000) n`,
     values: [floorId(ago(5)).slice(0, 13), ago(5), ago(4)],
   });
-  // A few of them wait, to be tried again.
+  // A few wait to be tried again.
   await db.query({
     text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, attempts, next_attempt_at)
            SELECT account_id, id, 0, 'to', 'a@b.test', 'b.test', 'queued', 1, now() + interval '1 hour' FROM emails

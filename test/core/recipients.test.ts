@@ -63,56 +63,58 @@ t.test('rows and jobs', async (t) => {
     t.equal(await jobCount(), 0, 'finished jobs are gone');
   });
 
-  t.test('the status follows when every recipient is settled, whoever settles them and at the same time', async (t) => {
-    const ids = await Promise.all(Array.from({ length: 20 }, () => send('a@one.test', 'b@two.test', 'c@three.test')));
-    const held = await take(await node());
-    t.equal(held.length, 60);
-    await Promise.all(
-      held.map((entry) =>
-        write(outcome(entry, 0, entry.destination === 'two.test' && entry.emailId === ids[0] ? 'failed' : 'delivered')),
-      ),
-    );
-    t.equal(await status(ids[0] ?? ''), 'failed');
-    for (const id of ids.slice(1)) t.equal(await status(id), 'sent');
-    t.match(await db.prisma.email.findUnique({ where: { id: ids[0] ?? '' } }), {
-      pending: 0,
-      failed: 1,
-      error: 'answer to 0',
-      sentAt: null,
-    });
-  });
-
   t.test(
-    'what is over stays as it ended: no settlement changes it, and in tests no statement may: QUE-19',
+    'the status follows once every recipient is settled, even if several are settled at the same time',
     async (t) => {
-      const ids = [await send('gone@one.test'), await send('here@two.test')];
+      const ids = await Promise.all(Array.from({ length: 20 }, () => send('a@one.test', 'b@two.test', 'c@three.test')));
       const held = await take(await node());
-      const [gone, here] = ids.map((id) => held.find(({ emailId }) => emailId === id) as Claim);
-      await write(outcome(gone as Claim, 0, 'failed'), outcome(here as Claim, 0, 'delivered'));
-      // As of a node that comes back late with what it heard.
-      await write(outcome(gone as Claim, 0, 'delivered'), outcome(here as Claim, 0, 'failed'));
-      t.same(await Promise.all(ids.map(status)), ['failed', 'sent']);
-      const move = (table: string, column: string, id: string | undefined, to: string) =>
-        db.query({
-          text: `UPDATE ${table} SET status = $2::text::${table.slice(0, -1)}_status WHERE ${column} = $1`,
-          values: [id, to],
-        });
-      for (const to of ['queued', 'failed', 'suppressed', 'canceled'])
-        await t.rejects(move('emails', 'id', ids[1], to), { message: `sent may not become ${to}: QUE-19` });
-      for (const to of ['queued', 'deferred', 'failed', 'suppressed', 'canceled'])
-        await t.rejects(move('recipients', 'email_id', ids[1], to), /delivered may not become/);
-      await t.rejects(move('recipients', 'email_id', ids[0], 'delivered'), /failed may not become delivered/);
-      await move('emails', 'id', ids[1], 'sent');
-      const waiting = await send('later@one.test');
-      const [later] = await take(await node());
-      await move('recipients', 'email_id', waiting, 'deferred');
-      await t.rejects(move('recipients', 'email_id', waiting, 'queued'), /deferred may not become queued/);
-      await write(outcome(later as Claim, 0, 'delivered'));
-      t.equal(await status(waiting), 'sent');
+      t.equal(held.length, 60);
+      await Promise.all(
+        held.map((entry) =>
+          write(
+            outcome(entry, 0, entry.destination === 'two.test' && entry.emailId === ids[0] ? 'failed' : 'delivered'),
+          ),
+        ),
+      );
+      t.equal(await status(ids[0] ?? ''), 'failed');
+      for (const id of ids.slice(1)) t.equal(await status(id), 'sent');
+      t.match(await db.prisma.email.findUnique({ where: { id: ids[0] ?? '' } }), {
+        pending: 0,
+        failed: 1,
+        error: 'answer to 0',
+        sentAt: null,
+      });
     },
   );
 
-  t.test('a deferred recipient wakes when its time comes, in a job of its own', async (t) => {
+  t.test('a final status stays: no settlement changes it, and in tests no statement can: QUE-19', async (t) => {
+    const ids = [await send('gone@one.test'), await send('here@two.test')];
+    const held = await take(await node());
+    const [gone, here] = ids.map((id) => held.find(({ emailId }) => emailId === id) as Claim);
+    await write(outcome(gone as Claim, 0, 'failed'), outcome(here as Claim, 0, 'delivered'));
+    // As from a node that comes back late with what it heard.
+    await write(outcome(gone as Claim, 0, 'delivered'), outcome(here as Claim, 0, 'failed'));
+    t.same(await Promise.all(ids.map(status)), ['failed', 'sent']);
+    const move = (table: string, column: string, id: string | undefined, to: string) =>
+      db.query({
+        text: `UPDATE ${table} SET status = $2::text::${table.slice(0, -1)}_status WHERE ${column} = $1`,
+        values: [id, to],
+      });
+    for (const to of ['queued', 'failed', 'suppressed', 'canceled'])
+      await t.rejects(move('emails', 'id', ids[1], to), { message: `sent may not become ${to}: QUE-19` });
+    for (const to of ['queued', 'deferred', 'failed', 'suppressed', 'canceled'])
+      await t.rejects(move('recipients', 'email_id', ids[1], to), /delivered may not become/);
+    await t.rejects(move('recipients', 'email_id', ids[0], 'delivered'), /failed may not become delivered/);
+    await move('emails', 'id', ids[1], 'sent');
+    const waiting = await send('later@one.test');
+    const [later] = await take(await node());
+    await move('recipients', 'email_id', waiting, 'deferred');
+    await t.rejects(move('recipients', 'email_id', waiting, 'queued'), /deferred may not become queued/);
+    await write(outcome(later as Claim, 0, 'delivered'));
+    t.equal(await status(waiting), 'sent');
+  });
+
+  t.test('a deferred recipient wakes at its time, in a job of its own', async (t) => {
     const id = await send('a@later.test', 'b@later.test');
     const [held] = await take(await node());
     t.ok(held);
@@ -133,7 +135,7 @@ t.test('rows and jobs', async (t) => {
     t.equal(await status(id), 'sent');
   });
 
-  t.test('the sweeper frees what lost its job, and what belongs to no living node', async (t) => {
+  t.test('the sweeper frees mail that lost its job, and mail that no living node holds', async (t) => {
     const lost = await send('a@lost.test');
     const alive = await node();
     await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'deliver'` });
@@ -153,39 +155,36 @@ t.test('rows and jobs', async (t) => {
     await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
   });
 
-  t.test(
-    'what a node of the release before leaves of a job, which is all but its first email, is free again',
-    async (t) => {
-      const ids = [await send('a@shared.test'), await send('b@shared.test')];
-      const held = await take(await node());
-      await write(...held.map((entry) => outcome(entry, 0, 'deferred', new Date(Date.now() - 1))));
-      t.equal((await wakeDue(db, queue)).woken, 2);
-      const [job, none] = await db.query<{ id: string; first: string }>({
-        text: `UPDATE pgboss.job SET state = 'active' WHERE name = 'deliver' RETURNING id, data->>'emailId' AS first`,
-      });
-      t.equal(none, undefined, 'they share it');
-      if (!job) return;
-      const before = await node();
-      await db.query({
-        text: 'UPDATE recipients SET claimed_by = $1 WHERE email_id = $2',
-        values: [before, job.first],
-      });
-      t.match(await sweep(db, null, 100), { freed: 1 });
-      t.equal((await wakeDue(db, queue)).woken, 1);
-      const taken = await take(await node());
-      t.same(
-        taken.map((entry) => entry.emailId),
-        ids.filter((id) => id !== job.first),
-      );
-      const [older] = held.filter((entry) => entry.emailId === job.first);
-      if (older) await write({ ...outcome(older, 0, 'delivered'), jobId: job.id, nodeId: before });
-      await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
-      for (const id of ids) t.equal(await status(id), 'sent');
-      await db.query({ text: 'DELETE FROM pgboss.job WHERE id = $1', values: [job.id] });
-    },
-  );
+  t.test('mail that a node of the previous release leaves in a job, all but its first email, is freed', async (t) => {
+    const ids = [await send('a@shared.test'), await send('b@shared.test')];
+    const held = await take(await node());
+    await write(...held.map((entry) => outcome(entry, 0, 'deferred', new Date(Date.now() - 1))));
+    t.equal((await wakeDue(db, queue)).woken, 2);
+    const [job, none] = await db.query<{ id: string; first: string }>({
+      text: `UPDATE pgboss.job SET state = 'active' WHERE name = 'deliver' RETURNING id, data->>'emailId' AS first`,
+    });
+    t.equal(none, undefined, 'they share it');
+    if (!job) return;
+    const before = await node();
+    await db.query({
+      text: 'UPDATE recipients SET claimed_by = $1 WHERE email_id = $2',
+      values: [before, job.first],
+    });
+    t.match(await sweep(db, null, 100), { freed: 1 });
+    t.equal((await wakeDue(db, queue)).woken, 1);
+    const taken = await take(await node());
+    t.same(
+      taken.map((entry) => entry.emailId),
+      ids.filter((id) => id !== job.first),
+    );
+    const [older] = held.filter((entry) => entry.emailId === job.first);
+    if (older) await write({ ...outcome(older, 0, 'delivered'), jobId: job.id, nodeId: before });
+    await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
+    for (const id of ids) t.equal(await status(id), 'sent');
+    await db.query({ text: 'DELETE FROM pgboss.job WHERE id = $1', values: [job.id] });
+  });
 
-  t.test('the sweeper goes on where it stopped', async (t) => {
+  t.test('the sweeper continues where it stopped', async (t) => {
     const ids = await Promise.all(Array.from({ length: 25 }, (_, index) => send(`a@s${index}.test`)));
     await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'deliver'` });
     let freed = 0;
@@ -203,7 +202,7 @@ t.test('rows and jobs', async (t) => {
     await write(...taken.map((entry) => outcome(entry, 0, 'delivered')));
   });
 
-  t.test('a node that was taken for dead changes nothing that others hold, but "delivered" stays true', async (t) => {
+  t.test('a node considered dead changes nothing that others hold, but "delivered" stays true', async (t) => {
     const first = await send('a@zombie.test');
     const second = await send('b@zombie.test');
     const zombie = await node();
@@ -212,67 +211,70 @@ t.test('rows and jobs', async (t) => {
     const living = await node();
     t.ok(await nodes.beat(db, living));
     await nodes.removeDead(db);
-    t.notOk(await nodes.beat(db, zombie), 'it learns that it was taken for dead');
+    t.notOk(await nodes.beat(db, zombie), 'it learns that it is considered dead');
     t.equal((await wakeDue(db, queue)).woken, 2);
     const taken = await take(living);
     t.equal(taken.length, 2);
     const of = (claims: Claim[], id: string) => claims.find((entry) => entry.emailId === id) as Claim;
     await write(outcome(of(held, first), 0, 'failed'));
-    t.equal(await status(first), 'queued', 'what it thinks has failed is tried by the living');
+    t.equal(await status(first), 'queued', 'what it believes failed is tried by a living node');
     await write(outcome(of(held, second), 0, 'delivered'));
     t.equal(await status(second), 'sent');
     await write(outcome(of(taken, first), 0, 'delivered'), outcome(of(taken, second), 0, 'failed'));
     t.equal(await status(first), 'sent');
-    t.equal(await status(second), 'sent', 'and is counted once');
+    t.equal(await status(second), 'sent', 'and counts once');
   });
 
-  t.test('what processes end with again and again is tried by itself, and held in the end: QUE-02', async (t) => {
-    const id = await send('a@poison.test');
-    const find = () => db.prisma.recipient.findFirstOrThrow({ where: { emailId: id } });
-    const living = await node();
-    const held: { emailId: string; crashes: number }[] = [];
-    /** A process takes it, and ends. */
-    const crash = async () => {
-      const dead = await node();
-      t.match(await take(dead), [{ emailId: id }]);
-      await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
-      await nodes.removeDead(db, { onCrashes: (one) => held.push(one), onUnanswered: async () => undefined });
-      return find();
-    };
-    const due = () =>
-      db.query({
-        text: `UPDATE recipients SET next_attempt_at = now() - interval '1 s' WHERE email_id = $1`,
-        values: [id],
-      });
-    for (let crashes = 1; crashes < 20; crashes += 1) {
-      const { nextAttemptAt, ...left } = await crash();
-      t.match(left, { crashes, waitingFor: null, claimedBy: null, jobId: null });
-      const waitsMs = (nextAttemptAt?.getTime() ?? 0) - Date.now();
-      t.ok(waitsMs < (crashes < 3 ? 1 : crashes * 1_000), `${waitsMs} ms`);
+  t.test(
+    'mail that crashes processes again and again is tried apart from other mail, and held in the end: QUE-02',
+    async (t) => {
+      const id = await send('a@poison.test');
+      const find = () => db.prisma.recipient.findFirstOrThrow({ where: { emailId: id } });
+      const living = await node();
+      const held: { emailId: string; crashes: number }[] = [];
+      /** A process takes it and crashes. */
+      const crash = async () => {
+        const dead = await node();
+        t.match(await take(dead), [{ emailId: id }]);
+        await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
+        await nodes.removeDead(db, { onCrashes: (one) => held.push(one), onUnanswered: async () => undefined });
+        return find();
+      };
+      const due = () =>
+        db.query({
+          text: `UPDATE recipients SET next_attempt_at = now() - interval '1 s' WHERE email_id = $1`,
+          values: [id],
+        });
+      for (let crashes = 1; crashes < 20; crashes += 1) {
+        const { nextAttemptAt, ...left } = await crash();
+        t.match(left, { crashes, waitingFor: null, claimedBy: null, jobId: null });
+        const waitsMs = (nextAttemptAt?.getTime() ?? 0) - Date.now();
+        t.ok(waitsMs < (crashes < 3 ? 1 : crashes * 1_000), `${waitsMs} ms`);
+        await due();
+        t.equal((await wakeDue(db, queue)).woken, 1);
+      }
+      t.strictSame(held, []);
+      t.match(await crash(), { waitingFor: 'held: processes ended while they had it' });
+      t.strictSame(held, [{ emailId: id, crashes: 20 }], 'it is reported');
+      t.equal((await wakeDue(db, queue)).woken, 0, 'nobody takes it any more');
+      const [email, recipients] = [await db.prisma.email.findUniqueOrThrow({ where: { id } }), [await find()]];
+      const told = explain({ email, recipients, attempts: [] }, 3_600_000, new Date());
+      t.match(told.summary, /until somebody decides: a process of this service ended 20 times in a row/);
+      t.match(told.recipients, [{ cause: 'crashed', nextAttemptAt: null, advice: /release/ }]);
+
+      t.match(await release(db, queue, holder, id, 'retry'), { released: 1 });
       await due();
       t.equal((await wakeDue(db, queue)).woken, 1);
-    }
-    t.strictSame(held, []);
-    t.match(await crash(), { waitingFor: 'held: processes ended while they had it' });
-    t.strictSame(held, [{ emailId: id, crashes: 20 }], 'it is reported');
-    t.equal((await wakeDue(db, queue)).woken, 0, 'nobody takes it any more');
-    const [email, recipients] = [await db.prisma.email.findUniqueOrThrow({ where: { id } }), [await find()]];
-    const told = explain({ email, recipients, attempts: [] }, 3_600_000, new Date());
-    t.match(told.summary, /until somebody decides: a process of this service ended 20 times in a row/);
-    t.match(told.recipients, [{ cause: 'crashed', nextAttemptAt: null, advice: /release/ }]);
+      t.match(await crash(), { crashes: 1, waitingFor: null }, 'the count starts again');
+      await due();
+      await wakeDue(db, queue);
+      const [last] = await take(living);
+      await write(outcome(last as Claim, 0, 'deferred', new Date(Date.now() + 60_000)));
+      t.match(await find(), { crashes: 0 }, 'a finished attempt resets the count');
+    },
+  );
 
-    t.match(await release(db, queue, holder, id, 'retry'), { released: 1 });
-    await due();
-    t.equal((await wakeDue(db, queue)).woken, 1);
-    t.match(await crash(), { crashes: 1, waitingFor: null }, 'it is counted anew');
-    await due();
-    await wakeDue(db, queue);
-    const [last] = await take(living);
-    await write(outcome(last as Claim, 0, 'deferred', new Date(Date.now() + 60_000)));
-    t.match(await find(), { crashes: 0 }, 'and ends with an attempt that came to an end');
-  });
-
-  t.test('subscribers are told of each step once, and of the end when every recipient is settled', async (t) => {
+  t.test('subscribers are told of each step once, and of the end once every recipient is settled', async (t) => {
     const endpoint = await webhooks.create(
       db,
       account.id,
@@ -304,7 +306,7 @@ t.test('rows and jobs', async (t) => {
     const [again] = await take(await node());
     if (!again) throw new Error('nothing was taken');
     await write({ ...outcome(again, 0, 'deferred', new Date()), attempts: 2 });
-    t.equal((await told(id)).length, 3, 'a second deferral is no news');
+    t.equal((await told(id)).length, 3, 'a second deferral is not news');
     t.equal((await wakeDue(db, queue)).woken, 1);
     const [last] = await take(await node());
     if (!last) throw new Error('nothing was taken');
@@ -330,12 +332,12 @@ t.test('rows and jobs', async (t) => {
         ['email.uncertain', 'a@held.test'],
         ['email.uncertain', 'b@retried.test'],
       ],
-      'who is held until somebody decides is not delayed',
+      'one that is held for a decision is not delayed',
     );
     await webhooks.remove(db, account.id, endpoint.webhook.id);
   });
 
-  t.test('a node that starts alone frees what the dead ones held at once', async (t) => {
+  t.test('a node that starts alone frees at once what dead nodes held', async (t) => {
     await send('a@alone.test');
     const dead = await node();
     await take(dead);
@@ -343,7 +345,7 @@ t.test('rows and jobs', async (t) => {
     t.equal((await wakeDue(db, queue)).woken, 1);
   });
 
-  t.test('who starts frees what nodes hold that are surely dead, and of no others', async (t) => {
+  t.test('a starting node frees what is held by nodes that are certainly dead, and by no others', async (t) => {
     const [dead, quiet] = [await node(), await node()];
     const ids = [await send('dead@one.test')];
     await take(dead);
@@ -355,7 +357,7 @@ t.test('rows and jobs', async (t) => {
         values: [id, seconds],
       });
     await unseen(dead, 70);
-    // It may be that nobody could be seen until now.
+    // Perhaps no node could be seen until now.
     await unseen(quiet, 40);
     await node();
     const rows = await db.prisma.recipient.findMany({ where: { emailId: { in: ids } }, orderBy: { emailId: 'asc' } });

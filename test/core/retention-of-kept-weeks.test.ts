@@ -8,7 +8,7 @@ import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 import { add, anyTime, dayMs, firstPage, nameOf, prepare, rowsOf, weekOf } from './retention-scene.ts';
 
-t.test("DOS-16: one email that waits for a year keeps nobody else's log", async (t) => {
+t.test("DOS-16: one email that waits for a year does not keep anybody else's log", async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   const kept = [
@@ -25,7 +25,7 @@ t.test("DOS-16: one email that waits for a year keeps nobody else's log", async 
   t.strictSame(await thinOut(db, new Date(), AbortSignal.abort()), nothing);
   t.strictSame(await thinOut(db, weekOf(1)), nothing, 'too early');
   const gone = await thinOut(db, new Date());
-  t.strictSame(gone, { emails: 1_200, deliveries: 600 }, 'a week that nothing keeps is not its matter');
+  t.strictSame(gone, { emails: 1_200, deliveries: 600 }, 'a week that nothing keeps is left to another task');
   await dropOld(db, new Date());
   t.strictSame(await thinOut(db, new Date()), nothing);
 
@@ -49,11 +49,11 @@ t.test("DOS-16: one email that waits for a year keeps nobody else's log", async 
 
   await db.query({ text: 'UPDATE recipients SET next_attempt_at = NULL' });
   await dropOld(db, new Date());
-  t.match(await rowsOf(db), { emails: 2 }, 'what it waited with goes with its week');
+  t.match(await rowsOf(db), { emails: 2 }, 'the rest goes with its week');
 });
 
 t.test(
-  'what ended late, as after a long hold, is kept for 30 days from then on, and nothing else for its sake',
+  'mail that ended late, as after a long hold, is kept for 30 days from then, and nothing else because of it',
   async (t) => {
     const db = await openDatabase(t);
     const accountId = await prepare(db);
@@ -63,7 +63,7 @@ t.test(
         values: [id, days],
       });
     await add(db, accountId, 0);
-    // Before the last one of the week there are more than are looked at with one statement.
+    // The rows before the last one of the week are more than one statement looks at.
     await db.query({
       text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
            SELECT $1, id, 0, 'to', 'c@d.test', 'd.test', 'delivered', now() - interval '60 days' FROM unnest($2::uuid[]) id`,
@@ -87,7 +87,7 @@ t.test(
   },
 );
 
-t.test('a week is kept for what was due within that time, however many have been due before', async (t) => {
+t.test('a week is kept for mail that was due within that time, however much was due earlier', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   const at = (days: number) => new Date(weekOf(0).getTime() + days * dayMs);
@@ -120,7 +120,7 @@ interface PlanNode {
   Plans?: PlanNode[];
 }
 
-/** How many rows of tables a statement looks at. */
+/** How many table rows a statement looks at. */
 async function rowsLookedAt(db: Sql, { text, values = [] }: { text: string; values?: unknown[] }): Promise<number> {
   const [row] = await db.query<{ 'QUERY PLAN': { Plan: PlanNode }[] }>({
     text: `EXPLAIN (ANALYZE, FORMAT JSON) ${text}`,
@@ -134,7 +134,7 @@ async function rowsLookedAt(db: Sql, { text, values = [] }: { text: string; valu
   return row?.['QUERY PLAN'].reduce((total, { Plan }) => total + sum(Plan), 0) ?? 0;
 }
 
-t.test('what is too much for one go is done in smaller ones', async (t) => {
+t.test('what is too much for one go is done in smaller steps', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   await add(db, accountId, 0, { waiting: { jobId: null } });
@@ -167,7 +167,7 @@ t.test('what is too much for one go is done in smaller ones', async (t) => {
   await t.rejects(thinOut(away, new Date()), { message: 'gone' });
 });
 
-t.test('a week that another node drops meanwhile keeps none of the later ones from being looked through', async (t) => {
+t.test('a week that another node drops meanwhile does not stop the later ones from being searched', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   await add(db, accountId, 0);

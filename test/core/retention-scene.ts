@@ -5,7 +5,7 @@ import { buildAccount } from '../support/build.ts';
 
 export const dayMs = 24 * 3_600_000;
 export const weekMs = 7 * dayMs;
-/** A Monday that is over for longer than any log is kept; what a test calls week 0. */
+/** A Monday longer ago than any log is kept; tests call its week 0. */
 const monday = new Date(Math.floor((Date.now() - 70 * dayMs - 4 * dayMs) / weekMs) * weekMs + 4 * dayMs);
 export const weekOf = (week: number) => new Date(monday.getTime() + week * weekMs);
 const noFilter = { accountId: null, status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
@@ -14,7 +14,7 @@ export const firstPage = { limit: 100, offset: 0, cursor: null };
 
 interface Fields {
   scheduledAt?: Date;
-  /** Of its recipient, while it waits. */
+  /** For a recipient that waits. */
   waiting?: { jobId: string | null };
 }
 
@@ -24,7 +24,7 @@ export async function prepare(db: Database): Promise<string> {
   return (await buildAccount(db)).id;
 }
 
-/** An email of that week's Wednesday with all its rows, as delivery leaves them. */
+/** An email from the Wednesday of that week with all its rows, as delivery leaves them. */
 export async function add(db: Sql, accountId: string, week: number, { scheduledAt, waiting }: Fields = {}) {
   const at = new Date(weekOf(week).getTime() + 2.5 * dayMs);
   const id = newId(at);

@@ -21,7 +21,7 @@ import {
   weekOf,
 } from './retention-scene.ts';
 
-/** Begins to take this week out of the table, and is stopped while it waits for somebody who reads. */
+/** Begins to detach this week from the table, and is stopped while it waits for a reader. */
 async function cutHalf(t: Test, db: Database, table: string, week: number): Promise<void> {
   const name = nameOf(table, week);
   const began = Promise.withResolvers<number>();
@@ -37,13 +37,13 @@ async function cutHalf(t: Test, db: Database, table: string, week: number): Prom
 }
 
 t.test(
-  'DOS-16: a week goes 30 days after it ended, with all that belongs to its emails, and the numbers stay exact',
+  'DOS-16: a week is deleted 30 days after its end with everything about its emails, and the counts stay exact',
   async (t) => {
     const db = await openDatabase(t);
     const accountId = await prepare(db);
     await add(db, accountId, 0);
     await counts.addUp(db);
-    // Some are changes yet.
+    // Some are still changes.
     await db.query({ text: 'INSERT INTO email_count_changes SELECT * FROM email_counts' });
     const kept = await add(db, accountId, 1);
     t.strictSame(await rowsOf(db), all(2));
@@ -60,7 +60,7 @@ t.test(
       t.strictSame([emails.map(({ id }) => id), count], [[kept], 1], JSON.stringify(filter));
     }
 
-    // A node's clock that is ahead does not count.
+    // The clock of a node that is ahead does not count.
     t.notSame(await dropOld(db, new Date('2100-01-01')), []);
     t.strictSame(await rowsOf(db), all(0));
     t.equal((await list(db, anyTime, firstPage)).count, 0);
@@ -72,7 +72,7 @@ t.test(
 );
 
 t.test(
-  'a week stays while a recipient of it waits, and while one was due within 30 days; no other does for its sake',
+  'a week stays while a recipient in it waits or was due within 30 days; no other week stays because of it',
   async (t) => {
     const db = await openDatabase(t);
     const accountId = await prepare(db);
@@ -105,19 +105,19 @@ t.test(
   },
 );
 
-t.test('mail does not wait for it, however long somebody reads', async (t) => {
+t.test('mail does not wait for this, however long somebody reads', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   await add(db, accountId, 0);
   let dropping: Promise<string[]> | undefined;
-  // It waits for as long as this test takes, on any machine.
+  // It waits as long as this test takes, on any machine.
   const patient: Database = { ...db, session: (work) => db.session(work, 120_000) };
   await db.transaction(async (reader) => {
     await reader.query({ text: 'SELECT count(*) FROM emails' });
     dropping = dropOld(patient, new Date());
-    // A week of webhook deliveries leaves at the same time, and waits for nobody.
+    // A week of webhook deliveries is detached at the same time, and waits for nobody.
     const leaving = async () => {
-      // A transaction that says nothing for long is ended.
+      // A transaction that is silent for long is ended.
       await reader.query({ text: 'SELECT 1' });
       return (await listPartitions(db)).some(({ table, state }) => table === 'emails' && state === 'leaving');
     };
@@ -126,14 +126,14 @@ t.test('mail does not wait for it, however long somebody reads', async (t) => {
       await tx.query({ text: `SET LOCAL lock_timeout = '100ms'` });
       await add(tx, accountId, 10);
     });
-    t.equal((await db.query({ text: 'SELECT FROM emails' })).length, 1, 'what comes later goes past it');
+    t.equal((await db.query({ text: 'SELECT FROM emails' })).length, 1, 'later statements go past it');
     t.strictSame(await dropOld(db, new Date()), [], 'another node leaves it alone');
   });
   t.ok((await dropping)?.length);
   t.match(await rowsOf(db), { emails: 1, recipients: 1 });
 });
 
-t.test('a stop is not kept waiting for all that is over', async (t) => {
+t.test('a stop does not wait until everything old is deleted', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   for (const week of [0, 1, 2, 3]) await add(db, accountId, week);
@@ -155,12 +155,12 @@ t.test('a stop is not kept waiting for all that is over', async (t) => {
   };
   t.ok((await dropOld(stopped, new Date(), stopping.signal)).length > 0);
   t.match(await rowsOf(db), { emails: 0, returns: 0 });
-  t.ok(((await rowsOf(db)).attachments ?? 0) > 3_000, 'of what hung on them a stretch');
+  t.ok(((await rowsOf(db)).attachments ?? 0) > 3_000, 'only one batch of attachments was deleted');
   await dropOld(db, new Date());
   t.strictSame(await rowsOf(db), all(0));
 });
 
-t.test('what came back goes some thousands at a time, and a stop ends it', async (t) => {
+t.test('returns are deleted a few thousand at a time, and a stop ends it', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   await add(db, accountId, 10);
@@ -186,7 +186,7 @@ t.test('what came back goes some thousands at a time, and a stop ends it', async
   t.equal(await left(), 1);
 });
 
-t.test('files go a few megabytes with a statement', async (t) => {
+t.test('one statement deletes only a limited amount of files', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   const large = 40 * 1024 * 1024;
@@ -212,7 +212,7 @@ t.test('files go a few megabytes with a statement', async (t) => {
   t.equal(heaviest, 2 * large);
 });
 
-t.test('what was interrupted is finished', async (t) => {
+t.test('an interrupted run is finished', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   await add(db, accountId, 0);
@@ -235,7 +235,7 @@ t.test('what was interrupted is finished', async (t) => {
   t.ok((await listPartitions(db)).every(({ state, from }) => state === 'attached' && from > weekOf(1)));
 });
 
-t.test('what was begun is finished, also where a recipient still seems to wait', async (t) => {
+t.test('what was begun is finished, even if a recipient still seems to wait', async (t) => {
   const db = await openDatabase(t);
   await add(db, await prepare(db), 0, { waiting: { jobId: newId() } });
   await db.query({ text: `ALTER TABLE emails DETACH PARTITION ${nameOf('emails', 0)}` });
@@ -244,7 +244,7 @@ t.test('what was begun is finished, also where a recipient still seems to wait',
   t.ok((await listPartitions(db)).every(({ from }) => from > weekOf(0)));
 });
 
-t.test('it is finished too where several parts of a week were under way', async (t) => {
+t.test('it is also finished if several parts of a week were under way', async (t) => {
   const db = await openDatabase(t);
   await add(db, await prepare(db), 0);
   await db.query({ text: `ALTER TABLE emails DETACH PARTITION ${nameOf('emails', 0)}` });
@@ -268,32 +268,27 @@ t.test('it is finished too where several parts of a week were under way', async 
   t.ok((await listPartitions(db)).every(({ state, from }) => state === 'attached' && from > weekOf(0)));
 });
 
-t.test(
-  'what a week without a place for its numbers adds to them counts, and is added up once there is one',
-  async (t) => {
-    const db = await openDatabase(t);
-    const accountId = await prepare(db);
-    // As a node of a release leaves it that does not cut them.
-    await db.query({ text: `DROP TABLE ${nameOf('email_counts', 5)}` });
-    await add(db, accountId, 4);
-    await add(db, accountId, 5);
-    const changed = async () =>
-      (await db.query<{ hour: Date }>({ text: 'SELECT DISTINCT hour FROM email_count_changes' })).map(
-        ({ hour }) => hour,
-      );
-    await counts.addUp(db);
-    t.equal((await list(db, anyTime, firstPage)).count, 2);
-    t.ok((await changed()).every((hour) => hour > weekOf(5)));
-    t.equal((await changed()).length, 1);
-    // Long after that week.
-    await ensurePartitions(db, new Date());
-    await counts.addUp(db);
-    t.strictSame(await changed(), []);
-    t.equal((await list(db, anyTime, firstPage)).count, 2);
-  },
-);
+t.test('counts of a week without a partition for them still count, and are added up once there is one', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  // As a node of a release that does not partition counts leaves it.
+  await db.query({ text: `DROP TABLE ${nameOf('email_counts', 5)}` });
+  await add(db, accountId, 4);
+  await add(db, accountId, 5);
+  const changed = async () =>
+    (await db.query<{ hour: Date }>({ text: 'SELECT DISTINCT hour FROM email_count_changes' })).map(({ hour }) => hour);
+  await counts.addUp(db);
+  t.equal((await list(db, anyTime, firstPage)).count, 2);
+  t.ok((await changed()).every((hour) => hour > weekOf(5)));
+  t.equal((await changed()).length, 1);
+  // Long after that week.
+  await ensurePartitions(db, new Date());
+  await counts.addUp(db);
+  t.strictSame(await changed(), []);
+  t.equal((await list(db, anyTime, firstPage)).count, 2);
+});
 
-t.test('no table of a week that is kept is made again', async (t) => {
+t.test('no table of a kept week is made again', async (t) => {
   const db = await openDatabase(t);
   await add(db, await prepare(db), 0, { scheduledAt: new Date() });
   t.ok((await dropOld(db, new Date())).includes(nameOf('webhook_deliveries', 0)));
@@ -302,7 +297,7 @@ t.test('no table of a week that is kept is made again', async (t) => {
   t.equal((await rowsOf(db)).emails, 1);
 });
 
-t.test('and goes with the week', async (t) => {
+t.test('counts without a partition go with their week', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
   await db.query({ text: `DROP TABLE ${nameOf('email_counts', 0)}` });

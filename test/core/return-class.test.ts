@@ -12,7 +12,7 @@ const said = (diagnostic: string, phase: 'mail' | 'rcpt') =>
     phase,
   });
 
-t.test('what is said of the sender says nothing of the recipient', async (t) => {
+t.test('what is said about the sender says nothing about the recipient', async (t) => {
   for (const words of ['Unknown domain relay.test', 'Host unknown', '5.1.7 No such domain relay.test', 'User unknown'])
     t.equal(said(`550 ${words}`, 'mail').classification, 'sender', words);
   t.equal(said('550 Host unknown', 'rcpt').classification, 'bad_domain');

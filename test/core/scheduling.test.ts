@@ -11,7 +11,7 @@ import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 
-t.test('what was due once is not canceled or moved, whatever it waits for since', async (t) => {
+t.test('mail that was due once cannot be canceled or moved, whatever it waits for now', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, testKey(5));
   const holder = holderOf(sender.account);
@@ -39,7 +39,7 @@ t.test('what was due once is not canceled or moved, whatever it waits for since'
   t.strictSame(await read(), before);
 });
 
-t.test('what is not canceled or moved says why', async (t) => {
+t.test('what cannot be canceled or moved says why', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, testKey(5));
   const holder = holderOf(sender.account);

@@ -11,7 +11,7 @@ import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
-t.test('the end of an email names those whom it came to, whoever of its recipients was settled last', async (t) => {
+t.test('the final event names the recipients it is about, whichever was settled last', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
@@ -27,7 +27,7 @@ t.test('the end of an email names those whom it came to, whoever of its recipien
   };
   const claimDue = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
 
-  /** Sends to a recipient for each of these outcomes, settles these groups of them one after the other, and gives the last event. */
+  /** Sends to one recipient per outcome, settles them in these groups one after another, and returns the last event. */
   async function end(outcomes: Settlement['status'][], groups: number[][]) {
     const to = outcomes.map((_, index) => `r${index}@d${index}.test`);
     const id = await send(to);
@@ -91,7 +91,7 @@ t.test('the end of an email names those whom it came to, whoever of its recipien
   });
   t.strictSame(await end(['delivered'], [[0]]), { told: [['email.delivered', [named(0, 'delivered')]]], loads: 0 });
 
-  t.test('a delay is told once, though an attempt that does not count follows', async (t) => {
+  t.test('a delay is reported once, even if an attempt that does not count follows', async (t) => {
     const id = await send(['a@slow.test']);
     for (const attempt of [{ attempts: 1 }, { attempts: 1, undone: true }, { attempts: 2 }]) {
       await lines.wakeDue(db, queue);

@@ -19,7 +19,7 @@ async function prepare(t: Test) {
   return { db, queue, sender, id: accepted.email.id };
 }
 
-/** Returns once somebody waits for what another transaction has locked. */
+/** Returns once somebody waits for a lock of another transaction. */
 async function untilOneWaits(db: Database): Promise<void> {
   for (;;) {
     const waiting = await db.query({
@@ -30,7 +30,7 @@ async function untilOneWaits(db: Database): Promise<void> {
   }
 }
 
-t.test('whom a node claims while it is being stopped is counted as in hand', async (t) => {
+t.test('a recipient that a node claims during the stop counts as in hand', async (t) => {
   const { db, queue, sender, id } = await prepare(t);
   let stopping: Promise<unknown> = Promise.resolve();
   await db.transaction(async (tx) => {
@@ -49,7 +49,7 @@ t.test('whom a node claims while it is being stopped is counted as in hand', asy
   });
 });
 
-t.test('whom nodes claim altogether meanwhile is said to be on the way', async (t) => {
+t.test('if nodes claim all recipients meanwhile, the email is said to be on its way', async (t) => {
   const { db, queue, sender, id } = await prepare(t);
   let stopping: Promise<unknown> = Promise.resolve();
   await db.transaction(async (tx) => {
@@ -60,17 +60,17 @@ t.test('whom nodes claim altogether meanwhile is said to be on the way', async (
   t.match(await stopping, { detail: /being delivered at this moment/ });
 });
 
-t.test('recipients are locked in the order in which others settle them', async (t) => {
+t.test('recipients are locked in the order in which they are settled', async (t) => {
   const { db, queue, sender, id } = await prepare(t);
-  // Sooner than PostgreSQL finds out that two wait in a circle.
+  // Sooner than PostgreSQL detects a deadlock.
   const lock = (tx: Sql, position: number) =>
     tx.query({
       text: `SET LOCAL lock_timeout = '200ms'; SELECT FROM recipients WHERE email_id = '${id}' AND position = ${position} FOR NO KEY UPDATE`,
     });
-  // The first one lies behind the second, as after a change of it.
+  // The first row lies behind the second, as after an update.
   await db.query({ text: 'UPDATE recipients SET job_id = gen_random_uuid() WHERE position = 0' });
   let stopping: Promise<unknown> = Promise.resolve();
-  // Read as they lie, as the planner may choose to.
+  // Read in the order on disk, as the planner may choose to.
   const bare: Database = {
     ...db,
     transaction: (work) =>
@@ -88,7 +88,7 @@ t.test('recipients are locked in the order in which others settle them', async (
   t.match(await stopping, { stopped: 2, inHand: 0, email: { status: 'failed', pending: 0 } });
 });
 
-t.test('one that is moved to another time meanwhile is scheduled', async (t) => {
+t.test('an email that is moved to another time meanwhile counts as scheduled', async (t) => {
   const { db, queue, sender, id } = await prepare(t);
   const changeTo = async (tx: Sql, at: string) => {
     await tx.query({
@@ -97,7 +97,7 @@ t.test('one that is moved to another time meanwhile is scheduled', async (t) => 
     });
     await tx.query({ text: `UPDATE emails SET scheduled_at = ${at} WHERE id = $1`, values: [id] });
   };
-  // Its time came after whoever moves it had looked.
+  // It became due after the call that moves it had looked.
   await changeTo(db, `now() - interval '1 second'`);
   let stopping: Promise<unknown> = Promise.resolve();
   await db.transaction(async (tx) => {

@@ -4,7 +4,7 @@ import { ApiError } from '../../src/errors.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 
-t.test('an address that is put on the list while somebody takes it off: both are answered', async (t) => {
+t.test('adding and removing an address at the same time: both calls are answered', async (t) => {
   const db = await openDatabase(t);
   const { id } = await buildAccount(db);
   const unforeseen: unknown[] = [];

@@ -37,7 +37,7 @@ t.test('templates for sending', async (t) => {
     return id;
   };
 
-  t.test('are found in the order that they are asked for, as far as there is room', async (t) => {
+  t.test('are found in the order asked for, as far as there is room', async (t) => {
     const first = await published({ html: 'é'.repeat(60), text: 'x'.repeat(40) });
     const second = await published({ text: 'x'.repeat(100) }, 'second');
     const draft = await templates.create(db, accountId, { name: 'n', alias: 'draft', content: addressed });
@@ -57,7 +57,7 @@ t.test('templates for sending', async (t) => {
     t.match(await find(99), ['too large', 'too large', null, 'draft', 'draft', 'too large']);
   });
 
-  t.test('cost one statement, however many emails name however many of them', async (t) => {
+  t.test('take one statement, however many emails name however many templates', async (t) => {
     const statements: string[] = [];
     const counting: Sql = {
       query<Row>(statement: Statement) {
@@ -77,10 +77,10 @@ t.test('templates for sending', async (t) => {
     );
     const plain = resolved.slice(0, 3);
     t.strictSame(await resolve(counting, accountId, plain as Sendable[]), plain);
-    t.equal(statements.length, 1, 'and none where no template is named');
+    t.equal(statements.length, 1, 'and none if no template is named');
   });
 
-  t.test('ask only for the values that are used', async (t) => {
+  t.test('require only the values that are used', async (t) => {
     const id = await published({ from: '{{A}} <a@b.test>', subject: '{{B}}', replyTo: ['{{C}}'], text: 'text' });
     const bare = request({ id });
     t.match(await resolve(db, accountId, [bare]), [{ detail: 'template.variables.A: is required' }]);

@@ -27,7 +27,7 @@ t.test('a policy is known to every node until it expires', async (t) => {
 
   await other.save('a.test', policy('2', new Date(saved.fetchedAt.getTime() + 5)));
   await one.save('a.test', policy('0', new Date(saved.fetchedAt.getTime() - 5)));
-  t.match(await one.load('a.test'), { id: '2' }, 'what was fetched later stays');
+  t.match(await one.load('a.test'), { id: '2' }, 'the policy that was fetched last stays');
 
   await one.save('old.test', policy('1', new Date(Date.now() - 1_001_000)));
   t.equal(await one.load('old.test'), null);
@@ -36,7 +36,7 @@ t.test('a policy is known to every node until it expires', async (t) => {
   t.same(rows, [{ domain: 'a.test' }]);
 });
 
-t.test('look-ups that come together are few statements, and fail together', async (t) => {
+t.test('simultaneous look-ups share a statement, and fail together', async (t) => {
   const db = await openDatabase(t);
   await new KnownPolicies(db).save('d7.test', policy('7'));
   let statements = 0;
@@ -67,7 +67,7 @@ const published: PublishedPolicy = {
 };
 const stranger = { failure: 'validation-failure', reason: 'is a stranger' } as const;
 
-t.test('results of sessions are added up by day, whichever node counted them', async (t) => {
+t.test('results of sessions are summed by day, whichever node counted them', async (t) => {
   const db = await openDatabase(t);
   const at = new Date('2026-11-21T23:59:59Z');
   for (const node of [new TlsResults(), new TlsResults()]) {
@@ -103,7 +103,7 @@ t.test('results of sessions are added up by day, whichever node counted them', a
   t.equal((await db.query({ text: 'SELECT 1 FROM tls_results' })).length, 1);
 });
 
-t.test('what could not be written is not lost', async (t) => {
+t.test('results that could not be written are not lost', async (t) => {
   const db = await openDatabase(t);
   const results = new TlsResults();
   results.host(published, 'evil.test', stranger);
@@ -114,7 +114,7 @@ t.test('what could not be written is not lost', async (t) => {
 });
 
 t.test(
-  'what was written without an answer counts once, whether it was committed, is about to be or was not',
+  'results written without an answer count once, whether they were committed, are about to be or were not',
   async (t) => {
     const db = await openDatabase(t);
     const results = new TlsResults();
@@ -152,7 +152,7 @@ t.test(
     };
     await t.rejects(record(slow, results), { message: /terminated/ });
     await record(db, results);
-    t.same(await sum(), { sessions: 2 }, 'the server is still at it');
+    t.same(await sum(), { sessions: 2 }, 'the server is still committing');
     gate.resolve();
     await ending;
     await record(db, results);
@@ -161,14 +161,14 @@ t.test(
   },
 );
 
-t.test('the longest of policies is counted as fast as any, and written down a few megabytes at a time', async (t) => {
+t.test('the longest policies are counted as fast as any, and written a few megabytes at a time', async (t) => {
   const db = await openDatabase(t);
   const mx = Array.from({ length: 100 }, (_, n) => `mx${n}.${'a'.repeat(60)}.${'b'.repeat(60)}.${'c'.repeat(60)}.test`);
   const long = { ...published, mx, lines: ['version: STSv1', ...mx.map((name) => `mx: ${name}`)] };
   const results = new TlsResults();
   for (let n = 0; n < 1_500; n += 1) results.host(long, `evil${String(n).padStart(4, '0')}.test`, stranger);
   const counted = results.take();
-  // Of the processor, as the machine may stand still meanwhile.
+  // Processor time, because the machine may stand still meanwhile.
   const began = process.cpuUsage();
   results.giveBack(counted);
   const { user, system } = process.cpuUsage(began);

@@ -5,7 +5,7 @@ import { connect, type Sql } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase, openDatabase } from '../support/db.ts';
 
-t.test('what follows from days of results', async (t) => {
+t.test('reports from days of results', async (t) => {
   const db = connect(await createDatabase(), silentLog, 10);
   t.teardown(() => db.close());
   const now = new Date('2026-11-22T06:00:00Z');
@@ -16,7 +16,7 @@ t.test('what follows from days of results', async (t) => {
              FROM generate_series(1, 100) d, generate_series(0, CASE WHEN d = 1 THEN 24 ELSE 0 END) p, generate_series(0, CASE WHEN d = 1 AND p = 7 THEN 250 ELSE 1 END) f`,
   });
 
-  await t.test('reports begin at moments spread over the time given, once', async (t) => {
+  await t.test('reports start at times spread over the given period, once', async (t) => {
     const fourHours = 4 * 3_600_000;
     await Promise.all([plan(db, fourHours, now), plan(db, fourHours, now)]);
     await plan(db, fourHours, now);
@@ -27,7 +27,7 @@ t.test('what follows from days of results', async (t) => {
     t.ok((minutes[50] ?? 0) > 60 && (minutes[50] ?? 0) < 180, `half of them by minute ${minutes[50]}`);
   });
 
-  await t.test('a task is of one node, and a claim that is over changes nothing any more', async (t) => {
+  await t.test('a task belongs to one node, and an expired claim changes nothing', async (t) => {
     const later = new Date(now.getTime() + 5 * 3_600_000);
     const claims = (await Promise.all(Array.from({ length: 10 }, () => claim(db, 'look-up', 30, later)))).flat();
     t.equal(new Set(claims.map(({ domain }) => domain)).size, claims.length, 'nothing is claimed twice');
@@ -54,7 +54,7 @@ t.test('what follows from days of results', async (t) => {
     ]);
   });
 
-  await t.test('a report is bounded, and its sums are exact all the same', async (t) => {
+  await t.test('a report is bounded, but its sums are exact', async (t) => {
     const reports = [
       { day: '2026-11-21', domain: 'd1.test' },
       { day: '2026-11-21', domain: 'd2.test' },
@@ -64,13 +64,13 @@ t.test('what follows from days of results', async (t) => {
     t.equal(first?.length, 20, 'of 25 policies');
     t.match(first?.[0], { type: 'sts', lines: ['p7'], successful: 2, failed: 249 * 2 + 1_000 });
     t.equal(first?.[0]?.failures.length, 200, 'of 250 failures');
-    t.match(first?.[0]?.failures[0], { host: 'mx250.test', sessions: 1_000 }, 'those with most sessions');
+    t.match(first?.[0]?.failures[0], { host: 'mx250.test', sessions: 1_000 }, 'those with the most sessions');
     t.match(second, [{ lines: ['p0'], successful: 2, failed: 2, failures: [{ host: 'mx1.test' }] }]);
     t.same(policiesOf({ day: '2026-11-20', domain: 'd1.test' }), []);
   });
 });
 
-t.test('old results are deleted in pieces, and only then their reports', async (t) => {
+t.test('old results are deleted in batches, and their reports only after that', async (t) => {
   const db = await openDatabase(t);
   await db.query({
     text: `INSERT INTO tls_results (day, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind)
@@ -89,7 +89,7 @@ t.test('old results are deleted in pieces, and only then their reports', async (
   await forgetOld(once, now, stop.signal);
   t.strictSame([await count('tls_results'), await count('tls_reports')], [1_001, 6_001]);
   await plan(db, 0, new Date(now.getTime() - day));
-  t.equal(await count('tls_reports'), 6_001, 'a node whose clock is behind plans no report a second time');
+  t.equal(await count('tls_reports'), 6_001, 'a node whose clock is behind plans no report twice');
   await forgetOld(db, now);
   t.strictSame([await count('tls_results'), await count('tls_reports')], [1, 1]);
 });

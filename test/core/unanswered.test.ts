@@ -10,7 +10,7 @@ import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
-/** A node that has an email to these addresses in hand. */
+/** A node that is sending an email to these addresses. */
 async function prepare(t: Test, to: string[]) {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
@@ -27,7 +27,7 @@ async function prepare(t: Test, to: string[]) {
   return { db, queue, nodeId, held: claims[0] as Claim, claims, unanswered: new Unanswered(db), rows };
 }
 
-t.test('of a node that died those are held whose dot may have been written, and no other', async (t) => {
+t.test('when a node dies, recipients whose final dot may have been sent are held, and no others', async (t) => {
   const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test', 'b@a.test', 'c@a.test']);
   t.ok(await unanswered.note(held, ['c@a.test', 'a@a.test']));
   await nodes.removeCrashed(db, nodeId, nodes.reportHeld(silentLog, queue));
@@ -36,7 +36,7 @@ t.test('of a node that died those are held whose dot may have been written, and 
     ['queued', 0, null, null],
     ['deferred', 1, heldNote, null],
   ]);
-  t.notOk(await unanswered.note(held, ['b@a.test']), 'from then on it may write none');
+  t.notOk(await unanswered.note(held, ['b@a.test']), 'from then on it may send none');
   t.notOk(await unanswered.note(held, ['a@a.test']));
   const late = { ...held, nodeId, emailId: held.emailId, position: 0, status: 'delivered', attempts: 1 } as const;
   const outcome = {
@@ -47,10 +47,10 @@ t.test('of a node that died those are held whose dot may have been written, and 
     suppress: null,
   };
   await db.transaction((tx) => settle(tx, queue, [{ ...late, ...outcome }], []));
-  t.match((await rows())[0], ['delivered', 1, null, null], 'that it was taken is true whoever says it later');
+  t.match((await rows())[0], ['delivered', 1, null, null], 'an acceptance is true, whoever reports it later');
 });
 
-t.test('what was written down of the attempt takes the place of the note', async (t) => {
+t.test('the recorded outcome of an attempt replaces the note', async (t) => {
   const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test', 'b@a.test']);
   t.ok(await unanswered.note(held, ['a@a.test', 'b@a.test']));
   const outcomeOf = (position: number, status: Settlement['status']): Settlement => ({
@@ -66,14 +66,14 @@ t.test('what was written down of the attempt takes the place of the note', async
   ]);
 });
 
-t.test('a node that stops before it could write down what came of it leaves it held', async (t) => {
+t.test('a node that stops before it can record an outcome leaves the email held', async (t) => {
   const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test']);
   t.ok(await unanswered.note(held, ['a@a.test']));
   await nodes.unregister(db, nodeId, nodes.reportHeld(silentLog, queue));
   t.same(await rows(), [['deferred', 1, heldNote, null]]);
 });
 
-t.test('a claim that was given back has nothing of it', async (t) => {
+t.test('nothing is noted for a claim that was given back', async (t) => {
   const { db, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test']);
   await release(db, [held]);
   t.notOk(await unanswered.note(held, ['a@a.test']));
@@ -81,12 +81,12 @@ t.test('a claim that was given back has nothing of it', async (t) => {
   t.same(await rows(), [['queued', 0, null, null]]);
 });
 
-t.test('one that somebody has in hand is in no way of the others', async (t) => {
+t.test('a locked recipient does not block the others', async (t) => {
   const { db, claims, unanswered } = await prepare(t, ['a@a.test', 'a@b.test', 'a@c.test']);
   const [held, ...others] = claims as [Claim, Claim, Claim];
   const noted = (one: Claim) => unanswered.note(one, [one.recipients[0]?.address ?? '']).catch((error) => error.code);
   const first = noted(held);
-  // While that is noted the rest comes together.
+  // While the first is noted, the others are collected.
   await db.transaction(async (tx) => {
     await tx.query({
       text: 'SELECT FROM recipients WHERE address = $1 FOR UPDATE',
@@ -94,10 +94,10 @@ t.test('one that somebody has in hand is in no way of the others', async (t) => 
     });
     t.same(await Promise.all([first, ...others.map(noted)]), [true, '55P03', true]);
   });
-  t.equal(await noted(others[0]), true, 'and is noted once it is free');
+  t.equal(await noted(others[0]), true, 'it is noted once it is free');
 });
 
-t.test('a database that is silent is not asked about each', async (t) => {
+t.test('a silent database is not asked about each one separately', async (t) => {
   const { db, claims } = await prepare(t, ['a@a.test', 'a@b.test', 'a@c.test']);
   let asked = 0;
   const silent: typeof db.transaction = () => {

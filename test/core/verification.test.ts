@@ -31,7 +31,7 @@ async function prepare(t: Test) {
 
 const read = (db: Database, id: string) => db.prisma.domain.findUniqueOrThrow({ where: { id } });
 
-t.test('a domain whose key cannot be opened does not keep others from being looked at', async (t) => {
+t.test('a domain whose key cannot be opened does not keep others from being checked', async (t) => {
   const { db, surroundings, publish } = await prepare(t);
   const { id: accountId } = await buildAccount(db);
   const broken = await buildVerifiedDomain(db, accountId, testKey(6));
@@ -41,11 +41,11 @@ t.test('a domain whose key cannot be opened does not keep others from being look
     text: `UPDATE domains SET next_check_at = now() - make_interval(secs => CASE WHEN id = $1 THEN 2 ELSE 1 END)`,
     values: [broken.id],
   });
-  await t.rejects(recheckDue(db, surroundings), { message: new RegExp(`^${broken.domain}: `) }, 'it is heard of');
+  await t.rejects(recheckDue(db, surroundings), { message: new RegExp(`^${broken.domain}: `) }, 'it is reported');
   t.match(await read(db, fading.id), { dnsWarning: /^verification: there is no TXT record/ });
 });
 
-t.test('a domain that is removed while it is verified takes the name from nobody', async (t) => {
+t.test('a domain removed during its verification takes the name from nobody', async (t) => {
   const { db, surroundings, publish } = await prepare(t);
   const holder = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'shop.test');
   const { id: accountId } = await buildAccount(db);
@@ -54,7 +54,7 @@ t.test('a domain that is removed while it is verified takes the name from nobody
   let looks = 0;
   const resolve: Surroundings['resolve'] = async (name, type) => {
     if (name === '_sendwright.shop.test') looks += 1;
-    // The second look is for whether the holder still publishes its own record.
+    // The second look-up checks whether the holder still publishes its own record.
     if (looks === 2) await db.prisma.domain.deleteMany({ where: { id } });
     return surroundings.resolve(name, type);
   };
@@ -62,7 +62,7 @@ t.test('a domain that is removed while it is verified takes the name from nobody
   t.match(await read(db, holder.id), { status: 'verified', dnsWarning: null });
 });
 
-t.test('where our addresses are not known any form of our name counts in an SPF policy', async (t) => {
+t.test('while our addresses are unknown, any spelling of our name counts in an SPF policy', async (t) => {
   const { db, zone, surroundings, publish } = await prepare(t);
   const { id: accountId } = await buildAccount(db);
   const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings);
@@ -73,7 +73,7 @@ t.test('where our addresses are not known any form of our name counts in an SPF 
   }
 });
 
-t.test('a process that ends while it looks again has passed over no domain but the one it looked at', async (t) => {
+t.test('a process that ends during a recheck has skipped only the domain it was checking', async (t) => {
   const { db, surroundings } = await prepare(t);
   const { id: accountId } = await buildAccount(db);
   const names = ['one.test', 'two.test', 'three.test'];
@@ -89,13 +89,13 @@ t.test('a process that ends while it looks again has passed over no domain but t
   };
   const rechecking = recheckDue(db, { ...surroundings, resolve });
   await reached.promise;
-  t.equal(await due(), 2, 'as they would be if it ended now');
+  t.equal(await due(), 2, 'as if it ended now');
   released.resolve();
   await rechecking;
   t.equal(await due(), 0);
 });
 
-t.test('name servers that say nothing hold up the checks of their own account alone', async (t) => {
+t.test('silent name servers delay only the checks of their own account', async (t) => {
   const { db, surroundings } = await prepare(t);
   const { id: silent } = await buildAccount(db);
   for (let n = 0; n < 3; n++) await buildVerifiedDomain(db, silent, testKey(5), `silent-${n}.test`);
@@ -120,32 +120,32 @@ t.test('name servers that say nothing hold up the checks of their own account al
   released.resolve();
   await rechecking;
   t.match(await read(db, other.id), { dnsWarning: /^verification: there is no TXT record/ });
-  t.equal(asked.size, 2, 'of the silent ones one was asked for, and after a stop no other');
+  t.equal(asked.size, 2, 'one silent domain was asked for, and none after the stop');
 });
 
-t.test('accounts take turns at the checks of their domains', async (t) => {
+t.test('accounts take turns with the checks of their domains', async (t) => {
   const { db, surroundings } = await prepare(t);
   for (let account = 0; account < 12; account++) {
     const { id } = await buildAccount(db);
     for (const name of ['a', 'b']) await buildVerifiedDomain(db, id, testKey(5), `${name}-${account}.test`);
-    // Both of an earlier one have waited for longer than those of a later one.
+    // Both domains of an earlier account have waited longer than those of a later one.
     await db.query({
       text: 'UPDATE domains SET next_check_at = now() - make_interval(mins => $2) WHERE account_id = $1',
       values: [id, 60 - account],
     });
   }
   await recheckDue(db, surroundings);
-  // A day after each was taken.
+  // One day after each check began.
   const taken = await db.query<{ first: Date; second: Date }>({
     text: 'SELECT min(next_check_at) AS first, max(next_check_at) AS second FROM domains GROUP BY account_id',
   });
   const times = (which: 'first' | 'second') => taken.map((row) => row[which].getTime());
   t.equal(taken.length, 12);
-  t.ok(Math.min(...times('first')) > Date.now(), 'all were taken');
-  t.ok(Math.max(...times('first')) <= Math.min(...times('second')), 'nobody had a second one before all had one');
+  t.ok(Math.min(...times('first')) > Date.now(), 'all were checked');
+  t.ok(Math.max(...times('first')) <= Math.min(...times('second')), 'no account had a second check before all had one');
 });
 
-t.test('a policy is asked for once, however many addresses it is evaluated for', async (t) => {
+t.test('a policy is looked up once, however many addresses it is evaluated for', async (t) => {
   const { db, surroundings, publish, zone } = await prepare(t);
   const sendingIps = Array.from({ length: 40 }, (_, n) => `198.51.100.${n + 1}`);
   const { id: accountId } = await buildAccount(db);

@@ -18,7 +18,7 @@ import { openDatabase } from '../support/db.ts';
 import { withoutReads } from '../support/without-reads.ts';
 import { event, openScene } from '../webhooks/scene.ts';
 
-/** The same transaction, with each statement noted. */
+/** The same transaction, with every statement recorded. */
 function counting(tx: Sql): { tx: Sql; statements: string[] } {
   const statements: string[] = [];
   return {
@@ -51,7 +51,7 @@ t.test('emitting', async (t) => {
     });
 
   t.test(
-    'costs nothing for nothing, one statement when nobody listens, and the same for one as for many',
+    'costs nothing for nothing, one statement if nobody subscribes, and the same for one as for many',
     async (t) => {
       const { accountId } = await scene.endpoint('https://example.com/', { events: ['email.sent'] });
       t.equal(await cost(accountId, 0), 0);
@@ -61,7 +61,7 @@ t.test('emitting', async (t) => {
     },
   );
 
-  t.test('is done in several statements where the payloads are megabytes', async (t) => {
+  t.test('uses several statements if the payloads are megabytes', async (t) => {
     const { accountId } = await scene.endpoint('https://large.test/');
     const to = Array.from({ length: 100 }, (_, index) => `${'n'.repeat(3_000)} <r${index}@a.test>`);
     const about = { ...event(accountId, 'email.sent'), email: { ...event(accountId, 'email.sent').email, to } };
@@ -81,7 +81,7 @@ t.test('emitting', async (t) => {
     t.equal(await db.prisma.webhookDelivery.count({ where: { accountId } }), 30);
   });
 
-  t.test('makes a delivery with a job for each endpoint of the account that subscribes', async (t) => {
+  t.test('makes a delivery with a job for each subscribed endpoint of the account', async (t) => {
     const one = await scene.endpoint('https://one.test/', { events: ['email.sent', 'email.failed'] });
     const two = await scene.endpoint('https://two.test/', { accountId: one.accountId, events: ['email.sent'] });
     const off = await scene.endpoint('https://off.test/', { accountId: one.accountId });
@@ -106,7 +106,7 @@ t.test('emitting', async (t) => {
     }
   });
 
-  t.test('writes the payload of the interface, recipients where they say more', async (t) => {
+  t.test('writes the documented payload, with recipients where they say more', async (t) => {
     const { id, accountId } = await scene.endpoint('https://example.com/');
     const recipients = [{ address: 'a@one.test', status: 'failed', response: '550 no' }];
     const delivered = event(accountId, 'email.delivered', { status: 'sent' });
@@ -125,7 +125,7 @@ t.test('emitting', async (t) => {
     t.match(JSON.parse(payloads[1] ?? ''), { type: 'email.failed', data });
   });
 
-  t.test('keeps nothing when the transaction fails', async (t) => {
+  t.test('keeps nothing if the transaction fails', async (t) => {
     const { id, accountId } = await scene.endpoint('https://example.com/');
     const before = (await jobs()).length;
     const failing = db.transaction(async (tx) => {
@@ -136,7 +136,7 @@ t.test('emitting', async (t) => {
     t.strictSame([await scene.deliveries(id), (await jobs()).length], [[], before]);
   });
 
-  t.test('puts no more into the queue than its endpoint has room for', async (t) => {
+  t.test('queues no more than the endpoint has room for', async (t) => {
     const { id, accountId } = await scene.endpoint('https://example.com/');
     await cost(accountId, 700);
     const withJob = async () => (await scene.deliveries(id)).filter(({ jobId }) => jobId !== null).length;
@@ -164,7 +164,7 @@ t.test('an account has at most 20 endpoints, even if many are made at once', asy
   );
 });
 
-t.test('an endpoint that has moved is not judged by what its old URL answers', async (t) => {
+t.test('an endpoint that has moved is not judged by answers of its old URL', async (t) => {
   const scene = await openScene(t);
   const { db } = scene;
   const { id, accountId } = await scene.endpoint('https://old.test/');
@@ -203,18 +203,18 @@ t.test('an endpoint that has moved is not judged by what its old URL answers', a
   t.match(
     await get(db, accountId, id),
     { status: 'enabled', failingSince: null },
-    'nor by what is from before it was enabled',
+    'nor by answers from before it was enabled',
   );
   await settle(say('gone', 'https://new.test/', 1));
   t.match(await get(db, accountId, id), { status: 'disabled', disabledReason: /410/ });
 });
 
-t.test('a secret is not lost to an error behind what made it', async (t) => {
+t.test('a secret is not lost to an error after it was made', async (t) => {
   const db = await openDatabase(t);
   const { id: accountId } = await buildAccount(db);
   const keyring = new Keyring(Buffer.alloc(32));
   const input = { url: 'https://one.test/', events: ['email.sent' as const] };
-  /** Prisma's octets are no Buffer. */
+  /** Prisma returns bytes that are not a Buffer. */
   const plain = (row: object) =>
     Object.entries(row).map(([name, value]) => [
       name,
