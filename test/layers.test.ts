@@ -21,7 +21,7 @@ const order: RegExp[] = [
   /^db\//,
   /^smtp\//,
   /^mail\//,
-  /^(rounds|batch-writer|batcher|by-weight|data-dir|account-turns|endpoint|free-now|give-way|sending-pools|memory-room|siblings|stops|turns)\.ts$/,
+  /^(rounds|batch-loop|batch-writer|batcher|by-weight|data-dir|account-turns|endpoint|free-now|give-way|sending-pools|memory-room|siblings|stops|turns)\.ts$/,
   /^(errors|start-error|log|ids|clock|ip|seal|password|certificate|timestamp|spelling|tally|metrics|rate-limit)\.ts$|^generated\//,
   /^dashboard\//,
   /^client\//,

@@ -1,3 +1,4 @@
+import { BatchLoop } from '../batch-loop.ts';
 import { mostInJob } from '../core/emails/mail-lines.ts';
 import { ClaimsInDoubt } from '../core/recipients/claims-in-doubt.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
@@ -38,14 +39,12 @@ export class Intake {
   readonly #mostHeld: number;
   readonly #dispatching: Dispatching;
   readonly #inDoubt: ClaimsInDoubt;
+  readonly #loop: BatchLoop;
   #supplied: ReadonlySet<string> = new Set();
   /** There was no room when jobs could last have been taken. */
   #full = false;
   /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;
-  #taking: Promise<void> | null = null;
-  #takeMore = false;
-  #stopping = false;
   #unsubscribe: () => void = () => undefined;
 
   /** @param mostHeld how many claims this node may hold */
@@ -64,6 +63,11 @@ export class Intake {
     this.#mostHeld = mostHeld;
     this.#dispatching = dispatching;
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
+    this.#loop = new BatchLoop({
+      prepare: () => this.#freeInDoubt(),
+      takeBatch: () => this.#takeBatch(),
+      onError: (error) => tools.log.warn({ error: error.message }, 'no jobs could be taken; trying again'),
+    });
   }
 
   /** Destinations whose jobs were last left in the queue, because claims for them wait here. */
@@ -77,20 +81,13 @@ export class Intake {
 
   /** Resolves when nothing is taken any more. */
   async stop(): Promise<void> {
-    this.#stopping = true;
     this.#unsubscribe();
-    await this.#taking;
+    await this.#loop.stop();
   }
 
   /** Takes what there is; if a batch is being taken, once more after that. */
   take(): void {
-    this.#takeMore = true;
-    if (this.#taking || this.#stopping) return;
-    this.#taking = this.#takeAll()
-      .catch((error: Error) => this.#tools.log.warn({ error: error.message }, 'no jobs could be taken; trying again'))
-      .finally(() => {
-        this.#taking = null;
-      });
+    this.#loop.wake();
   }
 
   /** If there was no room: takes more once half of the claims have gone. */
@@ -98,23 +95,24 @@ export class Intake {
     if (this.#full && this.#inHand.size < this.#mostHeld / 2) this.take();
   }
 
-  async #takeAll(): Promise<void> {
+  async #freeInDoubt(): Promise<void> {
     const { log, lease } = this.#tools;
     const freed = await this.#inDoubt.free(lease.nodeId, this.#inHand.all);
     if (freed > 0) log.warn({ recipients: freed }, 'a claim was committed without an answer; it is free again');
-    while (this.#takeMore && !this.#stopping) {
-      this.#takeMore = false;
-      const room = Math.min(batchSize, this.#mostHeld - this.#inHand.size);
-      const jobs = Math.ceil(room / this.#claimsPerJob);
-      this.#full = room <= 0 || !this.#dispatching.canBegin() || !lease.valid();
-      if (this.#full || lease.onHold) return;
-      // A short batch was all there is; adding jobs wakes this.
-      if ((await this.#takeBatch(jobs)) === jobs) this.#takeMore = true;
-    }
+  }
+
+  /** @returns whether the batch was full: a short one was all there is, and adding jobs wakes this */
+  async #takeBatch(): Promise<boolean> {
+    const { lease } = this.#tools;
+    const room = Math.min(batchSize, this.#mostHeld - this.#inHand.size);
+    const jobs = Math.ceil(room / this.#claimsPerJob);
+    this.#full = room <= 0 || !this.#dispatching.canBegin() || !lease.valid();
+    if (this.#full || lease.onHold) return false;
+    return (await this.#takeJobs(jobs)) === jobs;
   }
 
   /** Takes and claims in one transaction, so that recipients always have a job or a node that holds them. */
-  async #takeBatch(limit: number): Promise<number> {
+  async #takeJobs(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
     const claiming = this.#db.transaction(async (tx) => {
       const supplied = this.#dispatching.supplied();

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { BatchLoop } from '../batch-loop.ts';
 import type { Clock } from '../clock.ts';
 import { ClaimsInDoubt } from '../core/recipients/claims-in-doubt.ts';
 import * as calls from '../core/webhooks/webhook-calls.ts';
@@ -58,12 +59,11 @@ export class WebhookDispatcher {
   /** Endpoints whose jobs were left in the queue because calls to them waited here. */
   readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
+  readonly #intake: BatchLoop;
   readonly #abort = new AbortController();
   /** Claims whose calls begin once they are loaded. */
   #ready: calls.Claim[] = [];
   #loading = false;
-  #pumping: Promise<void> | null = null;
-  #pumpAgain = false;
   /** There was no room for jobs that may still be in the queue. */
   #full = false;
   #stopping = false;
@@ -79,6 +79,11 @@ export class WebhookDispatcher {
     this.#limits = limits;
     this.#slots = new Slots(limits, () => this.#beginAll());
     this.#inDoubt = new ClaimsInDoubt(db, 'webhook_deliveries');
+    this.#intake = new BatchLoop({
+      prepare: () => this.#freeInDoubt(),
+      takeBatch: () => this.#takeBatch(),
+      onError: (error) => tools.log.warn({ error: error.message }, 'no webhook jobs could be taken'),
+    });
   }
 
   /** How many claims are running or wait for their endpoint. */
@@ -87,9 +92,9 @@ export class WebhookDispatcher {
   }
 
   start(): void {
-    this.#unsubscribe = this.#queue.webhooks.onWake(() => this.#pump());
+    this.#unsubscribe = this.#queue.webhooks.onWake(() => this.#intake.wake());
     this.#timer = setInterval(() => this.#tick(), pollEveryMs);
-    this.#pump();
+    this.#intake.wake();
   }
 
   /** Takes no new work, releases what has not begun, and waits for what has: at most about 20 seconds. */
@@ -100,7 +105,7 @@ export class WebhookDispatcher {
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
     this.#recorder.giveUpAfter(drainMs);
     // Nothing of a batch that is being taken now begins either.
-    await this.#pumping;
+    await this.#intake.stop();
     await this.#release(this.#emptyLines());
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
@@ -115,7 +120,7 @@ export class WebhookDispatcher {
     if (this.#tools.lease.onHold) void this.#release(this.#emptyLines());
     // A hold that ended before it was seen here has left lines that nothing else would serve.
     else this.#beginAll();
-    this.#pump();
+    this.#intake.wake();
   }
 
   #emptyLines(): calls.Claim[] {
@@ -127,29 +132,20 @@ export class WebhookDispatcher {
     if (this.#stopping && this.#held.size === 0) this.#idle?.();
   }
 
-  #pump(): void {
-    this.#pumpAgain = true;
-    if (this.#pumping || this.#stopping) return;
-    this.#pumping = this.#takeAll()
-      .catch((error: Error) => this.#tools.log.warn({ error: error.message }, 'no webhook jobs could be taken'))
-      .finally(() => {
-        this.#pumping = null;
-      });
+  async #freeInDoubt(): Promise<void> {
+    const { log, lease } = this.#tools;
+    const freed = await this.#inDoubt.free(lease.nodeId, this.#held);
+    if (freed > 0) log.warn({ deliveries: freed }, 'a claim was committed without an answer; it is free again');
   }
 
-  async #takeAll(): Promise<void> {
-    const freed = await this.#inDoubt.free(this.#tools.lease.nodeId, this.#held);
-    if (freed > 0)
-      this.#tools.log.warn({ deliveries: freed }, 'a claim was committed without an answer; it is free again');
-    while (this.#pumpAgain && !this.#stopping) {
-      this.#pumpAgain = false;
-      // Half of what is left, because a whole batch may belong to one account.
-      const room = Math.min(batchSize, Math.ceil(this.#left / 2));
-      this.#full = room <= 0;
-      if (this.#full || !this.#tools.lease.valid() || this.#tools.lease.onHold) return;
-      // A short batch was all there is: new jobs wake this.
-      if ((await this.#take(room)) === room) this.#pumpAgain = true;
-    }
+  /** @returns whether the batch was full: a short one was all there is, and new jobs wake the intake */
+  async #takeBatch(): Promise<boolean> {
+    const { lease } = this.#tools;
+    // Half of what is left, because a whole batch may belong to one account.
+    const room = Math.min(batchSize, Math.ceil(this.#left / 2));
+    this.#full = room <= 0;
+    if (this.#full || !lease.valid() || lease.onHold) return false;
+    return (await this.#takeJobs(room)) === room;
   }
 
   /** How many more may be held. */
@@ -158,7 +154,7 @@ export class WebhookDispatcher {
   }
 
   /** Takes and claims in one transaction, so that a delivery always has a job or a node that holds it. */
-  async #take(limit: number): Promise<number> {
+  async #takeJobs(limit: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
     const waiting = this.#lines.endpoints;
     for (const webhookId of waiting) this.#leftOut.add(webhookId);
@@ -224,7 +220,7 @@ export class WebhookDispatcher {
       await this.#release(line);
     }
     this.#checkIdle();
-    if (this.#full && this.#held.size < this.#limits.held / 2) this.#pump();
+    if (this.#full && this.#held.size < this.#limits.held / 2) this.#intake.wake();
   }
 
   #remove(claim: calls.Claim): void {
@@ -233,7 +229,7 @@ export class WebhookDispatcher {
 
   /** To be called when no call to this endpoint waits here any more: the queue may have more. */
   #lookForMore({ webhookId }: calls.Claim): void {
-    if (this.#leftOut.delete(webhookId)) this.#pump();
+    if (this.#leftOut.delete(webhookId)) this.#intake.wake();
   }
 
   async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
