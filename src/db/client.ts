@@ -76,6 +76,8 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   pool.on('error', (error) => {
     if (!closing) log.warn({ error: error.message }, 'a database connection was lost');
   });
+  // Here every error passes, whichever statement it answers, and whether Prisma wraps it or not.
+  pool.on('connect', ({ connection }) => connection.on('errorMessage', (error) => disk.note(error)));
   const adapter = new PrismaPg(pool, {
     disposeExternalPool: false,
     onPoolError: () => undefined,
@@ -84,9 +86,9 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   const prisma = new PrismaClient({ adapter, transactionOptions: { maxWait: 4_000, timeout: 15_000 } });
   return {
     prisma,
-    query: (statement) => disk.watch(run(pool, statement)),
-    transaction: (work) => disk.watch(transact(pool, work)),
-    session: (work, statementMs = statementTimeoutMs) => disk.watch(runAlone(pool, work, statementMs)),
+    query: (statement) => run(pool, statement),
+    transaction: (work) => transact(pool, work),
+    session: (work, statementMs = statementTimeoutMs) => runAlone(pool, work, statementMs),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
       idle: pool.idleCount,

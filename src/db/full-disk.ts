@@ -1,5 +1,5 @@
+import type { DatabaseError } from 'pg';
 import type { Logger } from '../log.ts';
-import { causesOf, codeOf } from './errors.ts';
 
 /** The SQLSTATE when PostgreSQL cannot make a file longer. */
 const diskFull = '53100';
@@ -8,7 +8,7 @@ const diskFull = '53100';
 const holdsMs = 10_000;
 const sayEveryMs = 60_000;
 
-/** Whether the disk of the database is full, by the errors of its statements. */
+/** Whether the disk of the database is full, by the errors that it answers with. */
 export class FullDisk {
   readonly #log: Logger;
   readonly #now: () => number;
@@ -26,18 +26,9 @@ export class FullDisk {
     return this.#now() - this.#seenAt < holdsMs;
   }
 
-  /** The result of the work, whose failure is looked at. */
-  async watch<T>(work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      const full = [...causesOf(error)].find((cause) => codeOf(cause) === diskFull);
-      if (full) this.#note(full);
-      throw error;
-    }
-  }
-
-  #note({ message }: Error): void {
+  /** Takes notice of an error of PostgreSQL. */
+  note({ code, message }: Pick<DatabaseError, 'code' | 'message'>): void {
+    if (code !== diskFull) return;
     this.#seenAt = this.#now();
     if (this.#seenAt - this.#saidAt < sayEveryMs) return;
     this.#saidAt = this.#seenAt;

@@ -1,28 +1,23 @@
-import pg from 'pg';
 import { pino } from 'pino';
 import t from 'tap';
 import { FullDisk } from '../../src/db/full-disk.ts';
+import { newId } from '../../src/ids.ts';
+import { openDatabase } from '../support/db.ts';
 
 t.test('the log says in plain words that the disk is full, once a minute', async (t) => {
   const lines: Record<string, unknown>[] = [];
   let now = 0;
   const disk = new FullDisk(pino({}, { write: (line: string) => lines.push(JSON.parse(line)) }), () => now);
-  const fail = (code: string) => {
-    const error = new pg.DatabaseError('could not extend file', 0, 'error');
-    error.code = code;
-    // Prisma wraps it.
-    return t.rejects(disk.watch(Promise.reject(new Error('failed', { cause: error }))), { message: 'failed' });
-  };
-  t.equal(await disk.watch(Promise.resolve(7)), 7);
-  await fail('53200');
+  const fail = (code: string) => disk.note({ code, message: 'could not extend file' });
+  fail('53200');
   t.notOk(disk.isFull);
   t.same(lines, []);
 
-  await fail('53100');
+  fail('53100');
   t.ok(disk.isFull);
   now += 9_999;
   t.ok(disk.isFull);
-  await fail('53100');
+  fail('53100');
   now += 10_000;
   t.notOk(disk.isFull);
   t.match(lines, [
@@ -34,6 +29,32 @@ t.test('the log says in plain words that the disk is full, once a minute', async
   ]);
   t.equal(lines.length, 1);
   now += 60_000;
-  await fail('53100');
+  fail('53100');
   t.equal(lines.length, 2);
 });
+
+const ways: Record<string, (db: Awaited<ReturnType<typeof openDatabase>>) => Promise<unknown>> = {
+  'a statement': (db) => db.query({ text: `INSERT INTO accounts (id, name, plan) VALUES ('${newId()}', 'a', 'free')` }),
+  'one whose failure does not end its transaction': (db) =>
+    db.transaction(async (tx) => {
+      await tx.query({ text: 'SAVEPOINT here' });
+      await tx
+        .query({ text: `INSERT INTO accounts (id, name, plan) VALUES ('${newId()}', 'a', 'free')` })
+        .catch(() => tx.query({ text: 'ROLLBACK TO here' }));
+      throw new Error('for another reason');
+    }),
+  "one of Prisma's": (db) => db.prisma.account.create({ data: { id: newId(), name: 'a', plan: 'free' } }),
+};
+for (const [way, write] of Object.entries(ways)) {
+  t.test(`a full disk is noticed by ${way}`, async (t) => {
+    const db = await openDatabase(t);
+    await db.query({
+      text: `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+               $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+             CREATE TRIGGER full_disk BEFORE INSERT ON accounts FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+    });
+    t.notOk(db.isDiskFull());
+    await t.rejects(write(db));
+    t.ok(db.isDiskFull());
+  });
+}
