@@ -25,7 +25,8 @@ import { quickSchedule, usualBlocklists, usualPlan } from './config-variables.ts
 import type { PrivateNetworks } from './ip.ts';
 import type { SendingPools } from './sending-pools.ts';
 
-export type NodeRole = 'api' | 'mta' | 'webhooks' | 'smtp';
+const nodeRoles = ['api', 'mta', 'webhooks', 'smtp'] as const;
+export type NodeRole = (typeof nodeRoles)[number];
 
 export interface Config {
   /** Null: the embedded PostgreSQL in `dataDir`. */
@@ -98,16 +99,21 @@ export class ConfigError extends Error {}
  * @throws ConfigError naming the first variable that is wrong and what it must be
  */
 export function readConfig(env: Record<string, string | undefined>): Readonly<Config> {
-  const given = (name: string): string | null => {
-    const text = env[name]?.trim() || null;
-    if (text !== null && /^(["']).*\1$/s.test(text))
-      throw new ConfigError(
-        `${name} must be set without quotes around the value: some tools, such as docker run --env-file, keep them as part of it`,
-      );
-    return text;
-  };
-  const read = <T>(name: string, parse: (text: string) => T, fallback: T): T => {
-    const text = given(name);
+  const config = readVariables(new Environment(env));
+  refuseContradictions(config);
+  return Object.freeze(config);
+}
+
+class Environment {
+  readonly #env: Record<string, string | undefined>;
+
+  constructor(env: Record<string, string | undefined>) {
+    this.#env = env;
+  }
+
+  /** @param parse throws an Error that says what the value must be */
+  read<T>(name: string, parse: (text: string) => T, fallback: T): T {
+    const text = this.#given(name);
     if (text === null) return fallback;
     try {
       return parse(text);
@@ -115,98 +121,113 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
       const end = error instanceof ShownValueError ? '' : butNot(name, text);
       throw new ConfigError(`${name} must be ${(error as Error).message}${end}`);
     }
-  };
-  const readEntries = <T>(name: string, parse: (text: string) => T, fallback: T): T => {
-    const text = given(name);
+  }
+
+  /** @param parse throws an Error that names the wrong entry */
+  readEntries<T>(name: string, parse: (text: string) => T, fallback: T): T {
+    const text = this.#given(name);
     return text === null ? fallback : naming(name, () => parse(text));
-  };
-  const deliveryMode = read('DELIVERY_MODE', oneOf(['sandbox', 'direct'] as const), 'sandbox');
+  }
+
+  #given(name: string): string | null {
+    const text = this.#env[name]?.trim() || null;
+    if (text !== null && /^(["']).*\1$/s.test(text))
+      throw new ConfigError(
+        `${name} must be set without quotes around the value: some tools, such as docker run --env-file, keep them as part of it`,
+      );
+    return text;
+  }
+}
+
+function readVariables(env: Environment): Config {
+  const deliveryMode = env.read('DELIVERY_MODE', oneOf(['sandbox', 'direct'] as const), 'sandbox');
   const sandbox = deliveryMode === 'sandbox';
-  const databaseUrl = read('DATABASE_URL', postgresUrl, null);
-  const host = read('HTTP_HOST', hostToListenOn, '127.0.0.1');
-  const port = read('HTTP_PORT', portFrom(0), 3000);
-  const addresses = readEntries('SENDING_IPS', parseSendingIps, []);
-  const firstDays = readEntries('WARM_UP', parseWarmUp, new Map());
-  const reporting = read('TLS_REPORTS', oneOf(['on', 'off'] as const), 'on');
-  const mailHostname = read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : '');
-  const contact = read('TLS_REPORTS_CONTACT', mailAddress, `postmaster@${mailHostname}`);
-  const config: Config = {
+  const databaseUrl = env.read('DATABASE_URL', postgresUrl, null);
+  const host = env.read('HTTP_HOST', hostToListenOn, '127.0.0.1');
+  const port = env.read('HTTP_PORT', portFrom(0), 3000);
+  const addresses = env.readEntries('SENDING_IPS', parseSendingIps, []);
+  const firstDays = env.readEntries('WARM_UP', parseWarmUp, new Map());
+  const reporting = env.read('TLS_REPORTS', oneOf(['on', 'off'] as const), 'on');
+  const mailHostname = env.read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : '');
+  const contact = env.read('TLS_REPORTS_CONTACT', mailAddress, `postmaster@${mailHostname}`);
+  return {
     databaseUrl,
-    dataDir: read('DATA_DIR', filePath, './data'),
+    dataDir: env.read('DATA_DIR', filePath, './data'),
     http: {
       host,
       port,
-      proxies: read('TRUSTED_PROXIES', proxyCount, 0),
+      proxies: env.read('TRUSTED_PROXIES', proxyCount, 0),
     },
-    baseUrl: read('BASE_URL', httpUrl, `http://localhost:${port}`),
+    baseUrl: env.read('BASE_URL', httpUrl, `http://localhost:${port}`),
     deliveryMode,
     mailHostname,
     sendingIps: addresses.map(({ ip }) => ip),
     sendingPools: {
       addresses: naming('WARM_UP', () => withWarmUp(addresses, firstDays)),
-      plan: readEntries('WARM_UP_PLAN', parsePlan, parsePlan(usualPlan)),
+      plan: env.readEntries('WARM_UP_PLAN', parsePlan, parsePlan(usualPlan)),
     },
-    providersFile: read('PROVIDERS_FILE', filePath, null),
-    dnsServers: read('DNS_SERVERS', listOf(dnsServer), null),
-    daneResolver: read('DANE_RESOLVER', dnsServer, null),
-    mxPort: read('MX_PORT', portFrom(1), 25),
-    allowPrivateNetworks: read('ALLOW_PRIVATE_NETWORKS', privateNetworks, false),
-    allowUnsafeDatabase: read('ALLOW_UNSAFE_DATABASE', trueOrFalse, false),
-    startOnHold: read('START_ON_HOLD', trueOrFalse, false),
+    providersFile: env.read('PROVIDERS_FILE', filePath, null),
+    dnsServers: env.read('DNS_SERVERS', listOf(dnsServer), null),
+    daneResolver: env.read('DANE_RESOLVER', dnsServer, null),
+    mxPort: env.read('MX_PORT', portFrom(1), 25),
+    allowPrivateNetworks: env.read('ALLOW_PRIVATE_NETWORKS', privateNetworks, false),
+    allowUnsafeDatabase: env.read('ALLOW_UNSAFE_DATABASE', trueOrFalse, false),
+    startOnHold: env.read('START_ON_HOLD', trueOrFalse, false),
     smtp: {
-      host: read('SMTP_HOST', hostToListenOn, sandbox ? host : null),
-      tls: certificateFiles(read('SMTP_TLS_CERT', filePath, null), read('SMTP_TLS_KEY', filePath, null)),
+      host: env.read('SMTP_HOST', hostToListenOn, sandbox ? host : null),
+      tls: certificateFiles(env.read('SMTP_TLS_CERT', filePath, null), env.read('SMTP_TLS_KEY', filePath, null)),
     },
     ports: {
-      inbound: read('INBOUND_SMTP_PORT', portFrom(0), 2525),
-      submission: read('SUBMISSION_PORT', portFrom(0), 2587),
-      submissions: read('SUBMISSIONS_PORT', portFrom(0), 2465),
+      inbound: env.read('INBOUND_SMTP_PORT', portFrom(0), 2525),
+      submission: env.read('SUBMISSION_PORT', portFrom(0), 2587),
+      submissions: env.read('SUBMISSIONS_PORT', portFrom(0), 2465),
     },
     admin: {
-      email: read('ADMIN_EMAIL', emailAddress, 'admin@localhost'),
-      password: read('ADMIN_PASSWORD', password, null),
+      email: env.read('ADMIN_EMAIL', emailAddress, 'admin@localhost'),
+      password: env.read('ADMIN_PASSWORD', password, null),
     },
-    jwtSecret: read('JWT_SECRET', jwtSecret, null),
-    encryptionKey: read('ENCRYPTION_KEY', encryptionKey, null),
-    nextEncryptionKey: read('ENCRYPTION_KEY_NEXT', encryptionKey, null),
-    roles: new Set(
-      read('ROLES', listOf(oneOf(['api', 'mta', 'webhooks', 'smtp'] as const)), ['api', 'mta', 'webhooks', 'smtp']),
-    ),
-    workers: read('WORKERS', workerCount, 1),
-    retryScheduleMs: read(
+    jwtSecret: env.read('JWT_SECRET', jwtSecret, null),
+    encryptionKey: env.read('ENCRYPTION_KEY', encryptionKey, null),
+    nextEncryptionKey: env.read('ENCRYPTION_KEY_NEXT', encryptionKey, null),
+    roles: new Set(env.read('ROLES', listOf(oneOf(nodeRoles)), [...nodeRoles])),
+    workers: env.read('WORKERS', workerCount, 1),
+    retryScheduleMs: env.read(
       'RETRY_SCHEDULE',
       listOf(duration),
       (sandbox ? quickSchedule : '1m,5m,15m,30m,1h,2h,4h,6h').split(',').map(duration),
     ),
-    retryForMs: read('RETRY_FOR', duration, duration('72h')),
+    retryForMs: env.read('RETRY_FOR', duration, duration('72h')),
     tlsReports: reporting === 'on' && !sandbox ? { contact } : null,
-    defaultPlan: read('DEFAULT_PLAN', oneOf(['free', 'pro', 'unlimited'] as const), 'free'),
-    blocklists: read('DNS_BLOCKLISTS', blocklistZones, usualBlocklists.split(',')),
+    defaultPlan: env.read('DEFAULT_PLAN', oneOf(['free', 'pro', 'unlimited'] as const), 'free'),
+    blocklists: env.read('DNS_BLOCKLISTS', blocklistZones, usualBlocklists.split(',')),
     metrics: {
-      host: read('METRICS_HOST', hostToListenOn, '127.0.0.1'),
-      port: read('METRICS_PORT', portFrom(0), 0),
+      host: env.read('METRICS_HOST', hostToListenOn, '127.0.0.1'),
+      port: env.read('METRICS_PORT', portFrom(0), 0),
     },
-    rateLimit: read('RATE_LIMIT', rateLimit, { perSecond: 50, burst: 100 }),
-    logLevel: read('LOG_LEVEL', oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const), 'info'),
+    rateLimit: env.read('RATE_LIMIT', rateLimit, { perSecond: 50, burst: 100 }),
+    logLevel: env.read('LOG_LEVEL', oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const), 'info'),
   };
-  if (!config.mailHostname)
-    throw missing('MAIL_HOSTNAME', 'the public name of this host, when DELIVERY_MODE is direct');
-  if (databaseUrl && !config.jwtSecret) throw missing('JWT_SECRET', 'at least 32 characters, when DATABASE_URL is set');
-  if (databaseUrl && !config.encryptionKey) {
+}
+
+/** What each variable allows by itself, but not together with another one. */
+function refuseContradictions(config: Config): void {
+  const { deliveryMode, mailHostname, databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, workers } = config;
+  if (!mailHostname) throw missing('MAIL_HOSTNAME', 'the public name of this host, when DELIVERY_MODE is direct');
+  if (databaseUrl && !jwtSecret) throw missing('JWT_SECRET', 'at least 32 characters, when DATABASE_URL is set');
+  if (databaseUrl && !encryptionKey) {
     throw missing('ENCRYPTION_KEY', '32 bytes as 64 hexadecimal digits or as base64, when DATABASE_URL is set');
   }
-  if (config.nextEncryptionKey && !config.encryptionKey)
+  if (nextEncryptionKey && !encryptionKey)
     throw missing('ENCRYPTION_KEY', 'the current key, when ENCRYPTION_KEY_NEXT is set');
-  if (config.encryptionKey && config.nextEncryptionKey?.equals(config.encryptionKey))
+  if (encryptionKey && nextEncryptionKey?.equals(encryptionKey))
     throw new ConfigError('ENCRYPTION_KEY_NEXT must be a different key from ENCRYPTION_KEY');
-  if (sandbox && config.workers > 1) {
+  if (deliveryMode === 'sandbox' && workers > 1) {
     throw new ConfigError(
-      `WORKERS must be 1 when DELIVERY_MODE is sandbox, not ${config.workers}: its DNS and mailbox run in one process`,
+      `WORKERS must be 1 when DELIVERY_MODE is sandbox, not ${workers}: its DNS and mailbox run in one process`,
     );
   }
   refusePortTwice(config);
   refuseEndlessTrying(config);
-  return Object.freeze(config);
 }
 
 /** Where this node listens, by the variable of the port. */
