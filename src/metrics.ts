@@ -31,10 +31,10 @@ export interface MeasuredAttempt {
 /** The metrics of one process, as the process that prints them gets them. */
 export type Measured = object[];
 
-const seconds = (most: number[]) => ({ buckets: most });
-const requestBuckets = seconds([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]);
-const attemptBuckets = seconds([0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900]);
-const delayBuckets = seconds([0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400]);
+/** In seconds. */
+const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const attemptBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
+const delayBuckets = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400];
 
 /**
  * What one process counts about itself, for Prometheus. Label values are our own names only: never an address, a domain or
@@ -56,7 +56,7 @@ export class Metrics {
     help: 'Time from the head of a request to its response.',
     labelNames: ['method', 'route'],
     registers: this.#registers,
-    ...requestBuckets,
+    buckets: requestBuckets,
   });
   readonly #attempts = new Counter({
     name: 'sendwright_delivery_attempts_total',
@@ -69,14 +69,14 @@ export class Metrics {
     help: 'Duration of an attempt, from the MX look-up to the last reply.',
     labelNames: ['provider'],
     registers: this.#registers,
-    ...attemptBuckets,
+    buckets: attemptBuckets,
   });
   readonly #delaySeconds = new Histogram({
     name: 'sendwright_delivery_delay_seconds',
     help: 'Time from when a message was due until a server accepted it, per recipient.',
     labelNames: ['provider'],
     registers: this.#registers,
-    ...delayBuckets,
+    buckets: delayBuckets,
   });
   readonly #calls = new Counter({
     name: 'sendwright_webhook_calls_total',
@@ -88,7 +88,7 @@ export class Metrics {
     name: 'sendwright_webhook_call_duration_seconds',
     help: 'Duration of a call to a webhook endpoint.',
     registers: this.#registers,
-    ...requestBuckets,
+    buckets: requestBuckets,
   });
   readonly #held = new Map<string, () => number>();
   /** Sets the gauges; the database is asked at most every few seconds. */
@@ -140,47 +140,8 @@ export class Metrics {
 
   /** Sets what is read from the database and its pool when somebody asks. */
   watch({ depth, connections }: Watched): void {
-    const registers = this.#registers;
-    const gauge = (name: string, help: string, labelNames: string[] = []) =>
-      new Gauge({ name, help, labelNames, registers });
-    const recipients = gauge('sendwright_queue_recipients', 'Waiting recipients on all nodes, by what they wait for.', [
-      'state',
-    ]);
-    const oldest = gauge(
-      'sendwright_queue_oldest_due_seconds',
-      'Time since the oldest unclaimed recipient became due.',
-    );
-    const deliveries = gauge(
-      'sendwright_webhook_deliveries',
-      'Waiting webhook deliveries on all nodes, by what they wait for.',
-      ['state'],
-    );
-    const oldestDelivery = gauge(
-      'sendwright_webhook_oldest_due_seconds',
-      'Time since the oldest unclaimed webhook delivery became due.',
-    );
-    const nodes = gauge('sendwright_nodes', 'Processes that deliver mail or call webhooks, on all machines.');
-    const pool = gauge(
-      'sendwright_database_connections',
-      "Connections of this process's pool, by state; waiting: statements that wait for a connection.",
-      ['state'],
-    );
-    const up = gauge(
-      'sendwright_database_up',
-      'Whether the database answers: 1 or 0. While it is 0, the queue metrics are not known.',
-    );
-    this.#refresh = async () => {
-      const now = await depth();
-      up.set(now === null ? 0 : 1);
-      for (const [state, count] of Object.entries(connections())) pool.set({ state }, count);
-      // What the database said in its last answer no longer holds.
-      for (const one of [recipients, deliveries]) one.reset();
-      for (const [state, count] of Object.entries(now?.recipients ?? {})) recipients.set({ state }, count);
-      for (const [state, count] of Object.entries(now?.deliveries ?? {})) deliveries.set({ state }, count);
-      oldest.set(now?.oldestDueSeconds ?? Number.NaN);
-      oldestDelivery.set(now?.oldestDeliverySeconds ?? Number.NaN);
-      nodes.set(now?.nodes ?? Number.NaN);
-    };
+    const gauges = new DatabaseGauges(this.#registers);
+    this.#refresh = async () => gauges.set(await depth(), connections());
   }
 
   /** Adds processor, memory, event loop and the like of this process, measured from now on. */
@@ -192,6 +153,58 @@ export class Metrics {
     await this.#refresh();
     return this.#registry.getMetricsAsJSON();
   }
+}
+
+/** What waits in the database, and this process's connections to it. */
+class DatabaseGauges {
+  readonly #recipients: Gauge<string>;
+  readonly #oldestRecipient: Gauge<string>;
+  readonly #deliveries: Gauge<string>;
+  readonly #oldestDelivery: Gauge<string>;
+  readonly #nodes: Gauge<string>;
+  readonly #connections: Gauge<string>;
+  readonly #up: Gauge<string>;
+
+  constructor(registers: Registry[]) {
+    const gauge = (name: string, help: string, labelNames: string[] = []) =>
+      new Gauge({ name: `sendwright_${name}`, help, labelNames, registers });
+    this.#recipients = gauge('queue_recipients', 'Waiting recipients on all nodes, by what they wait for.', ['state']);
+    this.#oldestRecipient = gauge('queue_oldest_due_seconds', 'Time since the oldest unclaimed recipient became due.');
+    this.#deliveries = gauge('webhook_deliveries', 'Waiting webhook deliveries on all nodes, by what they wait for.', [
+      'state',
+    ]);
+    this.#oldestDelivery = gauge(
+      'webhook_oldest_due_seconds',
+      'Time since the oldest unclaimed webhook delivery became due.',
+    );
+    this.#nodes = gauge('nodes', 'Processes that deliver mail or call webhooks, on all machines.');
+    this.#connections = gauge(
+      'database_connections',
+      "Connections of this process's pool, by state; waiting: statements that wait for a connection.",
+      ['state'],
+    );
+    this.#up = gauge(
+      'database_up',
+      'Whether the database answers: 1 or 0. While it is 0, the queue metrics are not known.',
+    );
+  }
+
+  /** @param depth null: the database does not answer, and what it said last no longer holds */
+  set(depth: QueueDepth | null, connections: ReturnType<Watched['connections']>): void {
+    this.#up.set(depth === null ? 0 : 1);
+    setByState(this.#connections, connections);
+    setByState(this.#recipients, depth?.recipients ?? {});
+    setByState(this.#deliveries, depth?.deliveries ?? {});
+    this.#oldestRecipient.set(depth?.oldestDueSeconds ?? Number.NaN);
+    this.#oldestDelivery.set(depth?.oldestDeliverySeconds ?? Number.NaN);
+    this.#nodes.set(depth?.nodes ?? Number.NaN);
+  }
+}
+
+/** Forgets the states that are not among these. */
+function setByState(gauge: Gauge<string>, counts: Record<string, number>): void {
+  gauge.reset();
+  for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count);
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'PUT', 'OPTIONS']);
