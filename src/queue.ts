@@ -7,63 +7,6 @@ const webhookQueue = 'webhook';
 type QueueName = typeof deliverQueue | typeof webhookQueue;
 
 /**
- * SQL that says whether the job whose id is this expression still waits. One that a node of the previous release has taken
- * does not, as that node has claimed what it wants of it. The OFFSET makes PostgreSQL look the job up by its id: otherwise
- * it reads the whole queue first, with all jobs done since it was last cleaned.
- */
-export const isWaitingJob = (id: string, queue: QueueName = deliverQueue) =>
-  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'active' OFFSET 0)`;
-
-/** SQL: the values of a row that no job wakes and no node holds any more. */
-export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
-
-/** Dead rows of done jobs, in the way of whoever takes the next ones; fewer are not worth cleaning up. */
-const manyDead = 20_000;
-/** The planner takes a queue vacuumed with fewer jobs in it for empty, and would then sort the whole of the next burst. */
-const manyWaiting = 1_000;
-
-/**
- * Returns a function that clears away the dead rows of done jobs, if they and the waiting jobs are many: taking the next ones
- * reads past all of them, and PostgreSQL cleans up only once a minute. Several nodes may do it at once.
- */
-export function sweeping(db: Sql): () => Promise<void> {
-  /** What could not be cleared away last time, for instance because an old open transaction still sees it. */
-  let stuck = 0;
-  return async () => {
-    const dead = await deadJobs(db);
-    stuck = Math.min(stuck, dead);
-    if (dead < manyDead || dead < 2 * stuck || !(await manyWait(db))) return;
-    // Until it is done; and for the next time, if it takes longer than a statement may.
-    stuck = dead;
-    // Giving pages back to the disk would lock everybody out, for pages that are needed again at once.
-    await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
-    stuck = await deadJobs(db);
-  };
-}
-
-async function deadJobs(db: Sql): Promise<number> {
-  const [left] = await db.query<{ dead: number }>({
-    text: `SELECT coalesce(sum(n_dead_tup), 0)::int AS dead
-             FROM pg_partition_tree('pgboss.job') JOIN pg_stat_user_tables USING (relid)`,
-  });
-  return left?.dead ?? 0;
-}
-
-async function manyWait(db: Sql): Promise<boolean> {
-  const [queue] = await db.query<{ waiting: number }>({
-    text: `SELECT count(*)::int AS waiting
-             FROM (SELECT FROM pgboss.job WHERE name IN ('${deliverQueue}', '${webhookQueue}') AND state < 'active' LIMIT ${manyWaiting}) jobs`,
-  });
-  return (queue?.waiting ?? 0) >= manyWaiting;
-}
-
-/**
- * SQL: `=` between the job that a row names and another one, for rows that are found by their own key. A plain `=` says
- * that the row names a job, and the planner then reads the index of all that do, which its statistics show as empty.
- */
-export const isSame = 'IS NOT DISTINCT FROM';
-
-/**
  * A wake-up for the recipients of some emails at one destination. Ids only: the rows are the truth, and a job whose
  * recipients have another `job_id` by now finds nothing to do.
  */
@@ -218,4 +161,61 @@ function named(text: string): { name?: string; text: string } {
   if (name === undefined) return { text };
   names.set(text, name);
   return { name, text };
+}
+
+/**
+ * SQL that says whether the job whose id is this expression still waits. One that a node of the previous release has taken
+ * does not, as that node has claimed what it wants of it. The OFFSET makes PostgreSQL look the job up by its id: otherwise
+ * it reads the whole queue first, with all jobs done since it was last cleaned.
+ */
+export const isWaitingJob = (id: string, queue: QueueName = deliverQueue) =>
+  `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'active' OFFSET 0)`;
+
+/** SQL: the values of a row that no job wakes and no node holds any more. */
+export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
+
+/**
+ * SQL: `=` between the job that a row names and another one, for rows that are found by their own key. A plain `=` says
+ * that the row names a job, and the planner then reads the index of all that do, which its statistics show as empty.
+ */
+export const isSame = 'IS NOT DISTINCT FROM';
+
+/** Dead rows of done jobs, in the way of whoever takes the next ones; fewer are not worth cleaning up. */
+const manyDead = 20_000;
+/** The planner takes a queue vacuumed with fewer jobs in it for empty, and would then sort the whole of the next burst. */
+const manyWaiting = 1_000;
+
+/**
+ * Returns a function that clears away the dead rows of done jobs, if they and the waiting jobs are many: taking the next ones
+ * reads past all of them, and PostgreSQL cleans up only once a minute. Several nodes may do it at once.
+ */
+export function sweeping(db: Sql): () => Promise<void> {
+  /** What could not be cleared away last time, for instance because an old open transaction still sees it. */
+  let stuck = 0;
+  return async () => {
+    const dead = await deadJobs(db);
+    stuck = Math.min(stuck, dead);
+    if (dead < manyDead || dead < 2 * stuck || !(await manyWait(db))) return;
+    // Until it is done; and for the next time, if it takes longer than a statement may.
+    stuck = dead;
+    // Giving pages back to the disk would lock everybody out, for pages that are needed again at once.
+    await db.query({ text: 'VACUUM (SKIP_LOCKED, TRUNCATE false) pgboss.job' });
+    stuck = await deadJobs(db);
+  };
+}
+
+async function deadJobs(db: Sql): Promise<number> {
+  const [left] = await db.query<{ dead: number }>({
+    text: `SELECT coalesce(sum(n_dead_tup), 0)::int AS dead
+             FROM pg_partition_tree('pgboss.job') JOIN pg_stat_user_tables USING (relid)`,
+  });
+  return left?.dead ?? 0;
+}
+
+async function manyWait(db: Sql): Promise<boolean> {
+  const [queue] = await db.query<{ waiting: number }>({
+    text: `SELECT count(*)::int AS waiting
+             FROM (SELECT FROM pgboss.job WHERE name IN ('${deliverQueue}', '${webhookQueue}') AND state < 'active' LIMIT ${manyWaiting}) jobs`,
+  });
+  return (queue?.waiting ?? 0) >= manyWaiting;
 }
