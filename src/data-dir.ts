@@ -26,7 +26,7 @@ export async function makeDataDir(dataDir: string): Promise<void> {
   try {
     await makeFolder(resolve(dataDir));
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
-    await close(dataDir, writable);
+    await takeRights(dataDir, writeOfOthers);
   } catch (error) {
     throw unusableDataDir(dataDir, error as Error);
   }
@@ -73,7 +73,11 @@ export function keyringIn({ encryptionKey, nextEncryptionKey }: Secrets): Keyrin
 }
 
 /** The start error for an error of the file system. */
-export function unusableDataDir(dataDir: string, { message }: Error): StartError {
+export function unusableDataDir(dataDir: string, { message, code }: NodeJS.ErrnoException): StartError {
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new StartError(
+      `the disk of DATA_DIR ${dataDir} is full (${message}): free some space, or set it to another folder`,
+    );
   return new StartError(`DATA_DIR ${dataDir} cannot be used (${message}): set it to a folder that this user can write`);
 }
 
@@ -81,14 +85,15 @@ export function unusableDataDir(dataDir: string, { message }: Error): StartError
 export const unusableEmbedded = (dataDir: string, error: NodeJS.ErrnoException): StartError =>
   error.syscall === undefined ? new StartError(oneLine(error.message)) : unusableDataDir(dataDir, error);
 
-/** Rights of group and others. Anybody who may write in the folder could put secrets of their own there. */
-const [writable, any] = [0o022, 0o077];
+/** Whoever may write in the folder could put secrets of their own there. */
+const writeOfOthers = 0o022;
+const allOfOthers = 0o077;
 
 /** Others may only pass through it: the embedded server's user must get to its own folder in there. */
-const passable = 0o711;
+const folderMode = 0o711;
 
 /** Takes these rights from a file or folder of ours, however it got them: a copy from a backup, an open umask. */
-async function close(path: string, rights: number): Promise<void> {
+async function takeRights(path: string, rights: number): Promise<void> {
   const { mode, uid } = await stat(path);
   if ((mode & rights) !== 0 && uid === process.getuid?.()) await chmod(path, mode & ~rights & 0o7777);
 }
@@ -101,7 +106,7 @@ const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');
 /** Without mkdir's own `recursive`: in /proc, where mkdir says ENOENT below a folder that exists, it never ends. */
 async function makeFolder(folder: string): Promise<void> {
   try {
-    await mkdir(folder, passable);
+    await mkdir(folder, folderMode);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') {
@@ -127,7 +132,7 @@ async function existingSecrets(dataDir: string): Promise<Secrets | null> {
     throw error;
   });
   if (text === null) return null;
-  await close(fileIn(dataDir), any);
+  await takeRights(fileIn(dataDir), allOfOthers);
   return parse(dataDir, text);
 }
 

@@ -36,7 +36,7 @@ export interface StartOptions {
  */
 export async function start(config: Config, options: StartOptions): Promise<void> {
   const { log, say, stops } = options;
-  const { foundation, sandboxKey } = await lay(config, options);
+  const { foundation, sandboxKey } = await layGround(config, options);
   if (config.workers > 1) {
     const node = await startWorkers(config, foundation, stops);
     await showMetrics(config, stops, node.measure);
@@ -66,7 +66,7 @@ async function showMetrics(
 }
 
 /** The ground that a node stands on: the named database or the embedded one, and the secrets. */
-async function lay(
+async function layGround(
   config: Config,
   { log, say, onLost, stops }: StartOptions,
 ): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
