@@ -10,18 +10,22 @@ t.test('what a blocklist says about an address (RFC 5782)', async (t) => {
   const cases: [why: string, zone: Record<string, ZoneEntry>, expected: object][] = [
     ['the address is not on the list', { [test4]: listed }, { kind: 'clean' }],
     [
-      'it is, for a reason',
+      'it is listed, with a reason',
       { [test4]: listed, [ours]: { A: ['127.0.0.4'], TXT: ['see https://bl.test/\u0007q'] } },
       { kind: 'listed', code: '127.0.0.4', reason: 'see https://bl.test/q' },
     ],
-    ['it is, without one', { [test4]: listed, [ours]: listed }, { kind: 'listed', reason: null }],
+    ['it is listed, without a reason', { [test4]: listed, [ours]: listed }, { kind: 'listed', reason: null }],
     ['the list is dead: it does not list its own test address', {}, { kind: 'unknown', reason: /test address/ }],
     [
       'queries through public resolvers are refused',
       { [test4]: { A: ['127.255.255.254'] }, [ours]: { A: ['127.255.255.254'] } },
       { kind: 'unknown', reason: /refuses queries .*127\.255\.255\.254/ },
     ],
-    ['the test alone is refused', { [test4]: { A: ['127.255.255.255'] } }, { kind: 'unknown', reason: /refuses/ }],
+    [
+      'only the test address is refused',
+      { [test4]: { A: ['127.255.255.255'] } },
+      { kind: 'unknown', reason: /refuses/ },
+    ],
     [
       'a resolver that invents answers, or a domain that was sold',
       { [test4]: { A: ['198.51.100.1'] }, [ours]: { A: ['198.51.100.1'] } },

@@ -70,31 +70,31 @@ const table: [phase: Phase, line: string, expected: Classification][] = [
   ['rcpt', '421 closing', 'network'],
 ];
 
-t.test('a refusal is about something', async (t) => {
+t.test('each refusal is assigned to what it is about', async (t) => {
   for (const [phase, line, expected] of table) t.equal(classify(phase, replyOf(line)), expected, `${phase}: ${line}`);
 });
 
-t.test('only a reply about the recipient says that there is nobody', async (t) => {
+t.test('only a reply about the recipient can say that the mailbox does not exist', async (t) => {
   const replies = rules.filter((rule) => rule.is.startsWith('bad_')).flatMap((rule) => rule.samples.map(sampleReply));
   for (const phase of ['connect', 'greeting', 'ehlo', 'starttls', 'mail'] as const) {
     for (const reply of replies) t.notMatch(classify(phase, reply), /^bad_/, `${phase}: ${reply.text}`);
   }
 });
 
-t.test('one answer to a message for several says of none that it does not exist', async (t) => {
+t.test('one answer to a message for several recipients does not say that any of them does not exist', async (t) => {
   for (const line of ['550 5.1.1 user unknown', '550 no such user', '550 5.1.2 unknown domain']) {
     for (const phase of ['data', 'dot'] as const) {
       t.match(classify(phase, replyOf(line), 1), /^bad_/, `${phase}: ${line}`);
       t.equal(classify(phase, replyOf(line), 2), 'other', `${phase}: ${line}`);
     }
-    t.match(classify('rcpt', replyOf(line), 2), /^bad_/, 'each RCPT has an answer of its own');
+    t.match(classify('rcpt', replyOf(line), 2), /^bad_/, 'each RCPT has its own answer');
   }
   t.equal(classify('dot', replyOf('550 5.7.1 blocked'), 2), 'policy');
 });
 
 const unread = ['존재하지', 'ไม่มีผู้ใช้', 'Διεύθυνση', '', '\u00d3\u00c3\u00bb\u00a7\u00b2\u00bb'];
 
-t.test('codes alone decide where nobody reads the language', async (t) => {
+t.test('if the text is in an unknown language, the codes alone decide', async (t) => {
   const cases: [Phase, string, Classification][] = [
     ['rcpt', '550 5.1.1', 'bad_mailbox'],
     ['rcpt', '550 5.1.2', 'bad_domain'],
@@ -119,7 +119,7 @@ t.test('codes alone decide where nobody reads the language', async (t) => {
   }
 });
 
-t.test('an enhanced code that is written as #5.1.1 counts, where it agrees with the code', async (t) => {
+t.test('an enhanced code written as #5.1.1 counts if it agrees with the code', async (t) => {
   t.equal(classify('rcpt', replyOf('550 #5.1.1 ?')), 'bad_mailbox');
   t.equal(classify('rcpt', replyOf('550 sorry (#5.1.1)')), 'bad_mailbox');
   t.equal(classify('rcpt', replyOf('450 sorry (#5.1.1)')), 'other');
@@ -127,7 +127,7 @@ t.test('an enhanced code that is written as #5.1.1 counts, where it agrees with 
   t.equal(classify('rcpt', replyOf('550 a#5.1.1 sorry')), 'other');
 });
 
-t.test('a wish for less says of what', async (t) => {
+t.test('a request to send less says what it is about', async (t) => {
   const cases: [string, 'connections' | 'rate' | null][] = [
     ['421 4.3.2 The maximum number of concurrent connections has exceeded a per-source limit', 'connections'],
     ['421 Trop de connexions', 'connections'],
@@ -146,7 +146,7 @@ t.test('a wish for less says of what', async (t) => {
 });
 
 t.test(
-  'what names a connection or a session is about it, but where it is about the message or a mailbox',
+  'text that names a connection or session is about that, unless it is about the message or a mailbox',
   async (t) => {
     const table: [phase: Phase, line: string, expected: boolean][] = [
       ['mail', '550 5.7.0 Only one message per session', true],

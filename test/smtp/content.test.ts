@@ -9,7 +9,7 @@ import { message, resultOf, startScene, startScripted } from './scene.ts';
 const wireOf = (message: Buffer) => Buffer.concat(prepareContent([message]).wire);
 const unstuff = (wire: Buffer) => wire.toString('latin1').replace(/(^|\r\n)\./g, '$1');
 
-t.test('SMG-02: dots at the start of lines are doubled, everything else stays', async (t) => {
+t.test('SMG-02: dots at the start of lines are doubled, everything else is unchanged', async (t) => {
   const table: [message: string, wire: string][] = [
     ['', ''],
     ['a\r\n', 'a\r\n'],
@@ -25,7 +25,7 @@ t.test('SMG-02: dots at the start of lines are doubled, everything else stays', 
     t.equal(wireOf(Buffer.from(message)).toString(), wire, JSON.stringify(message));
   }
   const clean = message();
-  t.equal(prepareContent([clean]).wire[0], clean, 'nothing is copied without need');
+  t.equal(prepareContent([clean]).wire[0], clean, 'nothing is copied unnecessarily');
   const line = fc.oneof(
     fc.constantFrom('.', '..', '.a', 'a.', ''),
     fc.string({ unit: 'grapheme-ascii' }).map((text) => text.replace(/[\r\n]/g, '')),
@@ -45,7 +45,7 @@ t.test('SMG-02: dots at the start of lines are doubled, everything else stays', 
   );
 });
 
-t.test('a bare CR or LF is a defect of ours', async (t) => {
+t.test('a bare CR or LF is our own bug, and throws', async (t) => {
   for (const bad of [
     '\n',
     '\r',
@@ -60,7 +60,7 @@ t.test('a bare CR or LF is a defect of ours', async (t) => {
     '\n.\r\n',
     'a\r\n\r',
   ]) {
-    // Wherever it stands in the memory, and among what it stands.
+    // Wherever it lies in memory, and whatever surrounds it.
     for (const before of ['', 'a', 'ab', 'abc', 'abcd\r\n']) {
       const message = Buffer.concat([Buffer.alloc(8), Buffer.from(`${before}${bad}`)]);
       for (const start of [5, 6, 7, 8])
@@ -70,23 +70,23 @@ t.test('a bare CR or LF is a defect of ours', async (t) => {
   }
 });
 
-t.test('a message is cut behind line ends only', async (t) => {
+t.test('a message is split only after line ends', async (t) => {
   t.throws(() => prepareContent([Buffer.from('a'), Buffer.from('b\r\n')]), /within a line/);
   t.throws(() => prepareContent([Buffer.from('a\r'), Buffer.from('\nb\r\n')]), /within a line/);
 });
 
-t.test('8-bit content is noticed', async (t) => {
+t.test('8-bit content is detected', async (t) => {
   t.equal(prepareContent([Buffer.from('cafe\r\n'), Buffer.from('caf\xe9\r\n', 'latin1')]).eightBit, true);
   t.equal(prepareContent([Buffer.from('cafe\r\n')]).eightBit, false);
 });
 
-t.test('twenty megabytes are prepared in a moment', async (t) => {
+t.test('twenty megabytes are prepared quickly', async (t) => {
   const large = Buffer.from('x'.repeat(74).concat('\r\n').repeat(280_000));
   const took = await least(() => prepareContent([large]), 1_000, 5);
   t.ok(took < 1_000, `${took} ms`);
 });
 
-t.test('an address that no command can hold is a defect of ours', async (t) => {
+t.test('an address that fits into no command is our own bug, and throws', async (t) => {
   const bad = ['a@b\r\nRCPT TO:<v@x>', 'a@b\n', 'a\0@b', 'a b@c', 'a@b>', '<a@b', 'a\t@b', 'a\x7f@b', 'a\ud800@b', ''];
   for (const address of bad) {
     for (const smtpUtf8 of [false, true])
@@ -125,11 +125,11 @@ t.test('SMG-02: what a real server receives is what was sent, byte for byte', as
   }
   const starts = Buffer.from('.X: 1\r\n\r\n.\r\n');
   await send({ message: starts });
-  t.same(sink.messages.at(-1)?.raw, starts, 'also where the message starts with a dot');
+  t.same(sink.messages.at(-1)?.raw, starts, 'also if the message starts with a dot');
   t.equal(sink.messages.length, bodies.length + 1);
 });
 
-t.test('a message in pieces arrives as one, wherever its last 16 KB begin', async (t) => {
+t.test('a message in pieces arrives whole, wherever its last 16 KB begin', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const { send } = await startScene(t, sink.port);
@@ -147,7 +147,7 @@ t.test('a message in pieces arrives as one, wherever its last 16 KB begin', asyn
   }
 });
 
-t.test('a message of any size passes through a slow reader', async (t) => {
+t.test('a message of any size gets through to a slow reader', async (t) => {
   const large = message('0123456789'.repeat(7).concat('\r\n.\r\n').repeat(60_000));
   let received = 0;
   const { send } = await startScripted(t, async (peer) => {
@@ -166,7 +166,7 @@ t.test('a message of any size passes through a slow reader', async (t) => {
   t.equal(received, large.length + 60_000 + '.\r\n'.length);
 });
 
-t.test('MX-08: what the server offered decides how, and whether, it is asked', async (t) => {
+t.test('MX-08: the extensions that the server offers decide how it is asked, and whether', async (t) => {
   const offer = async (
     keywords: string[],
     options: Parameters<Awaited<ReturnType<typeof startScripted>>['send']>[0] = {},
@@ -190,7 +190,7 @@ t.test('MX-08: what the server offered decides how, and whether, it is asked', a
     'MAIL FROM:<a@sender.test> BODY=8BITMIME\r\n',
   );
   t.match((await offer(['SIZE 0'])).result, { outcome: 'delivered' });
-  // Who offers SMTPUTF8 takes 8 bits, said or not.
+  // A server that offers SMTPUTF8 takes 8 bits, whether it says so or not.
   t.match((await offer(['SMTPUTF8'], { message: message('é\r\n') })).result, { outcome: 'delivered' });
 
   const refusals: [Awaited<ReturnType<typeof offer>>, string][] = [
@@ -205,7 +205,7 @@ t.test('MX-08: what the server offered decides how, and whether, it is asked', a
   }
 });
 
-t.test('MX-08: an address that needs SMTPUTF8 costs the others nothing, and is one message with them', async (t) => {
+t.test('MX-08: an address that needs SMTPUTF8 does not affect the others, and they share one message', async (t) => {
   const [plain, foreign] = ['b@example.test', 'bé@example.test'];
   const send = async (keywords: string[], rcpt: string[], options = {}) => {
     const scene = await startScripted(t, async (peer) => {

@@ -31,7 +31,10 @@ interface Options {
   trusted?: boolean;
 }
 
-/** A signed zone whose MX host has these records; the authority that issues its certificate is trusted by nobody unless asked for. */
+/**
+ * A signed zone whose MX host has these records. The authority that issues its certificate is trusted only by tests
+ * that ask for it.
+ */
 async function start(
   t: Parameters<typeof startScene>[0],
   { credentials = own, records = [], zone, sts, trusted = false }: Options,
@@ -65,7 +68,7 @@ async function start(
 
 const daneHeld = [{ verification: 'dane', results: [{ outcome: 'delivered' }] }];
 
-t.test('a server whose key the records name is authenticated, by whomever its certificate is', async (t) => {
+t.test('a server whose key the records name is authenticated, whoever issued its certificate', async (t) => {
   const expired = authority.issue(['mx.example.test'], past);
   const other = authority.issue(['other.test']);
   const good: Record<string, [Credentials, TlsaRecord[]]> = {};
@@ -74,7 +77,7 @@ t.test('a server whose key the records name is authenticated, by whomever its ce
       good[`3 ${selector} ${type}`] = [own, [someone, tlsa(3, selector, type, own.x509)]];
       good[`2 ${selector} ${type}`] = [own, [tlsa(2, selector, type, authority.x509)]];
     }
-  good['3: the time does not count'] = [expired, [tlsa(3, 1, 1, expired.x509)]];
+  good['3: the validity period does not count'] = [expired, [tlsa(3, 1, 1, expired.x509)]];
   good['3: the name does not count'] = [other, [tlsa(3, 1, 1, other.x509)]];
   good['2: the name of the domain'] = [authority.issue(['example.test']), [tlsa(2, 0, 1, authority.x509)]];
   for (const [name, [credentials, records]] of Object.entries(good)) {
@@ -84,7 +87,7 @@ t.test('a server whose key the records name is authenticated, by whomever its ce
   }
 });
 
-t.test('any other certificate is refused, and clear text too', async (t) => {
+t.test('any other certificate is refused, and so is clear text', async (t) => {
   const expired = authority.issue(['mx.example.test'], past);
   const alone = authority.issue(['mx.example.test'], { withAuthority: false });
   const stranger = createAuthority().issue(['mx.example.test']);
@@ -98,7 +101,7 @@ t.test('any other certificate is refused, and clear text too', async (t) => {
     ['2 for another name', authority.issue(['other.test']), [anchor], /for another name/],
     ['2 without the anchor', alone, [anchor], /match its TLSA records/],
     ['2 beside a stranger', stranger, [anchor], /match its TLSA records/],
-    ['2 with the anchor put beside a stranger', forged, [anchor], /match its TLSA records/],
+    ["2 with the anchor added to a stranger's certificate", forged, [anchor], /match its TLSA records/],
     ['no STARTTLS', null, [tlsa(3, 1, 1, own.x509)], /does not offer TLS/],
   ];
   for (const [name, credentials, records, reason] of refused) {
@@ -110,7 +113,7 @@ t.test('any other certificate is refused, and clear text too', async (t) => {
   }
 });
 
-t.test('records that SMTP cannot use ask for TLS, and for no certificate', async (t) => {
+t.test('records that SMTP cannot use require TLS, but no certificate', async (t) => {
   const unusable = [
     tlsa(0, 0, 1, own.x509),
     tlsa(1, 0, 1, own.x509),
@@ -127,7 +130,7 @@ t.test('records that SMTP cannot use ask for TLS, and for no certificate', async
   t.match(resultOf(await clear.send()), { outcome: 'deferred', reason: /does not offer TLS/ });
 });
 
-t.test('without DNSSEC the records say nothing', async (t) => {
+t.test('without DNSSEC the records count for nothing', async (t) => {
   const where: Record<string, NonNullable<Options['zone']>> = {
     'of the MX': () => ({ 'example.test': { MX: [[10, 'mx.example.test']], secure: false } }),
     'of the address': () => ({ 'mx.example.test': { A: ['127.0.0.1'], secure: false } }),
@@ -139,7 +142,7 @@ t.test('without DNSSEC the records say nothing', async (t) => {
   }
 });
 
-t.test('what cannot be looked up may be hidden: the mail waits', async (t) => {
+t.test('if a lookup fails, something may be hidden: the mail waits', async (t) => {
   for (const failure of ['SERVFAIL', 'REFUSED', 'drop'] as const) {
     const { send, sink } = await start(t, { zone: (name) => ({ [name]: failure }) });
     t.match(resultOf(await send()), { outcome: 'deferred', reason: /its TLSA records: the name server/ }, failure);
@@ -149,7 +152,7 @@ t.test('what cannot be looked up may be hidden: the mail waits', async (t) => {
 
 t.test('only hosts that the signed MX records name are used', async (t) => {
   const { send, sink, zone } = await start(t, { records: [someone] });
-  // What the ordinary resolver was made to believe.
+  // What somebody made the ordinary resolver believe.
   zone.set('example.test', { MX: [[10, 'evil.example.test']] });
   zone.set('evil.example.test', { A: ['127.0.0.1'] });
   const { sessions } = await send();
@@ -158,7 +161,7 @@ t.test('only hosts that the signed MX records name are used', async (t) => {
   t.equal(sink.connections, 0);
 });
 
-t.test('records stand where an alias leads, and only a signed alias counts', async (t) => {
+t.test('TLSA records may be behind an alias, but only a signed alias counts', async (t) => {
   const record = tlsa(3, 1, 1, own.x509);
   const alias = { CNAME: 'real.example.test' };
   const named = (name: string) => name.replace('mx.', 'real.');
@@ -175,7 +178,7 @@ t.test('records stand where an alias leads, and only a signed alias counts', asy
 });
 
 t.test(
-  'a connection that was asked for a certificate of one name is not used for mail that needs another',
+  'a connection opened with the certificate of one name is not used for mail that needs another name',
   async (t) => {
     const credentials = authority.issue(['real.example.test']);
     const { send, sink, zone, transport } = await start(t, {
@@ -198,18 +201,18 @@ t.test(
   },
 );
 
-t.test('DANE is enough for verified, and MTA-STS has no say in it', async (t) => {
+t.test('DANE is enough for "verified", and MTA-STS does not matter then', async (t) => {
   const { send } = await start(t, { records: [tlsa(3, 1, 1, own.x509)], sts: true });
   t.match((await send({ tls: verified })).sessions, daneHeld);
   const without = await start(t, { sts: true });
   t.match(
     resultOf(await without.send()),
     { outcome: 'deferred', reason: /MTA-STS/ },
-    'where there are no records it has',
+    'but it does where there are no records',
   );
 });
 
-t.test('answers that do not fit into a datagram come over TCP; those of others are not heard', async (t) => {
+t.test('answers too large for a datagram come over TCP; answers from others are ignored', async (t) => {
   const many = Array.from({ length: 30 }, (_, at) => ({
     ...someone,
     certificate: createHash('sha256').update(`${at}`).digest(),
@@ -224,7 +227,7 @@ t.test('answers that do not fit into a datagram come over TCP; those of others a
   t.match(await nobody.query(name, 'TLSA'), { kind: 'temporary', reason: /could not be reached|in time/ });
 });
 
-t.test('without a validating resolver DANE is not looked at, and that is said', async (t) => {
+t.test('without a validating resolver DANE is not checked, and the report says so', async (t) => {
   const { notes } = await new TlsPolicies({}).describe('example.test', verified, []);
   t.ok(notes.includes('DANE is not checked: no validating resolver is configured.'));
   const { tlsPolicies } = await start(t, { records: [tlsa(3, 1, 1, own.x509)] });

@@ -11,7 +11,7 @@ const accept = async (peer: Peer) => {
   await peer.message();
 };
 
-t.test('MX-09: when the first host cannot, the second takes it in the same attempt', async (t) => {
+t.test('MX-09: if the first host fails, the second takes the mail in the same attempt', async (t) => {
   const bad: Record<string, (peer: Peer) => unknown> = {
     '554 greeting': (peer) => peer.send('554 no\r\n'),
     '421 greeting': (peer) => peer.send('421 busy\r\n'),
@@ -57,7 +57,7 @@ t.test('MX-09: when the first host cannot, the second takes it in the same attem
   }
 });
 
-t.test('a host of lower preference has its turn, however many better ones do not answer', async (t) => {
+t.test('a host of lower preference gets its turn, however many better ones do not answer', async (t) => {
   const mx = await startMx(t, accept, { host: '127.0.0.9' });
   const better = Array.from({ length: 3 }, (_, at): [number, string] => [10, `mx${at}.example.test`]);
   const zone: Record<string, ZoneEntry> = {
@@ -72,7 +72,7 @@ t.test('a host of lower preference has its turn, however many better ones do not
   t.match(sessions.at(-1), { host: 'backup.example.test', results: [{ outcome: 'delivered' }] });
 });
 
-t.test('of three preferences each has its turn', async (t) => {
+t.test('each of three preferences gets its turn', async (t) => {
   for (const alive of ['127.0.0.20', '127.0.0.30']) {
     const mx = await startMx(t, accept, { host: alive });
     const { send } = await startScene(t, mx.port, {
@@ -101,7 +101,7 @@ t.test('MX-09: an address that refuses the connection costs nothing', async (t) 
 t.test('a verdict is final: no other host is asked', async (t) => {
   const verdicts = [
     { mail: '550 no' },
-    // They want less mail, and another host of theirs would be no less.
+    // They want less mail, and another of their hosts would not want more.
     { mail: '451 4.7.1 Rate limit exceeded for 192.0.2.1' },
     { data: '450 4.7.1 Too many messages, slow down' },
     { data: '452 4.5.3 Too many recipients' },
@@ -123,7 +123,7 @@ t.test('a verdict is final: no other host is asked', async (t) => {
   }
 });
 
-t.test('MX-09: a MAIL or DATA that is put off is taken to the next host, and both are in the report', async (t) => {
+t.test('MX-09: if MAIL or DATA is deferred, the next host is tried, and both are in the report', async (t) => {
   const to = ['r0', 'r1', 'r2'].map((name) => `${name}@example.test`);
   const [r0 = '', r1 = '', r2 = ''] = to;
   const rcpt = ['250 ok', '550 5.1.1 no such user', '250 ok'];
@@ -167,7 +167,7 @@ t.test('MX-09: a MAIL or DATA that is put off is taken to the next host, and bot
   }
 });
 
-t.test('where every host puts MAIL off it is two of them, also when their connections were open', async (t) => {
+t.test('if every host defers MAIL, two are tried, even if their connections were already open', async (t) => {
   const zone = {
     'example.test': { MX: [1, 2, 3].map((at): [number, string] => [at, `mx${at}.example.test`]) },
     ...Object.fromEntries([1, 2, 3].map((at) => [`mx${at}.example.test`, { A: [`127.0.0.${at}`] }])),
@@ -175,7 +175,7 @@ t.test('where every host puts MAIL off it is two of them, also when their connec
       [1, 2, 3].map((at) => [`only${at}.test`, { MX: [[1, `mx${at}.example.test`]] as [number, string][] }]),
     ),
   };
-  // The connection that was kept is left, as it may be that one alone that had enough.
+  // The kept connection is dropped, because it may be the only one that had enough.
   const put = async (peer: Peer, number: number) => {
     await peer.greet();
     if (number === 0) await peer.message();
@@ -195,7 +195,7 @@ t.test('where every host puts MAIL off it is two of them, also when their connec
   t.equal(sessions.length, 2);
 });
 
-t.test('what only a later host cannot take waits for the one that said later', async (t) => {
+t.test('recipients that only a later host rejects temporarily wait for the host that deferred them', async (t) => {
   const first = await startMx(t, async (peer) => {
     await peer.greet();
     await peer.message({ mail: '451 4.3.0 later' });
@@ -209,7 +209,7 @@ t.test('what only a later host cannot take waits for the one that said later', a
   ]);
 });
 
-t.test('only those whose turn was cut short go to the next host', async (t) => {
+t.test('only recipients whose turn was cut short go to the next host', async (t) => {
   const first = await startMx(t, async (peer) => {
     await peer.greet('PIPELINING');
     for (const reply of ['250 ok', '250 ok', '550 5.1.1 no such user', '421 going down']) await peer.answer(reply);
@@ -236,7 +236,7 @@ t.test('only those whose turn was cut short go to the next host', async (t) => {
   t.notMatch(second.peers[0]?.received.toString(), 'r1@example.test');
 });
 
-t.test('DOS-11: two sessions and five addresses are enough for one attempt', async (t) => {
+t.test('DOS-11: an attempt makes at most two sessions and tries at most five addresses', async (t) => {
   const many = Array.from({ length: 100 }, (_, at): [number, string] => [at, `mx${at}.example.test`]);
   const names = many.map(([, name], at) => [name, { A: [`127.0.0.${at + 1}`] }]);
   const zone = { 'example.test': { MX: many }, ...Object.fromEntries(names) };
@@ -309,7 +309,7 @@ t.test('SSRF-09: no connection ever goes to a private address or to ourselves', 
   t.equal(mx.peers.length, 0);
 });
 
-t.test('mail does not go past ourselves to a worse host, whichever way a host is known to be us', async (t) => {
+t.test('mail never goes past ourselves to a worse host, however we are recognized', async (t) => {
   const us: Record<string, { name: string; zone: ZoneEntry; greets?: string; outcome: string }> = {
     'by its name': { name: 'client.test', zone: { A: ['127.0.0.1'] }, outcome: 'bounced' },
     'by its greeting': { name: 'us.test', zone: { A: ['127.0.0.1'] }, greets: 'client.test', outcome: 'bounced' },
@@ -340,7 +340,7 @@ t.test('mail does not go past ourselves to a worse host, whichever way a host is
   }
 });
 
-t.test('what DNS says decides for every recipient, in one session', async (t) => {
+t.test('if DNS decides, it decides for every recipient, in one session', async (t) => {
   const { send } = await startScene(t, 9, {
     'null.test': { MX: [[0, '.']] },
     'broken.test': 'SERVFAIL',
@@ -367,5 +367,5 @@ t.test('what DNS says decides for every recipient, in one session', async (t) =>
     });
   }
   const delivery = await send({ destination: 'broken-host.test', to });
-  t.equal(resultOf(delivery, 'r1@x.test').outcome, 'deferred', 'one host may come back');
+  t.equal(resultOf(delivery, 'r1@x.test').outcome, 'deferred', 'one host may recover');
 });

@@ -12,12 +12,12 @@ const mx = (exchange: string, preference = 10) => ({ type: 'MX', data: { prefere
 const a = (address: string) => ({ type: 'A', data: address }) as Record;
 const cname = (name: string, target: string) => ({ type: 'CNAME', name, data: target }) as Record;
 const isMx = ({ type }: RawQuestion) => type === 'MX';
-/** Records for a question for MX, and an address for everything else. */
+/** Records for an MX question, and an address for everything else. */
 const mxOf =
   (...records: Record[]) =>
   (question: RawQuestion): RawAnswer =>
     overTcp(question, isMx(question) ? records : question.type === 'A' ? [a('127.0.0.1')] : []);
-/** As large as it is: over UDP what has no room is asked for again. */
+/** At full size: over UDP a truncated answer is asked for again. */
 function overTcp(question: RawQuestion, records: Record[]): RawAnswer {
   const whole = packet(question, records);
   if (question.over === 'tcp' || whole.length <= 512) return [whole];
@@ -28,7 +28,7 @@ function withNumber(bytes: Buffer, at: number, number: number): Buffer {
   return bytes;
 }
 
-/** The bytes of a good answer, with something done to them. */
+/** The bytes of a good answer, manipulated. */
 const spoilt =
   (spoil: (bytes: Buffer, question: RawQuestion) => Buffer) =>
   (question: RawQuestion): RawAnswer => {
@@ -71,7 +71,7 @@ const table: { [name: string]: [how: (question: RawQuestion) => RawAnswer, expec
   nothing: [() => [Buffer.alloc(0)], later],
   noise: [() => [Buffer.alloc(512, 0xa5)], later],
   'more-than-there-is': [spoilt((bytes) => withNumber(bytes, 6, 60_000)), later],
-  // A name that points at itself.
+  // A name that points to itself.
   'endless-name': [
     spoilt((bytes, question) =>
       isMx(question) ? withNumber(bytes, bytes.length - 2, 0xc000 | (bytes.length - 2)) : bytes,
@@ -117,17 +117,17 @@ const table: { [name: string]: [how: (question: RawQuestion) => RawAnswer, expec
   'one-good-among-odd': [mxOf(mx('a\0b.test', 1), mx('mx.good.test', 2)), to('mx.good.test')],
 };
 
-/** Short, for what has no end of its own. */
+/** Shortened, for inputs without an end. */
 const patience = { timeoutMs: 100, tries: 2, mostMs: 400 };
-/** Forged or not, an answer that a good server would not give names nobody's host. */
+/** Forged or not: an answer that a good server would not give yields no host. */
 const isNone = (records: unknown) => !JSON.stringify(records).includes('forged');
 
-t.test('SSRF-12: whatever a name server says, mail is sent, waits or fails as it should', async (t) => {
+t.test('SSRF-12: whatever a name server says, the mail is sent, waits or fails as it should', async (t) => {
   const { address } = await startRawDns(t, (question) => {
     const [how] = table[question.name.split('.')[0] ?? ''] ?? [];
     return how?.(question) ?? [];
   });
-  // Each has one of its own: with what it shares, one server that hangs up would end the questions for all names.
+  // Each has its own resolver: if they shared one, a server that hangs up would end the queries for all names.
   const options = (expected?: Expected): LookUpOptions => ({
     resolver: createResolver([address], expected === later ? patience : {}),
     allowPrivate: true,
@@ -136,7 +136,7 @@ t.test('SSRF-12: whatever a name server says, mail is sent, waits or fails as it
   const all = Object.entries(table).map(async ([name, [, expected]]) => {
     t.match(await resolveDestination(`${name}.test`, options(expected)), expected, name);
     const answer = await validating.query(`${name}.test`, 'MX');
-    t.ok(answer.kind === 'temporary' || answer.kind === 'records', `${name}, of a resolver that validates`);
+    t.ok(answer.kind === 'temporary' || answer.kind === 'records', `${name}, from a validating resolver`);
     if (expected.kind === 'temporary' && answer.kind === 'records') t.ok(isNone(answer.records), name);
   });
   await Promise.all(all);
@@ -144,14 +144,14 @@ t.test('SSRF-12: whatever a name server says, mail is sent, waits or fails as it
   t.strictSame(await resolveHost('mx-to-cname.test', options()), expected);
 });
 
-t.test('SSRF-12: an answer that is cut over TCP too says nothing about DANE', async (t) => {
+t.test('SSRF-12: an answer that is truncated over TCP too says nothing about DANE', async (t) => {
   const { address } = await startRawDns(t, (question) => [
     packet(question, [], { flags: dnsPacket.TRUNCATED_RESPONSE | dnsPacket.AUTHENTIC_DATA }),
   ]);
   t.match(await new ValidatingResolver(address, { tries: 1 }).query('_25._tcp.mx.test', 'TLSA'), { kind: 'temporary' });
 });
 
-t.test('SSRF-12: a name server that never answers is waited for so long, and no longer', async (t) => {
+t.test('SSRF-12: a name server that never answers is waited for only so long', async (t) => {
   const { address } = await startRawDns(t, () => []);
   const resolver = createResolver([address, address, address], { timeoutMs: 100, tries: 10, mostMs: 300 });
   const askAll = () =>
@@ -171,7 +171,7 @@ t.test('SSRF-12: a name server that never answers is waited for so long, and no 
   t.ok(least < 1_000, `${least} ms`);
 });
 
-t.test('SSRF-12: as many records as an answer can hold, which is 64 kB, cost nothing', async (t) => {
+t.test('SSRF-12: as many records as fit into an answer of 64 kB cost almost nothing', async (t) => {
   const strings = Array.from({ length: 1_000 }, (_, n) => Buffer.alloc(60, 97 + (n % 26)));
   const { address } = await startRawDns(t, (question) => {
     if (question.type === 'MX')
@@ -201,5 +201,5 @@ t.test('SSRF-12: as many records as an answer can hold, which is 64 kB, cost not
     500,
     10,
   );
-  t.ok(ms < 500, `${ms} ms of processor`);
+  t.ok(ms < 500, `${ms} ms of processor time`);
 });

@@ -6,7 +6,7 @@ import { message, resultOf, startScripted } from './scene.ts';
 
 const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
 
-/** Sends this again and again until the connection is gone. */
+/** Sends this over and over until the connection is gone. */
 async function drip(peer: Peer, bytes: string, everyMs: number): Promise<void> {
   while (!peer.socket.destroyed) {
     peer.send(bytes);
@@ -22,18 +22,14 @@ const afterEhlo = async (peer: Peer, ...replies: string[]) => {
 const table: [name: string, script: (peer: Peer) => Promise<unknown>, expected: Partial<RecipientResult>][] = [
   ['no greeting', async () => {}, { phase: 'greeting' }],
   ['a greeting byte by byte', (peer) => drip(peer, '2', 20), { phase: 'greeting' }],
-  ['a banner without end, slowly', (peer) => drip(peer, '220-hello\r\n', 20), { phase: 'greeting' }],
+  ['an endless banner, slowly', (peer) => drip(peer, '220-hello\r\n', 20), { phase: 'greeting' }],
   [
-    'a banner without end, fast',
+    'an endless banner, fast',
     (peer) => drip(peer, '220-hello\r\n'.repeat(2_000), 0),
     { phase: 'greeting', class: 'protocol' },
   ],
-  ['a line without end', (peer) => drip(peer, 'x'.repeat(65_536), 0), { phase: 'greeting', class: 'protocol' }],
-  [
-    'a 220 line without end',
-    (peer) => drip(peer, `220 ${'x'.repeat(65_536)}`, 0),
-    { phase: 'ehlo', class: 'protocol' },
-  ],
+  ['an endless line', (peer) => drip(peer, 'x'.repeat(65_536), 0), { phase: 'greeting', class: 'protocol' }],
+  ['an endless 220 line', (peer) => drip(peer, `220 ${'x'.repeat(65_536)}`, 0), { phase: 'ehlo', class: 'protocol' }],
   [
     'EHLO in drips',
     async (peer) => {
@@ -86,7 +82,7 @@ const table: [name: string, script: (peer: Peer) => Promise<unknown>, expected: 
     { class: 'protocol' },
   ],
   [
-    'no reading of the message',
+    'never reads the message',
     async (peer) => {
       await afterEhlo(peer, '250 ok', '250 ok', '354 go');
       peer.socket.pause();
@@ -94,7 +90,7 @@ const table: [name: string, script: (peer: Peer) => Promise<unknown>, expected: 
     { phase: 'data' },
   ],
   [
-    'the dot in drips',
+    'answers the dot in drips',
     async (peer) => {
       await peer.greet();
       await peer.message({ dot: null });
@@ -122,7 +118,7 @@ t.test('DOS-10: no server can hold a delivery beyond its deadlines', async (t) =
     };
     let ms = 150;
     let { result, took } = await once(ms);
-    // Where the machine stands still it may be an earlier step that comes to no end.
+    // If the machine stalls, it may be an earlier step that times out.
     const isFine = () =>
       took < 5_000 && Object.entries(expected).every(([name, value]) => ({ ...result })[name as 'phase'] === value);
     for (; ms < 4_000 && !isFine(); ms *= 3) ({ result, took } = await once(3 * ms));
@@ -131,7 +127,7 @@ t.test('DOS-10: no server can hold a delivery beyond its deadlines', async (t) =
   }
 });
 
-t.test('DOS-10: a transaction has a deadline of its own', async (t) => {
+t.test('DOS-10: a transaction has its own deadline', async (t) => {
   const to = Array.from({ length: 50 }, (_, at) => `r${at}@example.test`);
   const once = async (ms: number) => {
     let answered = 0;
@@ -152,14 +148,14 @@ t.test('DOS-10: a transaction has a deadline of its own', async (t) => {
   };
   let ms = 1_500;
   let seen = await once(ms);
-  // Where the machine stood still it may be over before the first recipient.
+  // If the machine stalled, time may run out before the first recipient.
   for (; ms < 10_000 && seen.result.phase !== 'rcpt'; ms *= 3) seen = await once(3 * ms);
   t.match(seen.result, { outcome: 'deferred', phase: 'rcpt' });
   t.ok(seen.answered < 10, `${seen.answered} of fifty replies`);
 });
 
 t.test('DOS-10: two hundred hostile servers do not slow down a good one', async (t) => {
-  // They hold on for as long as it takes.
+  // They hold on for as long as they can.
   const forAsLong = { deadlines: { greeting: 600_000 } };
   const hostile = await startScripted(t, (peer) => drip(peer, '220-hello\r\n', 20), forAsLong);
   const good = await startScripted(t, async (peer) => {
@@ -176,12 +172,12 @@ t.test('DOS-10: two hundred hostile servers do not slow down a good one', async 
   for (const delivery of await Promise.all(slow)) t.equal(resultOf(delivery).outcome, 'deferred');
 });
 
-t.test('a server that greets with our own name is us', async (t) => {
+t.test('a server that greets us with our own name is us', async (t) => {
   const { send } = await startScripted(t, async (peer) => peer.send('220 Client.TEST ESMTP\r\n'));
   t.match(resultOf(await send()), { outcome: 'bounced', phase: 'greeting', enhanced: '5.4.6' });
 });
 
-t.test('a server that speaks after the message is not used again', async (t) => {
+t.test('a server that talks after the message is not used again', async (t) => {
   const speaks = Promise.withResolvers<void>();
   const { send, transport, mx } = await startScripted(t, async (peer) => {
     await peer.greet();

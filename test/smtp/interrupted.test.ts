@@ -8,7 +8,7 @@ type Script = (peer: Peer) => Promise<unknown>;
 const pipelining = async (peer: Peer) => peer.greet('PIPELINING', 'ENHANCEDSTATUSCODES');
 const plain = async (peer: Peer) => peer.greet();
 
-t.test('MX-10: what breaks off in the middle of the message is not in doubt', async (t) => {
+t.test('MX-10: a break in the middle of the message leaves no doubt', async (t) => {
   const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
   const endings: Record<string, (peer: Peer) => unknown> = {
     'a reset': (peer) => peer.socket.resetAndDestroy(),
@@ -30,7 +30,7 @@ t.test('MX-10: what breaks off in the middle of the message is not in doubt', as
   }
 });
 
-t.test('a reply in the middle of the message is a refusal, or not understood, but never success', async (t) => {
+t.test('a reply in the middle of the message is a refusal or is not understood, but never a success', async (t) => {
   const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
   const table: [reply: string, expected: Partial<RecipientResult>][] = [
     ['552 5.3.4 too big', { outcome: 'bounced', class: 'content' }],
@@ -49,7 +49,7 @@ t.test('a reply in the middle of the message is a refusal, or not understood, bu
   }
 });
 
-t.test('without the right to send, the message is not ended', async (t) => {
+t.test('without the right to send, the message is not completed', async (t) => {
   const { send, mx } = await startScripted(t, async (peer) => {
     await pipelining(peer);
     await peer.message({ rcpt: ['250 ok', '250 ok'] });
@@ -65,7 +65,7 @@ t.test('without the right to send, the message is not ended', async (t) => {
   t.notMatch(mx.peers[0]?.received.toString('latin1'), /\r\n\.\r\n/);
 });
 
-t.test('an attempt that is ended defers, and is in doubt only after the dot', async (t) => {
+t.test('an aborted attempt defers, and is in doubt only after the dot', async (t) => {
   const table: [name: string, script: Script, uncertain: boolean][] = [
     ['at the greeting', async () => {}, false],
     [
@@ -100,7 +100,7 @@ t.test('an attempt that is ended defers, and is in doubt only after the dot', as
   t.equal(mx.peers.length, 0);
 });
 
-t.test('an attempt that is ended before every host was asked says nothing for good', async (t) => {
+t.test('an attempt aborted before every host was asked decides nothing for good', async (t) => {
   const mx = await startMx(t, () => {});
   const scene = await startScene(t, mx.port, {
     'example.test': {
@@ -123,7 +123,7 @@ t.test('an attempt that is ended before every host was asked says nothing for go
   t.equal(mx.peers.length, 0);
 });
 
-t.test('MX-10: a transaction that was slow up to the dot leaves its reply all the time that it has', async (t) => {
+t.test('MX-10: a transaction that was slow up to the dot still waits the full time for its reply', async (t) => {
   const once = async (times: number) => {
     const { send } = await startScripted(
       t,
@@ -146,12 +146,12 @@ t.test('MX-10: a transaction that was slow up to the dot leaves its reply all th
     return resultOf(await send());
   };
   let result = await once(1);
-  // Where the machine stood still it may be over before the dot.
+  // If the machine stalled, time may run out before the dot.
   for (let times = 2; times < 8 && result.phase !== 'dot'; times *= 2) result = await once(times);
   t.match(result, { outcome: 'delivered', phase: 'dot' });
 });
 
-t.test('a large message has the time that a slow link takes, beyond the limit of its transaction', async (t) => {
+t.test('a large message gets the time that a slow link needs, beyond the deadline of its transaction', async (t) => {
   const { send } = await startScripted(
     t,
     async (peer) => {

@@ -88,7 +88,7 @@ t.test('what is not exactly an address is not public', async (t) => {
   for (const text of noAddresses) t.equal(isPublicAddress(text), false, JSON.stringify(text));
 });
 
-t.test('what is let in is what is dialled, however it is written: SSRF-08', async (t) => {
+t.test('an address that is let in is dialled as it is, however it is written: SSRF-08', async (t) => {
   const allowed = ['10.1.0.0/16', '192.168.7.9/32', 'fd00::/8', '64:ff9b::/96'].map(parseNetwork);
   const within = ['10.1.0.0', '10.1.255.255', '192.168.7.9', 'fd00::1', 'FDFF:0::9', '::ffff:10.1.2.3', '64:ff9b::1'];
   for (const ip of [...publicOnes, ...within]) t.equal(isReachable(ip, allowed), true, ip);
@@ -110,7 +110,7 @@ t.test('what is let in is what is dialled, however it is written: SSRF-08', asyn
     t.equal(isReachable(ip, true), true, ip);
   }
   const all = ['0.0.0.0/1', '128.0.0.0/1'].map(parseNetwork);
-  t.notOk(isReachable('fd00::1', all), 'IPv4 lets in no IPv6');
-  t.notOk(isReachable('10.0.0.1', ['::/1', '8000::/1'].map(parseNetwork)), 'nor IPv6 any IPv4');
-  t.notOk(isReachable('::ffff:10.0.0.1', ['::/1'].map(parseNetwork)), 'be it written as IPv6');
+  t.notOk(isReachable('fd00::1', all), 'an IPv4 range lets in no IPv6');
+  t.notOk(isReachable('10.0.0.1', ['::/1', '8000::/1'].map(parseNetwork)), 'and an IPv6 range no IPv4');
+  t.notOk(isReachable('::ffff:10.0.0.1', ['::/1'].map(parseNetwork)), 'even written as IPv6');
 });

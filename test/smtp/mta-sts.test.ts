@@ -24,10 +24,10 @@ t.test('a policy file', async (t) => {
   const enforced = { mode: 'enforce', mx: ['mx.a.test', '*.b.test'], maxAgeSeconds: 604_800 };
   const text = 'version: STSv1\r\nmode: enforce\r\nmx: mx.a.test\r\nmx: *.B.test\r\nmax_age: 604800\r\n';
   t.same(readStsFile(text), enforced);
-  t.same(readStsFile(text.replaceAll('\r\n', '\n').trimEnd()), enforced, 'whatever the line ends');
-  t.same(readStsFile(`${text}later: 1\n\nmode: none\nmax_age: 1\n`), enforced, 'the first counts');
+  t.same(readStsFile(text.replaceAll('\r\n', '\n').trimEnd()), enforced, 'whatever the line ends are');
+  t.same(readStsFile(`${text}later: 1\n\nmode: none\nmax_age: 1\n`), enforced, 'the first one counts');
   t.same(readStsFile('version: STSv1\nmode: none\nmax_age: 0\n'), { mode: 'none', mx: [], maxAgeSeconds: 0 });
-  t.match(readStsFile(text.replace('604800', '9999999999')), { maxAgeSeconds: 31_557_600 }, 'a year at the most');
+  t.match(readStsFile(text.replace('604800', '9999999999')), { maxAgeSeconds: 31_557_600 }, 'at most a year');
 });
 
 t.test('what is not a policy file', async (t) => {
@@ -60,7 +60,7 @@ t.test('what is not a policy file', async (t) => {
     ['<!doctype html><title>Not found</title>', /line/],
   ];
   for (const [text, reason] of hostile) t.throws(() => readStsFile(text), { message: reason }, text.slice(0, 60));
-  t.throws(() => readStsFile(`a:${' '.repeat(60_000)}\u0001`), { message: /line/ }, 'and quickly');
+  t.throws(() => readStsFile(`a:${' '.repeat(60_000)}\u0001`), { message: /line/ }, 'and fast');
 });
 
 t.test('which hosts a policy names', async (t) => {
@@ -70,7 +70,7 @@ t.test('which hosts a policy names', async (t) => {
     t.notOk(namesHost(policy, host), host);
 });
 
-t.test('max_age is counted from when it was fetched', async (t) => {
+t.test('max_age counts from the time it was fetched', async (t) => {
   const policy = { id: '1', mode: 'enforce', mx: [], maxAgeSeconds: 60, fetchedAt: new Date(1_000) } as const;
   t.equal(expiresAt({ ...policy, mx: [] }).getTime(), 61_000);
 });

@@ -15,7 +15,7 @@ async function start(t: Test, zoneOf: Record<string, ZoneEntry>, options: Partia
   };
 }
 
-t.test('where the mail of a domain goes', async (t) => {
+t.test("where a domain's mail goes", async (t) => {
   const label = 'x'.repeat(63);
   const { destination } = await start(
     t,
@@ -117,7 +117,7 @@ t.test('where the mail of a domain goes', async (t) => {
   }
 });
 
-t.test('hosts of equal preference are shuffled within their place', async (t) => {
+t.test('hosts of equal preference are shuffled among themselves', async (t) => {
   const { destination } = await start(t, {
     'a.test': {
       MX: [
@@ -136,7 +136,7 @@ t.test('hosts of equal preference are shuffled within their place', async (t) =>
   t.same([...orders].toSorted(), ['fxyl', 'fyxl']);
 });
 
-t.test('a thousand MX records are ten hosts', async (t) => {
+t.test('of a thousand MX records, ten hosts are used', async (t) => {
   const MX = Array.from({ length: 1_000 }, (_, at): [number, string] => [at, `mx${at}.test`]);
   const { destination } = await start(t, { 'many.test': { MX } });
   const found = await destination('many.test');
@@ -185,7 +185,7 @@ t.test('the addresses of a host', async (t) => {
   t.match(await closed.host('inside.test'), { kind: 'addresses', addresses: ['10.0.0.1'], ours: false });
 });
 
-t.test('of addresses that are not public only those in the networks that were let in: SSRF-08', async (t) => {
+t.test('non-public addresses count only if they are in allowed networks: SSRF-08', async (t) => {
   const { host } = await start(
     t,
     {
@@ -199,10 +199,10 @@ t.test('of addresses that are not public only those in the networks that were le
   const addresses = mixed.kind === 'addresses' ? mixed.addresses.toSorted() : [];
   t.same(addresses, ['10.1.2.3', '8.8.8.8', 'fd00::1']);
   t.match(await host('outside.test'), { kind: 'temporary', enhanced: '4.4.4', reason: /ALLOW_PRIVATE_NETWORKS/ });
-  t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6' }, 'ourselves are not among them');
+  t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6' }, 'our own addresses are not among them');
 });
 
-t.test('answers are kept for a while, failures are not, and look-ups at once are one', async (t) => {
+t.test('answers are cached for a while, failures are not, and simultaneous lookups share one', async (t) => {
   let now = 0;
   const cache = new DnsCache({ now: () => now, maxEntries: 3 });
   const { zone, destination } = await start(
@@ -228,10 +228,10 @@ t.test('answers are kept for a while, failures are not, and look-ups at once are
   t.ok((await asked('broken.test')) > 0);
   t.ok((await asked('broken.test')) > 0);
   await asked('x1.test', 'x2.test', 'x3.test');
-  t.equal(await asked('a.test'), 1, 'the oldest entry has gone');
+  t.equal(await asked('a.test'), 1, 'the oldest entry is gone');
 });
 
-t.test('a defect in the resolver is not taken for an answer', async (t) => {
+t.test('a bug in the resolver is not taken for an answer', async (t) => {
   const { resolver } = (await start(t, {})).zone;
   const defect = { ...resolver, resolveMx: () => Promise.reject(new TypeError('a defect')) };
   await t.rejects(resolveDestination('a.test', { resolver: defect }), TypeError);

@@ -9,7 +9,7 @@ type Script = (peer: Peer) => Promise<unknown>;
 const pipelining = async (peer: Peer) => peer.greet('PIPELINING', 'ENHANCEDSTATUSCODES');
 const plain = async (peer: Peer) => peer.greet();
 
-t.test('a message arrives, once, and the report says how', async (t) => {
+t.test('a message arrives once, and the report says how', async (t) => {
   for (const [name, greet] of Object.entries({ pipelining, plain })) {
     const { send, mx } = await startScripted(t, async (peer) => {
       await greet(peer);
@@ -192,14 +192,14 @@ t.test('MX-04: each phase and code has its outcome', async (t) => {
     },
     { outcome: 'deferred', phase: 'data' },
   );
-  figure('P3', `${table.length} ways to refuse or to break off: each is final or tried again as it should be`);
+  figure('P3', `${table.length} ways to refuse or break off: each is final or retried, as it should be`);
   for (const [name, script, expected] of table) {
     const { send } = await startScripted(t, async (peer) => void (await script(peer)));
     t.match(resultOf(await send()), { ...expected, uncertain: false }, name);
   }
 });
 
-t.test('MX-05: every recipient has its own outcome', async (t) => {
+t.test('MX-05: each recipient has its own outcome', async (t) => {
   const replies = ['250 ok', '450 4.2.1 later', '550 5.1.1 no such user', '251 will forward', '452 4.3.1 no room'];
   const to = replies.map((_, at) => `r${at}@example.test`);
   for (const greet of [plain, pipelining]) {
@@ -220,75 +220,81 @@ t.test('MX-05: every recipient has its own outcome', async (t) => {
   }
 });
 
-t.test('one refusal of a message for several says of none that it does not exist', async (t) => {
-  for (const [names, expected] of [
-    [['r0'], 'bad_mailbox'],
-    [['r0', 'r1'], 'other'],
-  ] as const) {
-    const { send } = await startScripted(t, async (peer) => {
-      await plain(peer);
-      await peer.message({ rcpt: names.map(() => '250 ok'), dot: '550 5.1.1 no such user' });
-    });
-    const { sessions } = await send({ to: names.map((name) => `${name}@example.test`) });
-    for (const result of sessions[0]?.results ?? []) t.match(result, { outcome: 'bounced', class: expected });
-  }
-});
+t.test(
+  'a single refusal of a message for several recipients does not say that any of them does not exist',
+  async (t) => {
+    for (const [names, expected] of [
+      [['r0'], 'bad_mailbox'],
+      [['r0', 'r1'], 'other'],
+    ] as const) {
+      const { send } = await startScripted(t, async (peer) => {
+        await plain(peer);
+        await peer.message({ rcpt: names.map(() => '250 ok'), dot: '550 5.1.1 no such user' });
+      });
+      const { sessions } = await send({ to: names.map((name) => `${name}@example.test`) });
+      for (const result of sessions[0]?.results ?? []) t.match(result, { outcome: 'bounced', class: expected });
+    }
+  },
+);
 
-t.test('a refusal of recipients behind accepted ones that is about their number is no verdict on them', async (t) => {
-  const [first, later] = ['r0@example.test', 'r1@example.test'];
-  const table: [reply: string, expected: Partial<RecipientResult> | null][] = [
-    ['452 4.5.3 too many recipients', null],
-    ['552 too many', null],
-    ['552 5.5.3 Too many recipients', null],
-    ['550 5.5.3 Too many recipients', null],
-    ['554 5.5.3 x', null],
-    ['550 Requested mail action not taken: too much recipient', null],
-    ['552 5.2.2 Mailbox full', { outcome: 'bounced', class: 'mailbox_full' }],
-    ['550 5.1.1 no such user', { outcome: 'bounced', class: 'bad_mailbox' }],
-    // One mailbox gets too much, which is for good where the server says so.
-    ['550 5.2.1 The user is receiving mail at a rate that is too high', { outcome: 'bounced', class: 'rate' }],
-  ];
-  for (const [reply, expected] of table) {
-    for (const greet of [plain, pipelining]) {
-      const { send, mx } = await startScripted(t, async (peer) => {
-        await greet(peer);
-        await peer.message({ rcpt: ['250 ok', reply] });
-        if (expected === null) await peer.message();
+t.test(
+  'if recipients after accepted ones are refused because there are too many, that is no verdict on them',
+  async (t) => {
+    const [first, later] = ['r0@example.test', 'r1@example.test'];
+    const table: [reply: string, expected: Partial<RecipientResult> | null][] = [
+      ['452 4.5.3 too many recipients', null],
+      ['552 too many', null],
+      ['552 5.5.3 Too many recipients', null],
+      ['550 5.5.3 Too many recipients', null],
+      ['554 5.5.3 x', null],
+      ['550 Requested mail action not taken: too much recipient', null],
+      ['552 5.2.2 Mailbox full', { outcome: 'bounced', class: 'mailbox_full' }],
+      ['550 5.1.1 no such user', { outcome: 'bounced', class: 'bad_mailbox' }],
+      // One mailbox gets too much mail, which is permanent if the server says so.
+      ['550 5.2.1 The user is receiving mail at a rate that is too high', { outcome: 'bounced', class: 'rate' }],
+    ];
+    for (const [reply, expected] of table) {
+      for (const greet of [plain, pipelining]) {
+        const { send, mx } = await startScripted(t, async (peer) => {
+          await greet(peer);
+          await peer.message({ rcpt: ['250 ok', reply] });
+          if (expected === null) await peer.message();
+        });
+        const delivery = await send({ to: [first, later] });
+        t.match(resultOf(delivery, first), { outcome: 'delivered' }, reply);
+        t.match(resultOf(delivery, later), expected ?? { outcome: 'delivered', phase: 'dot' }, reply);
+        t.equal(delivery.sessions.flatMap(({ results }) => results).length, 2);
+        t.equal(mx.peers.length, 1);
+      }
+    }
+    const tooMany = { outcome: 'deferred', class: 'rate', phase: 'rcpt' };
+    for (const [name, dot, next] of [
+      ['the next message takes none of them either', '250 ok', '452 4.5.3 too many recipients'],
+      ['there are too many for the connection', '250 ok', null],
+      ['the message is refused', '554 5.7.1 no', null],
+    ] as const) {
+      const { send, mx, transport } = await startScripted(t, async (peer) => {
+        await plain(peer);
+        const reply = `452 4.5.3 too many recipients${name.endsWith('connection') ? ' per session' : ''}`;
+        await peer.message({ rcpt: ['250 ok', reply], dot });
+        if (next !== null) for (const answer of ['250 ok', next]) await peer.answer(answer);
       });
       const delivery = await send({ to: [first, later] });
-      t.match(resultOf(delivery, first), { outcome: 'delivered' }, reply);
-      t.match(resultOf(delivery, later), expected ?? { outcome: 'delivered', phase: 'dot' }, reply);
-      t.equal(delivery.sessions.flatMap(({ results }) => results).length, 2);
+      t.match(resultOf(delivery, first), { outcome: dot.startsWith('250') ? 'delivered' : 'bounced' }, name);
+      t.match(resultOf(delivery, later), tooMany, name);
       t.equal(mx.peers.length, 1);
+      t.equal(transport.pool.size, dot.startsWith('250') ? 0 : 1, name);
     }
-  }
-  const tooMany = { outcome: 'deferred', class: 'rate', phase: 'rcpt' };
-  for (const [name, dot, next] of [
-    ['the next message takes none of them either', '250 ok', '452 4.5.3 too many recipients'],
-    ['they are too many for the connection', '250 ok', null],
-    ['the message is refused', '554 5.7.1 no', null],
-  ] as const) {
-    const { send, mx, transport } = await startScripted(t, async (peer) => {
+    // Nobody was accepted before, so it cannot be about their number.
+    const { send } = await startScripted(t, async (peer) => {
       await plain(peer);
-      const reply = `452 4.5.3 too many recipients${name.endsWith('connection') ? ' per session' : ''}`;
-      await peer.message({ rcpt: ['250 ok', reply], dot });
-      if (next !== null) for (const answer of ['250 ok', next]) await peer.answer(answer);
+      await peer.message({ rcpt: ['552 5.5.3 Too many recipients', '250 ok'] });
     });
-    const delivery = await send({ to: [first, later] });
-    t.match(resultOf(delivery, first), { outcome: dot.startsWith('250') ? 'delivered' : 'bounced' }, name);
-    t.match(resultOf(delivery, later), tooMany, name);
-    t.equal(mx.peers.length, 1);
-    t.equal(transport.pool.size, dot.startsWith('250') ? 0 : 1, name);
-  }
-  // Nobody was accepted before: it cannot be about their number.
-  const { send } = await startScripted(t, async (peer) => {
-    await plain(peer);
-    await peer.message({ rcpt: ['552 5.5.3 Too many recipients', '250 ok'] });
-  });
-  t.match(resultOf(await send({ to: [first, later] }), first), { outcome: 'bounced' });
-});
+    t.match(resultOf(await send({ to: [first, later] }), first), { outcome: 'bounced' });
+  },
+);
 
-t.test('MX-04, MX-05: 421 in the middle of the recipients keeps what was decided before', async (t) => {
+t.test('MX-04, MX-05: a 421 between the recipients keeps what was decided before', async (t) => {
   const { send } = await startScripted(t, async (peer) => {
     await pipelining(peer);
     await peer.answer('250 ok');

@@ -7,13 +7,13 @@ import { resultOf, startScene, startScripted } from './scene.ts';
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Takes messages for as long as they come. */
+/** Accepts any number of messages. */
 async function acceptAll(peer: Peer): Promise<void> {
   await peer.greet();
   for (;;) await peer.message();
 }
 
-t.test('a connection carries the next message to the same host, also for another domain', async (t) => {
+t.test('a connection carries the next message to the same host, even for another domain', async (t) => {
   const sink = await startSink({ tls: true });
   t.teardown(() => sink.close());
   const { send, transport } = await startScene(t, sink.port, { 'other.test': { MX: [[5, 'MX.example.test']] } });
@@ -24,17 +24,17 @@ t.test('a connection carries the next message to the same host, also for another
     [first, second, third].map(({ sessions }) => sessions[0]?.reused),
     [false, true, true],
   );
-  t.ok(third.sessions[0]?.tls, 'what is known of the connection is reported again');
+  t.ok(third.sessions[0]?.tls, 'what is known about the connection is reported again');
   t.equal(third.sessions[0]?.remoteAddress, '127.0.0.1');
   t.equal(sink.connections, 1);
   t.equal(sink.messages.length, 3);
   t.equal(transport.pool.size, 1);
 });
 
-t.test('messages at once have a connection each', async (t) => {
+t.test('simultaneous messages each have their own connection', async (t) => {
   const allHere = Promise.withResolvers<null>();
   let here = 0;
-  // None of them is over before the last has come.
+  // None of them ends before the last one has arrived.
   const onMessage = () => {
     here += 1;
     if (here === 8) allHere.resolve(null);
@@ -46,10 +46,10 @@ t.test('messages at once have a connection each', async (t) => {
   await Promise.all(Array.from({ length: 8 }, () => send()));
   t.equal(sink.messages.length, 8);
   t.equal(sink.connections, 8);
-  t.equal(transport.pool.size, 3, 'no more stay than may');
+  t.equal(transport.pool.size, 3, 'no more are kept than allowed');
 });
 
-t.test('beyond the number that may be idle the longest idle connection is left', async (t) => {
+t.test('if too many connections are idle, the one that has been idle longest is closed', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const names = ['a.test', 'b.test', 'c.test'];
@@ -67,7 +67,7 @@ t.test('beyond the number that may be idle the longest idle connection is left',
   t.same(again, [true, true, false]);
 });
 
-t.test('a connection is left after its number of messages, its idle time and its age', async (t) => {
+t.test('a connection is closed after its number of messages, its idle time and its age', async (t) => {
   const inUse = async (pool: PoolOptions) => {
     const { send, mx, transport } = await startScripted(t, acceptAll, { pool });
     await send();
@@ -82,14 +82,14 @@ t.test('a connection is left after its number of messages, its idle time and its
   t.match(await inUse({ maxTransactions: 2 }), expected);
   for (const bound of ['maxAgeMs', 'idleMs']) {
     let seen = await inUse({ [bound]: 300 });
-    // Where the machine is slow it is left before the second message.
+    // On a slow machine it is closed before the second message.
     for (let ms = 600; ms < 10_000 && (seen.kept === 0 || seen.connections > 2); ms *= 2)
       seen = await inUse({ [bound]: ms });
     t.match(seen, expected, bound);
   }
 });
 
-t.test('closing says QUIT to all and keeps none afterwards', async (t) => {
+t.test('closing says QUIT on all connections and keeps none afterwards', async (t) => {
   const { send, mx, transport } = await startScripted(t, acceptAll);
   await send();
   await transport.close();
@@ -111,7 +111,7 @@ t.test('closing does not wait for a server that ignores QUIT', async (t) => {
   t.ok(performance.now() - started < 15_000);
 });
 
-t.test('MX-11: what went wrong with one message does not touch the next', async (t) => {
+t.test('MX-11: a failure of one message does not affect the next', async (t) => {
   const troubles: Record<string, Parameters<Peer['message']>[0]> = {
     'MAIL refused': { mail: '550 no' },
     'RCPT refused': { rcpt: ['550 no'] },
@@ -140,7 +140,7 @@ t.test('MX-11: what went wrong with one message does not touch the next', async 
   }
 });
 
-t.test('MX-11: a connection that died while idle is replaced without a trace', async (t) => {
+t.test('MX-11: a connection that died while idle is replaced unnoticed', async (t) => {
   const deaths: Record<string, (peer: Peer) => Promise<unknown>> = {
     'closed at the next MAIL': async (peer) => {
       await peer.line();
@@ -175,7 +175,7 @@ t.test('MX-11: a connection that died while idle is replaced without a trace', a
     };
     const expected = { sessions: [{ reused: false, results: [{ outcome: 'delivered' }] }], connections: 2 };
     let seen = await once(name === 'no answer' ? 1_000 : 20_000);
-    // Where the machine stood still there was no answer to another MAIL either.
+    // If the machine stalled, another MAIL got no answer either.
     for (
       let ms = 4_000;
       name === 'no answer' && ms < 20_000 && seen.sessions[0]?.results[0]?.outcome !== 'delivered';
@@ -186,7 +186,7 @@ t.test('MX-11: a connection that died while idle is replaced without a trace', a
   }
 });
 
-t.test('MX-11: a host that cannot reset is left, and the message goes over a new connection', async (t) => {
+t.test('MX-11: if a host cannot reset, the message goes over a new connection', async (t) => {
   const { send, mx } = await startScripted(t, async (peer, number) => {
     if (number > 0) return acceptAll(peer);
     await peer.greet();
@@ -199,7 +199,7 @@ t.test('MX-11: a host that cannot reset is left, and the message goes over a new
   t.equal(mx.peers.length, 2);
 });
 
-t.test('a used connection that breaks later in the message is reported', async (t) => {
+t.test('if a used connection breaks later in the message, that is reported', async (t) => {
   const { send } = await startScripted(t, async (peer, number) => {
     await peer.greet();
     await peer.message();

@@ -20,7 +20,7 @@ t.test('MX-07: garbage is never taken for success', async (t) => {
     '350 ok',
   ];
   for (const reply of replies) {
-    // What is whole is not waited for.
+    // A complete reply is not waited for.
     const isHalf = reply.endsWith('\r\n');
     const { send } = await startScripted(
       t,
@@ -46,7 +46,7 @@ t.test('MX-07: garbage is never taken for success', async (t) => {
   }
 });
 
-t.test('INJ-13: whatever the text of a reply, it is one delivery and fit to be stored', async (t) => {
+t.test('INJ-13: whatever the text of a reply, there is one delivery and the text is fit to be stored', async (t) => {
   const texts = [
     'ok\0nul',
     'ok \x1b[31mred<script>',
@@ -70,7 +70,7 @@ t.test('INJ-13: whatever the text of a reply, it is one delivery and fit to be s
   }
 });
 
-t.test('DATA that is accepted without any recipient ends with a lone dot', async (t) => {
+t.test('if DATA is accepted without any recipient, a lone dot ends it', async (t) => {
   const { send, mx } = await startScripted(t, async (peer) => {
     await pipelining(peer);
     for (const reply of ['250 ok', '550 no such user', '354 go']) await peer.answer(reply);
@@ -82,7 +82,7 @@ t.test('DATA that is accepted without any recipient ends with a lone dot', async
   t.ok(mx.peers[0]?.received.toString('latin1').endsWith('DATA\r\n.\r\n'));
 });
 
-t.test('a refused MAIL with an accepted DATA sends nothing more', async (t) => {
+t.test('if MAIL is refused but DATA accepted, nothing more is sent', async (t) => {
   const { send, mx } = await startScripted(t, async (peer) => {
     await pipelining(peer);
     for (const reply of ['550 5.1.8 bad sender', '250 ok', '354 go']) await peer.answer(reply);

@@ -12,10 +12,10 @@ const accept = async (peer: Peer) => {
 
 const refuse = (peer: Peer) => peer.send('554 no\r\n');
 
-/** An address that takes no notice of a SYN, as behind a firewall that drops it. */
+/** An address that ignores a SYN, as if behind a firewall that drops it. */
 const blackHole = () => new Socket();
 
-/** Dials as told, and keeps what was dialled, when, and with which socket. */
+/** Dials as told, and records what was dialled, when, and with which socket. */
 function dialler(dial: (options: TcpNetConnectOpts, number: number) => Socket = (options) => netConnect(options)) {
   const dials: { host: string; from: string | undefined; at: number; socket: Socket }[] = [];
   const connect = (options: TcpNetConnectOpts) => {
@@ -28,11 +28,11 @@ function dialler(dial: (options: TcpNetConnectOpts, number: number) => Socket = 
 
 const both = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } };
 
-/** A server on IPv4 and one on IPv6, at the same port. */
+/** A server on IPv4 and one on IPv6, on the same port. */
 async function startBoth(t: Test, on4: (peer: Peer) => Promise<void> | void, on6 = on4) {
   for (;;) {
     const v4 = await startMx(t, on4);
-    // What is free for one may be taken for the other, by whoever asked for any.
+    // A port that is free for one may be in use for the other.
     const v6 = await startMx(t, on6, { host: '::1', port: v4.port }).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EADDRINUSE') throw error;
     });
@@ -49,7 +49,7 @@ t.test('MX-09: an IPv6 address that does not answer costs a quarter of a second'
   const { send } = await startScene(t, mx.port, both, { connect });
   const started = performance.now();
   const delivery = await send();
-  t.ok(performance.now() - started < 10_000, 'far less than its time to answer');
+  t.ok(performance.now() - started < 10_000, 'much less than its time to answer');
   t.match(delivery.sessions, [{ remoteAddress: '127.0.0.1', results: [{ outcome: 'delivered' }] }]);
   t.equal(delivery.sessions.length, 1);
   const notes = notesOf(delivery).join('\n');
@@ -73,7 +73,7 @@ t.test('MX-09: an IPv6 address that refuses costs nothing', async (t) => {
     return { delivery, pause: (dials[1]?.at ?? 0) - (dials[0]?.at ?? 0) };
   };
   let { delivery, pause } = await once();
-  // Once more where the machine stood still meanwhile.
+  // Again if the machine stalled meanwhile.
   for (let again = 0; again < 4 && pause >= 200; again += 1) ({ delivery, pause } = await once());
   t.ok(pause < 200, `${pause} ms`);
   t.match(delivery.sessions, [{ remoteAddress: '127.0.0.1', results: [{ outcome: 'delivered' }] }]);
@@ -81,7 +81,7 @@ t.test('MX-09: an IPv6 address that refuses costs nothing', async (t) => {
   t.match(notesOf(delivery).join('\n'), /^::1 could not be reached \(ECONNREFUSED\) after \d+ ms$/m);
 });
 
-t.test('when the first answers, the second is not asked', async (t) => {
+t.test('if the first answers, the second is not asked', async (t) => {
   const once = async () => {
     const { v4, v6, port } = await startBoth(t, accept);
     const { send } = await startScene(t, port, both);
@@ -90,13 +90,13 @@ t.test('when the first answers, the second is not asked', async (t) => {
     return { sessions, asked: [v6.peers.length, v4.peers.length] };
   };
   let seen = await once();
-  // Once more where the machine stood still before the answer was heard.
+  // Again if the machine stalled before the answer was read.
   for (let again = 0; again < 4 && seen.asked[1] !== 0; again += 1) seen = await once();
   t.match(seen.sessions, [{ remoteAddress: '::1', results: [{ outcome: 'delivered' }] }]);
   t.same(seen.asked, [1, 0], 'nor later');
 });
 
-t.test('when both answer at once, one is greeted and the other closed without a word', async (t) => {
+t.test('if both answer at once, one is greeted and the other closed without a word', async (t) => {
   const { v4, v6, port } = await startBoth(t, accept);
   const late = new Socket();
   let dialLate = () => {};
@@ -121,7 +121,7 @@ t.test('when both answer at once, one is greeted and the other closed without a 
   t.equal(dials.filter(({ socket }) => !socket.destroyed).length, 0);
 });
 
-t.test('when nobody answers it is one deferral, which says what each address did', async (t) => {
+t.test('if nobody answers, that is one deferral, which says what each address did', async (t) => {
   const { connect } = dialler((options) => (isIPv6(options.host ?? '') ? blackHole() : netConnect(options)));
   const { send } = await startScene(t, await freePort(), both, { connect, deadlines: { connect: 1_500 } });
   const delivery = await send();
@@ -130,7 +130,7 @@ t.test('when nobody answers it is one deferral, which says what each address did
   const { reason, ...result } = resultOf(delivery);
   t.match(result, { outcome: 'deferred', phase: 'connect', class: 'network', reply: null, uncertain: false });
   const [, each = ''] = /^No address of mx\.example\.test answers: (.*)\.$/.exec(reason) ?? [];
-  // In the order in which they failed, which is the other one where the machine stood still.
+  // In the order in which they failed, which is reversed if the machine stalled.
   t.same(each.split(', ').toSorted(), [
     '127.0.0.1 could not be reached (ECONNREFUSED)',
     '::1 did not accept the connection in time',
@@ -138,7 +138,7 @@ t.test('when nobody answers it is one deferral, which says what each address did
   t.match(notesOf(delivery).join('\n'), /^::1 did not accept the connection in time after \d+ ms$/m);
 });
 
-t.test('an attempt that is ended in the middle of it closes what was dialled, and dials no more', async (t) => {
+t.test('an attempt that is aborted meanwhile closes what it dialled, and dials no more', async (t) => {
   const ended = new AbortController();
   let endedAt = 0;
   const { dials, connect } = dialler((_options, number) => {
@@ -159,13 +159,13 @@ t.test('an attempt that is ended in the middle of it closes what was dialled, an
   t.ok(dials.every(({ socket }) => socket.destroyed));
 });
 
-t.test('when the one that answered takes no mail, the others are tried, the slower one last', async (t) => {
+t.test('if the one that answered takes no mail, the others are tried, the slower one last', async (t) => {
   const first = await startMx(t, refuse);
   const second = await startMx(t, accept, { host: '127.0.0.2', port: first.port });
   const hole6 = dialler((options) => (isIPv6(options.host ?? '') ? blackHole() : netConnect(options)));
   const three = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1', '127.0.0.2'] } };
   const { send } = await startScene(t, first.port, three, { connect: hole6.connect });
-  // The order within a family is the name server's; both of these end at the one that takes it.
+  // The name server decides the order within a family; both of these lead to the one that takes it.
   const { sessions } = await send();
   t.match(sessions.at(-1), { remoteAddress: '127.0.0.2', results: [{ outcome: 'delivered' }] });
   t.equal(second.peers.length, 1);
@@ -180,7 +180,7 @@ t.test('when the one that answered takes no mail, the others are tried, the slow
   t.equal(v6.peers.length, 1);
 });
 
-t.test('DOS-11: an attempt dials five times at the most, each from an address of the right family', async (t) => {
+t.test('DOS-11: an attempt dials at most five times, each time from an address of the right family', async (t) => {
   const { dials, connect } = dialler();
   const zone = {
     'mx.example.test': { AAAA: ['::1'], A: Array.from({ length: 200 }, (_, at) => `127.0.1.${at}`) },
@@ -208,6 +208,6 @@ t.test('addresses that were only slower do not count against those that are stil
   t.match(
     (await send()).sessions.at(-1),
     { tls: null, results: [{ outcome: 'delivered' }] },
-    'in clear, as TLS failed',
+    'in clear text, because TLS failed',
   );
 });

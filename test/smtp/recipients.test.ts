@@ -8,7 +8,7 @@ const accept = async (peer: Peer) => {
   await peer.message();
 };
 
-t.test('more than a hundred recipients are several transactions on one connection', async (t) => {
+t.test('more than a hundred recipients are sent in several transactions on one connection', async (t) => {
   const sink = await startSink({
     onRecipient: (address) => (address.startsWith('r7@') ? '550 5.1.1 no such user' : null),
   });
@@ -30,7 +30,7 @@ t.test('more than a hundred recipients are several transactions on one connectio
   t.equal(delivery.sessions[0]?.results.filter((result) => result.outcome === 'delivered').length, 249);
 });
 
-/** One that takes so many recipients of each message. */
+/** A server that takes this many recipients per message. */
 async function startNarrowSink(t: Test, most: number): Promise<Sink> {
   let taken = 0;
   const sink = await startSink({
@@ -44,7 +44,7 @@ async function startNarrowSink(t: Test, most: number): Promise<Sink> {
   return sink;
 }
 
-t.test('those that a message has no room for are sent the next one at once', async (t) => {
+t.test('recipients for whom a message has no room go into the next one at once', async (t) => {
   const sink = await startNarrowSink(t, 4);
   const { send } = await startScene(t, sink.port);
   const to = Array.from({ length: 10 }, (_, at) => `r${at}@example.test`);
@@ -61,7 +61,7 @@ t.test('those that a message has no room for are sent the next one at once', asy
   );
 });
 
-t.test('those that no message has room for any more wait, whatever the code says', async (t) => {
+t.test('recipients for whom no further message has room wait, whatever the code says', async (t) => {
   const to = Array.from({ length: 5 }, (_, at) => `r${at}@example.test`);
   const most = 2;
   for (const reply of [
@@ -86,7 +86,7 @@ t.test('those that no message has room for any more wait, whatever the code says
   }
 });
 
-t.test('those that a message had no room for wait where the connection ends behind it', async (t) => {
+t.test('recipients for whom a message had no room wait if the connection ends after it', async (t) => {
   const { send, mx } = await startScripted(t, async (peer) => {
     await peer.greet();
     await peer.message({ rcpt: ['250 ok', '452 4.5.3 too many recipients'], dot: null });
@@ -110,7 +110,7 @@ for (const [at, ...answers] of [
   ['DATA', '250 ok', '250 ok', '554 no valid recipients'],
 ] as const)
   t.test(
-    `those that a message had no room for wait where the next one is refused at ${at}: ${answers.at(-1)}`,
+    `recipients for whom a message had no room wait if the next one is refused at ${at}: ${answers.at(-1)}`,
     async (t) => {
       const { send, transport } = await startScripted(t, async (peer) => {
         await peer.greet();
@@ -125,7 +125,7 @@ for (const [at, ...answers] of [
     },
   );
 
-t.test('those that a message had no room for are not taken to another host of the same people', async (t) => {
+t.test('recipients for whom a message had no room are not taken to another host of the same domain', async (t) => {
   const mx = await startMx(t, async (peer) => {
     await peer.greet();
     await peer.message({ rcpt: ['250 ok', '452 4.5.3 too many recipients'] });
@@ -138,7 +138,7 @@ t.test('those that a message had no room for are not taken to another host of th
   t.equal(second.peers.length, 0);
 });
 
-t.test('what the next message hears of a recipient, or of what it holds, is a verdict', async (t) => {
+t.test('what the next message is told about a recipient, or about its content, is a verdict', async (t) => {
   const to = ['r0@example.test', 'r1@example.test'];
   for (const second of [{ rcpt: ['550 5.1.1 no such user'] }, { dot: '554 5.6.0 not this' }]) {
     const { send } = await startScripted(t, async (peer) => {
@@ -150,7 +150,7 @@ t.test('what the next message hears of a recipient, or of what it holds, is a ve
   }
 });
 
-t.test('one connection carries as many of these messages as of any others', async (t) => {
+t.test("such messages count toward a connection's limit like any others", async (t) => {
   const sink = await startNarrowSink(t, 1);
   const { send } = await startScene(t, sink.port, {}, { pool: { maxTransactions: 3 } });
   const to = Array.from({ length: 5 }, (_, at) => `r${at}@example.test`);
@@ -159,7 +159,7 @@ t.test('one connection carries as many of these messages as of any others', asyn
     sink.messages.map((message) => message.to),
     to.map((recipient) => [recipient]),
   );
-  t.equal(sink.connections, 2, 'and those who are left have another one');
+  t.equal(sink.connections, 2, 'and the rest get another one');
   t.same(
     sessions.map(({ results }) => results.map(({ outcome }) => outcome)),
     [
@@ -169,7 +169,7 @@ t.test('one connection carries as many of these messages as of any others', asyn
   );
 });
 
-t.test('a lost lease stops the transactions that would follow', async (t) => {
+t.test('losing the lease stops the transactions that would follow', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const { send } = await startScene(t, sink.port);
@@ -187,28 +187,31 @@ t.test('a lost lease stops the transactions that would follow', async (t) => {
   }
 });
 
-t.test('MX-06: mail leaves from a sending address of the right family, the same for the same sender', async (t) => {
-  const mx = await startMx(t, accept, { host: '0.0.0.0' });
-  const zone = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } };
-  const scene = await startScene(t, mx.port, zone, { sendingIps: ['127.0.0.7', '127.0.0.8'], pool: { maxIdle: 0 } });
-  const seen = new Map<string, string | null | undefined>();
-  for (let left = 30; left > 0; left--) {
-    const from = `${left % 15}@sender.test`;
-    const { sessions } = await scene.send({ from });
-    t.equal(sessions.length, 1, 'IPv6 was left out');
-    const localAddress = sessions[0]?.localAddress;
-    t.equal(localAddress, seen.get(from) ?? localAddress, 'who greylists sees the same address again');
-    seen.set(from, localAddress);
-  }
-  t.same([...new Set(seen.values())].toSorted(), ['127.0.0.7', '127.0.0.8']);
+t.test(
+  'MX-06: mail leaves from a sending address of the right family, and the same sender always has the same one',
+  async (t) => {
+    const mx = await startMx(t, accept, { host: '0.0.0.0' });
+    const zone = { 'mx.example.test': { AAAA: ['::1'], A: ['127.0.0.1'] } };
+    const scene = await startScene(t, mx.port, zone, { sendingIps: ['127.0.0.7', '127.0.0.8'], pool: { maxIdle: 0 } });
+    const seen = new Map<string, string | null | undefined>();
+    for (let left = 30; left > 0; left--) {
+      const from = `${left % 15}@sender.test`;
+      const { sessions } = await scene.send({ from });
+      t.equal(sessions.length, 1, 'IPv6 was left out');
+      const localAddress = sessions[0]?.localAddress;
+      t.equal(localAddress, seen.get(from) ?? localAddress, 'a greylisting server sees the same address again');
+      seen.set(from, localAddress);
+    }
+    t.same([...new Set(seen.values())].toSorted(), ['127.0.0.7', '127.0.0.8']);
 
-  const { send } = await startScene(t, mx.port, zone, { sendingIps: ['::1'] });
-  const only4 = await startScene(t, mx.port, {}, { sendingIps: ['::1'] });
-  t.match(resultOf(await only4.send()), { outcome: 'deferred', phase: 'local' });
-  t.match(resultOf(await send()), { outcome: 'deferred', phase: 'connect' });
-});
+    const { send } = await startScene(t, mx.port, zone, { sendingIps: ['::1'] });
+    const only4 = await startScene(t, mx.port, {}, { sendingIps: ['::1'] });
+    t.match(resultOf(await only4.send()), { outcome: 'deferred', phase: 'local' });
+    t.match(resultOf(await send()), { outcome: 'deferred', phase: 'connect' });
+  },
+);
 
-t.test('our own defects are thrown, and leave nothing open', async (t) => {
+t.test('our own bugs are thrown, and leave nothing open', async (t) => {
   const { send, mx } = await startScripted(t, async (peer) => {
     await peer.greet();
     await peer.message();

@@ -9,14 +9,14 @@ const parse = (...chunks: (string | Buffer)[]) => {
   const replies = chunks.flatMap((chunk) => {
     const bytes = Buffer.from(chunk as string, 'latin1');
     const found = parser.feed(bytes);
-    // As the socket does with what it reads next.
+    // Like the socket with what it reads next.
     bytes.fill('2');
     return found;
   });
   return { replies: replies.map(({ reply }) => reply), error: parser.error, empty: parser.empty };
 };
 
-t.test('whole replies are read', async (t) => {
+t.test('complete replies are read', async (t) => {
   const table: [wire: string, code: number, enhanced: string | null, text: string][] = [
     ['250 ok\r\n', 250, null, 'ok'],
     ['250 ok\n', 250, null, 'ok'],
@@ -49,7 +49,7 @@ t.test('whole replies are read', async (t) => {
   }
 });
 
-t.test('several replies in one chunk come in order, and a part waits', async (t) => {
+t.test('several replies in one chunk come in order, and an incomplete one waits', async (t) => {
   const { replies, empty } = parse('250 a\r\n550 b\r\n250-c');
   t.same(
     replies.map((reply) => reply.text),
@@ -58,7 +58,7 @@ t.test('several replies in one chunk come in order, and a part waits', async (t)
   t.equal(empty, false);
 });
 
-t.test('what is no reply ends the stream', async (t) => {
+t.test('anything that is no reply ends the stream', async (t) => {
   const wires = [
     '999 what\r\n',
     '099 low\r\n',
@@ -86,7 +86,7 @@ t.test('replies are bounded', async (t) => {
   t.equal(wordy.replies[0]?.text.length, 2_000);
 });
 
-t.test('what a server drips takes no more memory than it is long', async (t) => {
+t.test('replies that come in drips take no more memory than their length', async (t) => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const used = () => {
@@ -98,16 +98,16 @@ t.test('what a server drips takes no more memory than it is long', async (t) => 
   const before = used();
   for (let at = 0; at < 8_000; at += 1) {
     parser.feed(drop);
-    // Others take from the memory that Node shares out.
+    // Other code takes memory from Node's shared pool.
     Buffer.from('y'.repeat(4_000));
   }
   const more = used() - before;
-  // What else the process does takes a few.
+  // Other activity in the process takes a few.
   t.ok(more < 10_000_000, `${more} bytes`);
   t.notOk(parser.empty);
 });
 
-t.test('at its bounds, too, a reply is the same wherever the network cut it', async (t) => {
+t.test('even at its limits, a reply is the same however the network splits it', async (t) => {
   const line = `250-${'x'.repeat(1_000)}\r\n`;
   const lines = line.repeat(65);
   const rest = `250-${'x'.repeat(65_536 - 1 - lines.length - 6)}\r\n`;
@@ -123,7 +123,7 @@ t.test('at its bounds, too, a reply is the same wherever the network cut it', as
   t.same(pieces, whole);
 });
 
-t.test('any bytes in any segmentation are survived', async () => {
+t.test('it survives any bytes in any segmentation', async () => {
   const piece = fc.oneof(
     fc.uint8Array({ maxLength: 40 }),
     fc.constantFrom('250 ok\r\n', '250-', '\r\n', '5.1.1 ').map((text) => Buffer.from(text)),
@@ -142,13 +142,13 @@ t.test('any bytes in any segmentation are survived', async () => {
 
 t.test('text from remote servers is safe to store', async (t) => {
   t.equal(cleanRemoteText('a\r\nb\tc\n\n'), 'a b c');
-  t.equal(cleanRemoteText('a\u2028b\r\u2029c'), 'a b c', 'INJ-14: what some take for line ends');
+  t.equal(cleanRemoteText('a\u2028b\r\u2029c'), 'a b c', 'INJ-14: characters that some take for line ends');
   t.equal(cleanRemoteText('a\0\x07\x1b\x7f\x80\x9fb'), 'ab');
   t.equal(cleanRemoteText('a\ud800b\udfffc😀'), 'abc😀');
   t.equal(cleanRemoteText(Buffer.from('naïve €')), 'naïve €');
   t.equal(cleanRemoteText(Buffer.from([0x61, 0xff, 0xfe])), 'aÿþ');
   t.equal(cleanRemoteText('x'.repeat(5_000)).length, 2_000);
-  t.equal(cleanRemoteText(`${'x'.repeat(9)}😀`, 10), 'x'.repeat(9), 'no half of a character');
+  t.equal(cleanRemoteText(`${'x'.repeat(9)}😀`, 10), 'x'.repeat(9), 'no half characters');
   t.equal(cleanRemoteText(Buffer.from('é'.repeat(2_000_000))).length, 2_000);
   fc.assert(
     fc.property(

@@ -7,7 +7,7 @@ import { startZone } from '../support/zone.ts';
 
 const packed = Buffer.from('report');
 
-t.test('SSRF-03, SSRF-06: a place that is on the inside, or has a port of something else, is not called', async (t) => {
+t.test('SSRF-03, SSRF-06: an address on the inside, or a port of another service, is not called', async (t) => {
   const host = await startReportHost(t);
   const { port } = new URL(host.url);
   const zone = await startZone({ 'reports.test': { A: ['127.0.0.1'] }, 'mixed.test': { A: ['8.8.8.8', '127.0.0.1'] } });
@@ -29,7 +29,7 @@ t.test('SSRF-03, SSRF-06: a place that is on the inside, or has a port of someth
   t.equal(host.connections, 0);
 });
 
-t.test('a receiver that does not answer, or is no TLS server, is left after the time', async (t) => {
+t.test('a receiver that does not answer or speak TLS is given up in time', async (t) => {
   const sockets: Socket[] = [];
   let word = '';
   const server = createServer((socket) => {

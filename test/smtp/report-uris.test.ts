@@ -25,12 +25,12 @@ t.test('RFC 8460 section 3: where reports go', async (t) => {
   ];
   for (const [record, uris] of wanted) {
     t.same(readReportUris([record]), uris, record);
-    for (const uri of uris) t.ok(parseReportUri(uri), 'it is read again as it is kept');
+    for (const uri of uris) t.ok(parseReportUri(uri), 'the stored form reads the same');
   }
   t.match(parseReportUri('mailto:Ann%2Bx@b.test'), { by: 'mail', to: { address: 'Ann+x@b.test' } });
 });
 
-t.test('a record that is not as it should be asks for nothing', async (t) => {
+t.test('a malformed record asks for nothing', async (t) => {
   const good = 'v=TLSRPTv1; rua=mailto:a@b.test';
   const bad = [
     'v=TLSRPTv2; rua=mailto:a@b.test',
@@ -48,7 +48,7 @@ t.test('a record that is not as it should be asks for nothing', async (t) => {
   ];
   for (const record of bad) t.same(readReportUris([record]), [], record.slice(0, 60));
   t.same(readReportUris([good, good]), [], 'two records');
-  t.same(readReportUris(['v=spf1 -all', good]), ['mailto:a@b.test'], 'what is no such record does not count');
+  t.same(readReportUris(['v=spf1 -all', good]), ['mailto:a@b.test'], 'records of other kinds do not count');
 
   const places = [
     'mailto:',
@@ -85,7 +85,7 @@ t.test('what DNS says about it', async (t) => {
   t.same(await findReportUris({ resolveTxt: strings }, 'a.test'), { uris: ['mailto:a@b.test'] }, 'strings are joined');
   t.same(await find('empty.test'), { uris: [] });
   t.same(await find('nowhere.test'), { uris: [] });
-  t.same(await find(Array(4).fill('x'.repeat(61)).join('.')), { uris: [] }, 'a name that is too long for a query');
+  t.same(await find(Array(4).fill('x'.repeat(61)).join('.')), { uris: [] }, 'a name that is too long to query');
   t.match(await find('broken.test'), { failure: /SERVFAIL/ });
   t.match(await find('slow.test'), { failure: /in time/ });
 });

@@ -3,7 +3,7 @@ import { classify } from '../../src/smtp/classify.ts';
 import type { Classification, Phase } from '../../src/smtp/deliver.ts';
 import { replyOf } from './said.ts';
 
-/** Written down before the rules had seen them. */
+/** Written before the rules had seen them. */
 const heldOut: [phase: Phase, line: string, expected: Classification][] = [
   [
     'rcpt',
@@ -84,7 +84,7 @@ const heldOut: [phase: Phase, line: string, expected: Classification][] = [
   ['rcpt', '503 5.5.1 RCPT before MAIL', 'protocol'],
 ];
 
-/** Written to mislead, after the rules had been changed for the first ones and again without a look at them. */
+/** Written to mislead, after the rules had been changed for the first ones, and again without looking at them. */
 const tempting: typeof heldOut = [
   ['rcpt', '550 5.1.1 Message rejected. IP address 192.0.2.7 is unknown to our users', 'policy'],
   ['rcpt', '550 User unknown or your server is on our deny list', 'policy'],
@@ -128,7 +128,7 @@ const tempting: typeof heldOut = [
   ['rcpt', '500 5.5.2 Error: bad syntax', 'protocol'],
 ];
 
-t.test('replies that were written without a look at the rules are judged as people would', async (t) => {
+t.test('replies written without looking at the rules are judged as people would judge them', async (t) => {
   for (const [phase, line, expected] of [...heldOut, ...tempting])
     t.equal(classify(phase, replyOf(line)), expected, `${phase}: ${line}`);
 });

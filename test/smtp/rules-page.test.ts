@@ -4,5 +4,5 @@ import { classificationPage } from '../../scripts/classification-page.ts';
 
 t.test('docs/classification.md says what the rules say', async (t) => {
   const page = readFileSync(new URL('../../docs/classification.md', import.meta.url), 'utf8');
-  t.equal(page, classificationPage(), 'make it anew: node scripts/run.mjs scripts/classification-page.ts');
+  t.equal(page, classificationPage(), 'regenerate it: node scripts/run.mjs scripts/classification-page.ts');
 });

@@ -10,7 +10,7 @@ const phasesOf = (rule: Rule): readonly Phase[] => rule.when ?? ['rcpt', 'dot'];
 const titleOf = (rule: Rule) =>
   `${rule.is}: ${rule.text?.source.slice(0, 60) ?? rule.enhanced ?? rule.codes ?? 'the rest'}`;
 
-t.test('each sample is judged as its rule says, wherever the rule speaks', async (t) => {
+t.test('each sample is judged as its rule says, wherever the rule applies', async (t) => {
   for (const rule of rules) {
     for (const sample of rule.samples)
       for (const phase of phasesOf(rule)) t.equal(classify(phase, sampleReply(sample)), rule.is, `${phase}: ${sample}`);
@@ -18,7 +18,7 @@ t.test('each sample is judged as its rule says, wherever the rule speaks', async
   t.ok(rules.flatMap((rule) => rule.samples).length >= 400);
 });
 
-t.test('each rule is needed: the first to fit one of its samples', async (t) => {
+t.test('each rule is needed: it is the first to match one of its samples', async (t) => {
   for (const rule of rules) {
     const decided = rule.samples.filter((sample) =>
       phasesOf(rule).some((phase) => ruleFor(phase, sampleReply(sample)) === rule),
@@ -27,25 +27,25 @@ t.test('each rule is needed: the first to fit one of its samples', async (t) => 
   }
 });
 
-t.test('each sample says whose it is, and stands once', async (t) => {
+t.test('each sample says whose it is, and appears once', async (t) => {
   const samples = rules.flatMap((rule) => rule.samples);
   for (const sample of samples) t.match(sample, /^[A-Z0-9a-z][\w .&-]{1,30}: [45]\d\d[ -]/);
   t.equal(new Set(samples).size, samples.length);
 });
 
-// One sentence for both: only its code says which.
+// The same sentence for both: only its code tells them apart.
 const ambiguous = 'Recipient address rejected: Access denied';
-/** What the texts of refusals that are about us say, without their codes. */
+/** What the texts of refusals about us say, without their codes. */
 const aboutUs = rules
   .filter((rule) => rule.text && ['policy', 'authentication', 'rate', 'content', 'sender'].includes(rule.is))
   .flatMap((rule) => rule.samples.map((sample) => sampleReply(sample).text.replace(/\(?#\d\.\d{1,3}\.\d{1,3}\)?/, '')))
   .filter((text) => !text.endsWith(ambiguous));
-/** What is said of a mailbox or domain that does not exist. */
+/** What is said about a mailbox or domain that does not exist. */
 const nobodyThere = rules
   .filter((rule) => rule.text && rule.is.startsWith('bad_'))
   .flatMap((rule) => rule.samples.map(sampleReply));
 
-t.test('whoever blocks us with the code of an unknown mailbox suppresses nobody', async (t) => {
+t.test('a server that blocks us with the code of an unknown mailbox suppresses nobody', async (t) => {
   t.ok(aboutUs.length > 150);
   for (const text of aboutUs) {
     for (const phase of ['rcpt', 'dot'] as const)
@@ -53,7 +53,7 @@ t.test('whoever blocks us with the code of an unknown mailbox suppresses nobody'
   }
 });
 
-t.test('whoever blocks us in the words of an unknown mailbox suppresses nobody', async (t) => {
+t.test('a server that blocks us in the words of an unknown mailbox suppresses nobody', async (t) => {
   t.ok(nobodyThere.length > 50);
   const suppressing = nobodyThere.flatMap((reply) =>
     aboutUs
@@ -75,16 +75,16 @@ t.test('addresses are names, not words', async (t) => {
   );
 });
 
-t.test('DOS-06 no repetition in a rule is without bound', async (t) => {
+t.test('DOS-06 every repetition in a rule is bounded', async (t) => {
   for (const { text } of rules) {
     if (!text) continue;
     const bare = text.source.replace(/\\./g, 'x').replace(/\[[^\]]*\]/g, 'x');
     t.notMatch(bare, /[*+]|\{\d+,\}/, text.source);
-    t.notOk(text.global || text.sticky, 'a rule keeps nothing from one reply to the next');
+    t.notOk(text.global || text.sticky, 'a rule keeps no state from one reply to the next');
   }
 });
 
-/** Texts that make a rule try long: words that it looks for, again and again, without what it wants to follow. */
+/** Texts that make a rule try for long: the words it looks for, over and over, without what should follow them. */
 const hostile = (rule: Rule, length: number) =>
   [...new Set(rule.text?.source.match(/\p{L}{3,}/gu) ?? [])]
     .map((word) => `${word} `.repeat(length).slice(0, length))
@@ -103,7 +103,7 @@ t.test('DOS-06 making a text comparable is linear too', async (t) => {
     await isLinear(t, part, part.repeat(65_536 / part.length), comparable);
 });
 
-t.test('a reply as long as one can be is judged in milliseconds', async (t) => {
+t.test('a reply of maximum length is judged in milliseconds', async (t) => {
   for (const part of ['mailbox ', 'too many ', 'your ip ', 'sender ', 'ящик ', 'a']) {
     const text = part.repeat(2_000).slice(0, 2_000);
     const ms = await least(() => classify('rcpt', { code: 550, enhanced: null, text }), 10);

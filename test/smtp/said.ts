@@ -1,6 +1,6 @@
 import { type Reply, ReplyParser } from '../../src/smtp/reply.ts';
 
-/** A reply as it was read from the wire, from what stands in a log: lines of one reply may be joined by spaces. */
+/** A reply as it was read from the wire, from a log, where the lines of one reply may be joined by spaces. */
 export function replyOf(line: string): Reply {
   const [parsed] = new ReplyParser().feed(Buffer.from(`${line.replace(/^(\d{3})-/, '$1 ')}\r\n`));
   if (!parsed) throw new Error(`not a reply: ${line}`);

@@ -21,11 +21,14 @@ const steps = [
 
 const deadlinesOf = (ms: number) => ({
   ...(Object.fromEntries(steps.map((step) => [step, ms])) as Record<(typeof steps)[number], number>),
-  // A megabyte a millisecond: how long a message is gives it no more time.
+  // A megabyte per millisecond: the length of a message gives it no more time.
   minBytesPerSecond: 1e9,
 });
 
-/** Where a test is about a deadline it has one of its own, for that step alone: any other would end where the machine stands still. */
+/**
+ * A test about a deadline shortens the deadline of that step alone: if the machine stalls, any other short one might
+ * end the attempt.
+ */
 const patient = deadlinesOf(20_000);
 
 export const message = (body = 'Hello.\r\n') =>
@@ -48,7 +51,7 @@ export const twoHosts: Record<string, ZoneEntry> = {
 export interface SendOptions {
   to?: string[];
   from?: string;
-  /** One, or its pieces. */
+  /** One message, or its pieces. */
   message?: Buffer | Buffer[];
   smtpUtf8?: boolean;
   beforeDot?: () => boolean;
@@ -122,7 +125,7 @@ export async function startScripted(
   return { mx, ...(await startScene(t, mx.port, {}, options)) };
 }
 
-/** The result that counts: of the last session that names the recipient. */
+/** The final result: from the last session that names the recipient. */
 export function resultOf(delivery: Delivery, recipient = 'b@example.test'): RecipientResult {
   const results = delivery.sessions.flatMap((session) => session.results);
   const last = results.findLast((result) => result.recipient === recipient);

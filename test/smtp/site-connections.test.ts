@@ -7,7 +7,10 @@ import { resultOf, startMx, startScene } from './scene.ts';
 const site = (connections: number, name = 'Provider'): SiteLimits => ({ name, connections, perConnection: null });
 const said = (peer: Peer, text: string) => peer.received.toString('latin1').includes(text);
 
-/** Servers on several loopback addresses, each with a host and a domain of its own, which say how many connections they had at once. */
+/**
+ * Servers on several loopback addresses, each with its own host and domain, which record how many connections they had
+ * at once.
+ */
 async function startProvider(
   t: Test,
   hosts: Record<string, string>,
@@ -21,7 +24,7 @@ async function startProvider(
     peers.push(peer);
     await beforeGreeting(peers);
     await peer.greet();
-    // Those that were left said QUIT before this one was dialled: by its EHLO that has been read.
+    // The closed ones had said QUIT before this one was dialled: its EHLO has been read.
     most = Math.max(most, peers.filter((one) => !one.socket.destroyed && !said(one, 'QUIT\r\n')).length);
     for (;;) await peer.message();
   };
@@ -48,51 +51,48 @@ const customers = {
   'd.test': '127.0.0.4',
 };
 
-t.test(
-  'a site with a host for each customer has no more connections than it may have, those that wait too',
-  async (t) => {
-    const { sendTo, transport, most } = await startProvider(t, customers);
-    const names = Object.keys(customers);
-    // Two at a time, as the site may have: each goes through all of them, in another order.
-    const round = async (order: string[]) => {
-      for (const name of [...order, ...order, ...order]) await sendTo(name, site(2));
-    };
-    await Promise.all([round(names), round(names.toReversed())]);
-    t.equal(most(), 2);
-    t.ok(transport.pool.size <= 2, `${transport.pool.size} wait`);
-  },
-);
+t.test('a site with a host per customer has no more connections than allowed, including idle ones', async (t) => {
+  const { sendTo, transport, most } = await startProvider(t, customers);
+  const names = Object.keys(customers);
+  // Two at a time, which is what the site allows: each goes through all hosts, in a different order.
+  const round = async (order: string[]) => {
+    for (const name of [...order, ...order, ...order]) await sendTo(name, site(2));
+  };
+  await Promise.all([round(names), round(names.toReversed())]);
+  t.equal(most(), 2);
+  t.ok(transport.pool.size <= 2, `${transport.pool.size} idle`);
+});
 
-t.test('what waited longest leaves; another site has its own', async (t) => {
+t.test('the connection that was idle longest is closed; other sites keep their own', async (t) => {
   const { sendTo, transport } = await startProvider(t, customers);
   for (const name of ['a.test', 'b.test', 'c.test']) await sendTo(name, site(2));
   t.equal(transport.pool.size, 2);
   t.match(await sendTo('c.test', site(2)), [{ reused: true }]);
   t.match(await sendTo('b.test', site(2)), [{ reused: true }]);
-  t.match(await sendTo('a.test', site(2)), [{ reused: false }], 'it had to leave');
+  t.match(await sendTo('a.test', site(2)), [{ reused: false }], 'it had to be closed');
   await sendTo('d.test', site(2, 'Another'));
   t.equal(transport.pool.size, 3);
 });
 
-t.test('a connection that another site takes over is one of its own from then on', async (t) => {
+t.test('a connection that another site takes over belongs to that site from then on', async (t) => {
   const { sendTo, transport } = await startProvider(t, customers);
   await sendTo('a.test', site(1, 'First'));
   t.match(await sendTo('a.test', site(1, 'Second')), [{ reused: true }]);
   await sendTo('b.test', site(1, 'Second'));
-  t.equal(transport.pool.size, 1, 'it had to leave');
+  t.equal(transport.pool.size, 1, 'it had to be closed');
   await sendTo('c.test', site(1, 'First'));
   t.equal(transport.pool.size, 2, 'and the first has room again');
 });
 
-t.test('for a connection that another site takes over that one makes room as for one of its own', async (t) => {
+t.test('a site that takes over a connection makes room for it as for one of its own', async (t) => {
   const { sendTo, transport } = await startProvider(t, customers);
   await sendTo('a.test', site(1, 'First'));
   await sendTo('b.test', site(1, 'Second'));
   t.match(await sendTo('a.test', site(1, 'Second')), [{ reused: true }]);
-  t.equal(transport.pool.size, 1, 'the one to the other host had to leave');
+  t.equal(transport.pool.size, 1, 'the one to the other host had to be closed');
 });
 
-t.test('a connection that another site has used carries no more than it may for this one', async (t) => {
+t.test("a connection that another site has used counts toward this site's limit of messages", async (t) => {
   const { sendTo } = await startProvider(t, customers);
   const few = { ...site(5, 'Second'), perConnection: 2 };
   await sendTo('a.test', site(5, 'First'));
@@ -102,17 +102,17 @@ t.test('a connection that another site has used carries no more than it may for 
   t.match(await sendTo('b.test', site(5, 'First')), [{ reused: true }]);
 });
 
-t.test('a site that gets less at a time than before keeps no more than that, also where none is opened', async (t) => {
+t.test('a site whose limit is lowered keeps no more connections than that, even if none is opened', async (t) => {
   const { sendTo, transport } = await startProvider(t, customers);
   for (const name of ['a.test', 'b.test', 'c.test']) await sendTo(name, site(3));
   t.equal(transport.pool.size, 3);
   t.match(await sendTo('a.test', site(2)), [{ reused: true }]);
   t.equal(transport.pool.size, 2);
-  t.match(await sendTo('c.test', site(1)), [{ reused: true }], 'the one that waited longest had left');
+  t.match(await sendTo('c.test', site(1)), [{ reused: true }], 'the one that was idle longest had been closed');
   t.equal(transport.pool.size, 1);
 });
 
-t.test('what was dialled in vain, refused or lost is none', async (t) => {
+t.test('failed, refused and lost connections do not count', async (t) => {
   const busy = (peer: Peer) => void peer.socket.end('421 4.7.0 too busy\r\n');
   const { sendTo, transport } = await startProvider(t, customers, {
     'dead.test': { A: ['127.0.0.9'] },
@@ -127,7 +127,7 @@ t.test('what was dialled in vain, refused or lost is none', async (t) => {
   t.match(await sendTo('a.test', limits), [{ reused: true }], 'there was room for both');
 });
 
-t.test('of equal hosts the one comes first to which a connection is open', async (t) => {
+t.test('of equal hosts, the one with an open connection comes first', async (t) => {
   const equal: ZoneEntry = { MX: Object.keys(customers).map((name) => [10, `mx.${name}`]) };
   const { sendTo, peers, most } = await startProvider(t, customers, { 'all.test': equal });
   const row = async () => {
@@ -138,7 +138,7 @@ t.test('of equal hosts the one comes first to which a connection is open', async
   t.equal(most(), 2);
 });
 
-t.test('an open connection to an equal host that puts mail off draws none to it', async (t) => {
+t.test('an open connection to an equal host that defers mail does not attract any', async (t) => {
   const putOff = await startMx(t, async (peer) => {
     await peer.greet();
     for (;;) await peer.answer('451 4.3.0 local error');
@@ -159,7 +159,7 @@ t.test('an open connection to an equal host that puts mail off draws none to it'
     ],
   };
   const zone = { 'all.test': equal, 'mx.a.test': { A: ['127.0.0.1'] }, 'mx.b.test': { A: ['127.0.0.2'] } };
-  // With the same draw for all they come in the order in which they are written.
+  // If all draw the same, they come in the order in which they are written.
   const { send } = await startScene(t, port, zone, { random: () => 0 });
   const sendOne = async () => (await send({ destination: 'all.test', to: ['b@all.test'] })).sessions;
   t.match(await sendOne(), [{ host: 'mx.a.test' }, { host: 'mx.b.test', results: [{ outcome: 'delivered' }] }]);
@@ -167,10 +167,10 @@ t.test('an open connection to an equal host that puts mail off draws none to it'
   t.equal(putOff.peers.length, 1);
 });
 
-t.test('opened ones are spread over equal hosts', async (t) => {
+t.test('new connections are spread over equal hosts', async (t) => {
   const equal: ZoneEntry = { MX: Object.keys(customers).map((name) => [10, `mx.${name}`]) };
   const allHere = Promise.withResolvers<void>();
-  // None is greeted before the last has come: whose message were over, would have the next one.
+  // None is greeted before the last has connected: otherwise an early one would be reused.
   const { sendTo, peers } = await startProvider(t, customers, { 'all.test': equal }, async ({ length }) => {
     if (length === 30) allHere.resolve();
     await allHere.promise;
@@ -181,7 +181,7 @@ t.test('opened ones are spread over equal hosts', async (t) => {
   t.ok(used.size >= 3, `${used.size} of 4`);
 });
 
-t.test('one that said QUIT takes no place, although its server has not hung up yet', async (t) => {
+t.test('a connection that said QUIT takes no place, even if its server has not hung up yet', async (t) => {
   const { sendTo, transport } = await startProvider(t, customers, { 'deaf.test': { A: ['127.0.0.8'] } });
   const deaf = async (peer: Peer) => {
     await peer.greet();

@@ -41,7 +41,7 @@ async function start(t: Test, { answer = enforce as PolicyHost['answer'], cert =
   return { zone, host, stored, open, fetchOnce, seconds, policies: open() };
 }
 
-t.test('a policy is fetched over HTTPS from its host, once for all who ask, and kept', async (t) => {
+t.test('a policy is fetched over HTTPS from its host, once for everybody who asks, and kept', async (t) => {
   const { policies, host, stored } = await start(t);
   const found = await Promise.all([policies.find('a.test'), policies.find('a.test'), policies.find('a.test')]);
   for (const { policy, problem } of found) {
@@ -54,7 +54,7 @@ t.test('a policy is fetched over HTTPS from its host, once for all who ask, and 
   t.equal(host.requests.length, 1);
 });
 
-t.test('the record is looked at each minute, and the file fetched when its id is another', async (t) => {
+t.test('the record is checked each minute, and the file fetched if its id has changed', async (t) => {
   const { policies, host, zone, seconds } = await start(t);
   await policies.find('a.test');
   zone.set('_mta-sts.a.test', { TXT: ['v=STSv1; id=2'] });
@@ -82,7 +82,7 @@ t.test('SMG-07: a policy outlives its record, its host and this process, until m
   t.match(await restarted.find('a.test'), { policy: null });
 });
 
-t.test('SMG-07: what another node has fetched holds where the record is hidden from this one', async (t) => {
+t.test('SMG-07: a policy that another node has fetched holds here if the record is hidden from this one', async (t) => {
   const { policies, zone, seconds, open } = await start(t);
   const record = { TXT: ['v=STSv1; id=1'] };
   zone.set('_mta-sts.a.test', undefined);
@@ -94,28 +94,32 @@ t.test('SMG-07: what another node has fetched holds where the record is hidden f
   t.match(await policies.find('a.test'), { policy: { id: '1', mode: 'enforce' } });
 });
 
-t.test('one that is half over is fetched again, and nobody waits for that', { timeout: 60_000 }, async (t) => {
-  const { policies, host, seconds, stored } = await start(t);
-  await policies.find('a.test');
-  const first = stored.get('a.test')?.fetchedAt;
-  seconds(501);
-  let release = () => {};
-  const asked = new Promise<void>((resolve) => {
-    host.answer = (response) => {
-      release = () => response.writeHead(200, { 'Content-Type': 'text/plain' }).end(enforce);
-      resolve();
-    };
-  });
-  t.match(await policies.find('a.test'), { policy: { id: '1' } });
-  await asked;
-  t.same(stored.get('a.test')?.fetchedAt, first, 'the answer came before the file');
-  release();
-  while (stored.get('a.test')?.fetchedAt === first) await new Promise((resume) => setTimeout(resume, 5));
-  seconds(998);
-  t.match(await policies.find('a.test'), { policy: { mode: 'enforce' } }, 'counted from then');
-});
+t.test(
+  'a policy that has passed half its max_age is fetched again, and nobody waits for that',
+  { timeout: 60_000 },
+  async (t) => {
+    const { policies, host, seconds, stored } = await start(t);
+    await policies.find('a.test');
+    const first = stored.get('a.test')?.fetchedAt;
+    seconds(501);
+    let release = () => {};
+    const asked = new Promise<void>((resolve) => {
+      host.answer = (response) => {
+        release = () => response.writeHead(200, { 'Content-Type': 'text/plain' }).end(enforce);
+        resolve();
+      };
+    });
+    t.match(await policies.find('a.test'), { policy: { id: '1' } });
+    await asked;
+    t.same(stored.get('a.test')?.fetchedAt, first, 'the answer came before the file');
+    release();
+    while (stored.get('a.test')?.fetchedAt === first) await new Promise((resume) => setTimeout(resume, 5));
+    seconds(998);
+    t.match(await policies.find('a.test'), { policy: { mode: 'enforce' } }, 'counted from then');
+  },
+);
 
-t.test('what could not be fetched is not asked for again for five minutes, unless it is another', async (t) => {
+t.test('a policy that could not be fetched is tried again after five minutes, or if its id changes', async (t) => {
   const { policies, host, zone, seconds } = await start(t, { answer: (response) => response.writeHead(404).end() });
   t.match(await policies.find('a.test'), { policy: null, problem: { failure: 'sts-policy-fetch-error' } });
   seconds(61);
@@ -130,7 +134,7 @@ t.test('what could not be fetched is not asked for again for five minutes, unles
   t.match(await policies.find('a.test'), { policy: { id: '2' }, problem: null });
 });
 
-t.test('a policy with a max_age of nothing is good for the mail that it was fetched for', async (t) => {
+t.test('a policy with a max_age of 0 is valid for the mail it was fetched for', async (t) => {
   const answer = policyFile('mode: enforce', 'mx: mx.a.test', 'max_age: 0');
   const { policies, seconds, zone } = await start(t, { answer });
   t.match(await policies.find('a.test'), { policy: { mode: 'enforce' } });
@@ -173,7 +177,7 @@ t.test('hostile policy hosts', async (t) => {
   t.match(await fetchOnce({ timeoutMs: 150 }), { failure: 'sts-policy-fetch-error', reason: /within 0.15 seconds/ });
 });
 
-t.test('a policy host must prove who it is', async (t) => {
+t.test('a policy host must prove its identity', async (t) => {
   const expired = authority.issue(['mta-sts.a.test'], { to: new Date(Date.now() - 1_000) });
   const certificates = {
     'of another name': authority.issue(['www.a.test']),
@@ -183,11 +187,11 @@ t.test('a policy host must prove who it is', async (t) => {
   for (const [name, cert] of Object.entries(certificates)) {
     const { fetchOnce, host } = await start(t, { cert });
     t.match(await fetchOnce(), { failure: 'sts-webpki-invalid', reason: /certificate is not valid/ }, name);
-    t.same(host.requests, [], 'it was not even asked');
+    t.same(host.requests, [], 'it was not even called');
   }
 });
 
-t.test('SSRF-03: a policy host at a private address is not asked', async (t) => {
+t.test('SSRF-03: a policy host at a private address is not called', async (t) => {
   const { fetchOnce, host, zone } = await start(t);
   t.match(await fetchOnce({ allowPrivate: false }), { failure: 'sts-policy-fetch-error', reason: /public internet/ });
   for (const address of ['10.0.0.1', '169.254.169.254', '192.168.1.1']) {
@@ -197,7 +201,7 @@ t.test('SSRF-03: a policy host at a private address is not asked', async (t) => 
   t.same(host.requests, []);
 });
 
-t.test('where it cannot be told whether there is a policy, that is an error and not "none"', async (t) => {
+t.test('if nobody can tell whether there is a policy, that is an error and not "none"', async (t) => {
   const { zone } = await start(t);
   const store = { load: () => Promise.reject(new Error('away')), save: async () => {} };
   const policies = new StsPolicies({
@@ -208,7 +212,7 @@ t.test('where it cannot be told whether there is a policy, that is an error and 
   await t.rejects(policies.find('a.test'), { message: 'away' });
 });
 
-t.test('the number of domains that are known is bounded', async (t) => {
+t.test('the number of cached domains is bounded', async (t) => {
   const { zone } = await start(t);
   const loads: string[] = [];
   const load = async (domain: string) => {
@@ -219,5 +223,5 @@ t.test('the number of domains that are known is bounded', async (t) => {
   const fetch = async () => ({ failure: 'sts-policy-fetch-error' as const, reason: 'no' });
   const policies = new StsPolicies({ resolver: zone.resolver, fetch, store, maxEntries: 2 });
   for (const domain of ['x.test', 'y.test', 'z.test', 'z.test', 'x.test']) await policies.find(domain);
-  t.same(loads, ['x.test', 'y.test', 'z.test', 'x.test'], 'the oldest was forgotten, the newest not');
+  t.same(loads, ['x.test', 'y.test', 'z.test', 'x.test'], 'the oldest was forgotten, the newest was not');
 });

@@ -25,7 +25,7 @@ const required: TlsDemand = { level: 'required', by: 'the TLS setting of this em
 const verified: TlsDemand = { level: 'verified', by: 'the TLS setting of this email' };
 const demands = { required, verified };
 
-/** The policy that these domains have, as if it had been found. */
+/** The policy of these domains, as if it had been found. */
 function published(mode: StsPolicy['mode'], mx = ['mx.example.test'], options: Partial<TransportOptions> = {}) {
   const policy: StsPolicy = { id: '1', mode, mx, maxAgeSeconds: 1_000, fetchedAt: new Date() };
   return { tlsPolicies: new TlsPolicies({ sts: { find: async () => ({ policy, problem: null }) } }), ...options };
@@ -42,7 +42,7 @@ async function startSecure(
   return { sink, ...(await startScene(t, sink.port, zone, { ca: authority.cert, ...options })) };
 }
 
-t.test('SMG-07: without STARTTLS nothing is sent where TLS is asked for', async (t) => {
+t.test('SMG-07: without STARTTLS nothing is sent if TLS is required', async (t) => {
   const sts = published('enforce');
   const cases: [TlsDemand | undefined, Partial<TransportOptions>, name: string, source: RegExp][] = [
     [required, {}, 'required', /the TLS setting of this email/],
@@ -71,7 +71,7 @@ t.test('SMG-07: without STARTTLS nothing is sent where TLS is asked for', async 
   }
 });
 
-t.test('SMG-08: TLS that breaks is not followed by clear text where TLS is asked for', async (t) => {
+t.test('SMG-08: broken TLS is not followed by clear text if TLS is required', async (t) => {
   const ways: Record<string, string> = { refused: '454 4.7.0 not now', broken: '220 go' };
   for (const [name, reply] of Object.entries(ways)) {
     for (const [level, tls] of Object.entries(demands)) {
@@ -88,13 +88,13 @@ t.test('SMG-08: TLS that breaks is not followed by clear text where TLS is asked
         name,
       );
       t.match(resultOf({ sessions }).reason, /, and TLS is required by the TLS setting of this email\.$/);
-      t.not(resultOf({ sessions }).class, 'network', 'the mail of others does not wait for it');
+      t.not(resultOf({ sessions }).class, 'network', 'mail of other emails does not wait for it');
       t.equal(mx.peers.length, 1);
     }
   }
 });
 
-t.test('required takes any certificate, verified and MTA-STS only a valid one', async (t) => {
+t.test('"required" takes any certificate, "verified" and MTA-STS only a valid one', async (t) => {
   for (const [name, [credentials, words, failure]] of Object.entries(bad)) {
     const { send, sink, transport } = await startSecure(t, { credentials });
     t.match(
@@ -103,7 +103,11 @@ t.test('required takes any certificate, verified and MTA-STS only a valid one', 
       name,
     );
     const { sessions } = await send({ tls: verified });
-    t.match(sessions, [{ tls: { authorized: false }, verification: 'verified' }], 'the kept connection was of no use');
+    t.match(
+      sessions,
+      [{ tls: { authorized: false }, verification: 'verified' }],
+      'the kept connection could not be used',
+    );
     t.match(resultOf({ sessions }), { outcome: 'deferred', phase: 'starttls', class: 'protocol', reason: words });
     t.equal(sink.messages.length, 1);
     t.match(transport.tlsResults.take(), [{ type: 'no-policy-found', result: 'success', sessions: 2 }]);
@@ -120,17 +124,17 @@ t.test('required takes any certificate, verified and MTA-STS only a valid one', 
     ]);
   }
   t.equal(sink.messages.length, 3);
-  t.equal(sink.connections, 1, 'one that is as it should be is used again');
+  t.equal(sink.connections, 1, 'a suitable one is reused');
 });
 
-t.test('verified is what held without a published policy', async (t) => {
+t.test('"verified" was met without a published policy', async (t) => {
   const { send } = await startSecure(t, { credentials: valid });
   t.match((await send({ tls: verified })).sessions, [
     { tls: { authorized: true, problem: null }, verification: 'verified', results: [{ outcome: 'delivered' }] },
   ]);
 });
 
-t.test('a connection in clear is not used again for mail that needs TLS', async (t) => {
+t.test('a clear-text connection is not reused for mail that needs TLS', async (t) => {
   const { send, sink, transport } = await startSecure(t, {});
   t.match((await send()).sessions, [{ verification: 'none', results: [{ outcome: 'delivered' }] }]);
   t.equal(transport.pool.size, 1);
@@ -139,7 +143,7 @@ t.test('a connection in clear is not used again for mail that needs TLS', async 
   t.equal(sink.messages.length, 2);
 });
 
-t.test('a host that the policy does not name is passed over, and the next one tried', async (t) => {
+t.test('a host that the policy does not name is skipped, and the next one tried', async (t) => {
   const zone = {
     'example.test': { MX: [[5, 'evil.example.test'] as [number, string], [10, 'mx.example.test'] as [number, string]] },
     'evil.example.test': { A: ['127.0.0.1'] },
@@ -169,7 +173,7 @@ t.test('a host that the policy does not name is passed over, and the next one tr
   );
 });
 
-t.test('where no host is named, all waits, whatever its number', async (t) => {
+t.test('if no host is named, all mail waits, however many hosts there are', async (t) => {
   const mx = Array.from({ length: 8 }, (_, at): [number, string] => [at, `mx${at}.example.test`]);
   const { send, sink } = await startSecure(t, {}, published('enforce', ['*.elsewhere.test']), {
     'example.test': { MX: mx },
@@ -180,7 +184,7 @@ t.test('where no host is named, all waits, whatever its number', async (t) => {
   t.equal(sink.connections, 0);
 });
 
-t.test('hosts with a bad certificate do not use up the tries of those with a good one', async (t) => {
+t.test('hosts with a bad certificate do not use up the tries for good ones', async (t) => {
   const self = await startMx(
     t,
     async (peer) => {
@@ -212,7 +216,7 @@ t.test('hosts with a bad certificate do not use up the tries of those with a goo
   t.match(resultOf(await send({ tls: verified })), { outcome: 'delivered' });
 });
 
-t.test('a policy in testing mode is counted and refuses nothing; one of mode none is none', async (t) => {
+t.test('a policy in testing mode is reported but refuses nothing; one of mode none does neither', async (t) => {
   const [credentials] = bad.expired as [Credentials, RegExp, string];
   const testing = await startSecure(t, { credentials }, published('testing'));
   t.match((await testing.send()).sessions, [{ verification: 'opportunistic', results: [{ outcome: 'delivered' }] }]);
@@ -228,7 +232,7 @@ t.test('a policy in testing mode is counted and refuses nothing; one of mode non
   t.match(none.transport.tlsResults.take(), [{ type: 'no-policy-found', result: 'starttls-not-supported' }]);
 });
 
-t.test('where it cannot be told whether there is a policy, mail waits', async (t) => {
+t.test('if nobody can tell whether there is a policy, mail waits', async (t) => {
   const find = () => Promise.reject(new Error('the database is away'));
   const { send, sink } = await startSecure(
     t,

@@ -2,7 +2,7 @@ import t from 'tap';
 import { type Peer, startSink } from '../support/mx.ts';
 import { resultOf, startMx, startScene, startScripted, twoHosts } from './scene.ts';
 
-t.test('STARTTLS is used when offered; a certificate that nobody signed is no obstacle', async (t) => {
+t.test('STARTTLS is used if offered; a certificate that nobody signed is accepted', async (t) => {
   const sink = await startSink({ tls: true });
   t.teardown(() => sink.close());
   const { send } = await startScene(t, sink.port);
@@ -25,7 +25,7 @@ t.test('inside TLS the server is asked again what it can do', async (t) => {
   t.match(mx.peers[0]?.received.toString(), /STARTTLS\r\nEHLO client\.test\r\nMAIL FROM:<a@sender\.test>\r\n/);
 });
 
-t.test('SMG-06: what comes in clear with the reply to STARTTLS ends the session', async (t) => {
+t.test('SMG-06: clear text sent along with the reply to STARTTLS ends the session', async (t) => {
   const injections = ['250-mx.example.test\r\n250 SIZE 1\r\n', '250 ok\r\n', '250', 'x'];
   for (const injected of injections) {
     const { send, mx } = await startScripted(t, async (peer) => {
@@ -44,7 +44,7 @@ t.test('SMG-06: what comes in clear with the reply to STARTTLS ends the session'
   }
 });
 
-t.test('where TLS does not work, one new connection goes without', async (t) => {
+t.test('if TLS fails, one new connection goes without it', async (t) => {
   const refused = { 454: '454 4.7.0 not now', 554: '554 no' };
   const failures = {
     ...refused,
@@ -83,9 +83,9 @@ t.test('where TLS does not work, one new connection goes without', async (t) => 
 });
 
 t.test(
-  'the new connection without TLS is part of the same session: the last one that an attempt has is owed it',
+  'the new connection without TLS belongs to the same session: even the last session of an attempt may use it',
   async (t) => {
-    /** Offers TLS and has none; in clear it takes mail, or is busy. */
+    /** Offers TLS but fails at it; in clear text it takes mail, or is busy. */
     const withoutTls = (busy: boolean) => async (peer: Peer, number: number) => {
       await peer.greet('STARTTLS');
       if (number === 0) await peer.answer('454 4.7.0 not now');
@@ -113,7 +113,7 @@ t.test(
   },
 );
 
-t.test('MX-10: TLS that ends in the middle of the message is not in doubt', async (t) => {
+t.test('MX-10: TLS that breaks in the middle of the message leaves no doubt', async (t) => {
   const { send } = await startScripted(t, async (peer) => {
     await peer.greet('STARTTLS');
     await peer.answer('220 go');
