@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chown, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { readSecrets } from '../../src/data-dir.ts';
+import { readSecrets, unusableDataDir } from '../../src/data-dir.ts';
 import type { StartError } from '../../src/start-error.ts';
 import { createDatabase } from '../support/db.ts';
 import { testEnv } from '../support/node.ts';
@@ -41,6 +41,16 @@ t.test(
     t.ok(Date.now() - began < 60_000);
   },
 );
+
+t.test('a full disk is named, as another folder is not all that helps', async (t) => {
+  for (const reason of ['ENOSPC: no space left on device, write', 'EDQUOT: disk quota exceeded, write']) {
+    const error = Object.assign(new Error(reason), { code: reason.split(':')[0] });
+    t.equal(
+      unusableDataDir('/data', error).message,
+      `the disk of DATA_DIR /data is full (${reason}): free some space, or set it to another folder`,
+    );
+  }
+});
 
 t.test('with a database elsewhere the journal needs it, and a node without mail does not', async (t) => {
   const env = testEnv(await createDatabase(), { DATA_DIR: '/dev/null/x' });
