@@ -7,14 +7,14 @@ import { type CallOptions, startTestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { buildNouns, type DescribedOperation, today, watchTables } from './scene.ts';
 
-/** A credential: what it is called, what is sent, and whom an operation must let in for it to be let in. */
+/** A credential: what is sent, and which demands of an operation it meets. */
 interface Credential {
   options: CallOptions;
-  /** Unset: it counts for nothing. */
+  /** Unset if it is not valid at all. */
   counts?: { as: 'apiKey' | 'login'; with: string[]; suspended?: boolean };
 }
 
-/** What the document says that this credential is answered with: 401, 403, or null for whatever else. */
+/** The documented answer to this credential: 401, 403, or null for any other status. */
 function refusalOf({ operation: { security } }: DescribedOperation, { counts }: Credential): 401 | 403 | null {
   const demand = counts && security.find((one) => one[counts.as])?.[counts.as];
   if (!counts || !demand) return 401;
@@ -26,7 +26,7 @@ const noun = (path: string) => path.split('/{')[0]?.split('/').at(-1) ?? '';
 const hasId = ({ path }: DescribedOperation) => path.includes('{');
 const isAdmins = ({ path }: DescribedOperation) => path.startsWith('/api/v1/admin/');
 
-t.test('each route, with each kind of credential, of each of two accounts', async (t) => {
+t.test('every route with every kind of credential, of each of two accounts', async (t) => {
   const node = await sharedNode('api');
   const logIn = async ({ email, password }: { email: string; password: string }) =>
     (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token as string;
@@ -37,7 +37,7 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
   };
   const [ours, theirs, suspended] = [await build(), await build(), await build()];
   await node.db.prisma.account.update({ where: { id: suspended.account.id }, data: { suspendedAt: new Date() } });
-  // An address is no id of its own: both would have this one.
+  // An address is not an id of its own: both accounts would have this one.
   await node.call('DELETE', `/api/v1/suppressions/${ours.nouns.suppressions}`, { token: ours.token });
   const admin = await logIn({ email: 'admin@example.test', password: node.adminPassword });
   const page = { 'X-Sendwright-Page': '1' };
@@ -56,11 +56,11 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
   const credentials: Record<string, Credential> = {
     nothing: { options: {} },
     'a revoked key': { options: { key: revoked } },
-    'a key past its time': { options: { key: over } },
-    'a key that is a token': { options: { key: ours.token } },
-    'a token that is a key': { options: { token: ours.key } },
-    'a key that sends': { options: { key: ours.key }, counts: { as: 'apiKey', with: ['send', 'read'] } },
-    'a key that reads': { options: { key: reader }, counts: { as: 'apiKey', with: ['read'] } },
+    'an expired key': { options: { key: over } },
+    'a token sent as a key': { options: { key: ours.token } },
+    'a key sent as a token': { options: { token: ours.key } },
+    'a key that may send': { options: { key: ours.key }, counts: { as: 'apiKey', with: ['send', 'read'] } },
+    'a key that may read': { options: { key: reader }, counts: { as: 'apiKey', with: ['read'] } },
     "a member's token": { options: { token: ours.token }, counts: { as: 'login', with: [] } },
     "a member's cookie": { options: { headers: { ...page, Cookie } }, counts: { as: 'login', with: [] } },
     "the operator's token": { options: { token: admin }, counts: { as: 'login', with: ['admin'] } },
@@ -68,14 +68,14 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
     'a suspended token': { options: { token: suspended.token }, counts: { as: 'login', with: [], suspended: true } },
   };
   const secured = operations.filter(({ operation }) => operation.security.length > 0);
-  /** With an id that is nobody's, and a body that is none, so that who is let in changes nothing. */
+  /** With an unknown id and an invalid body, so that a call that is let in changes nothing. */
   const probe = (one: DescribedOperation, options: CallOptions) =>
     node.call(one.method, one.path.replace(/\{\w+\}/, randomUUID()), {
       ...options,
       ...(one.operation.requestBody ? { body: '[]' } : {}),
     });
 
-  t.test('AUTH-01, AUTH-10: who is let in is who the document says', async (t) => {
+  t.test('AUTH-01, AUTH-10: exactly the documented credentials are let in', async (t) => {
     const written = await watchTables(t, node);
     let tried = 0;
     let astray = 0;
@@ -102,10 +102,10 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
       `${tried} calls of every route with ${kinds} kinds of credentials: ${astray} answered as they should not be`,
     );
     t.ok(tried > 600, `${tried} were tried`);
-    t.strictSame(await written(), [], 'and nothing was changed');
+    t.strictSame(await written(), [], 'nothing was changed');
   });
 
-  t.test("AUTH-08: another account's id is answered as one that is nobody's, whoever asks for whatever", async (t) => {
+  t.test('AUTH-08: the id of another account is answered like an unknown one, whoever asks', async (t) => {
     const written = await watchTables(t, node);
     const insiders = Object.entries(credentials).filter(
       ([, { counts }]) => counts && !counts.suspended && !counts.with.includes('admin'),
@@ -128,12 +128,12 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
     }
     figure('P10', `${tried} with the id of another account: answered as one that is nobody's`);
     t.ok(tried > 50, `${tried} were tried`);
-    t.strictSame(await written(), [], 'and nothing was changed');
+    t.strictSame(await written(), [], 'nothing was changed');
   });
 
-  t.test('AUTH-08: no list, count or page has anything of another account', async (t) => {
+  t.test('AUTH-08: no list, count or page includes anything of another account', async (t) => {
     const traces = [...Object.values(theirs.nouns), theirs.account.id, theirs.account.email, theirs.domain].filter(
-      // A destination is everybody's.
+      // A destination belongs to everybody.
       (text) => text !== theirs.nouns.destinations,
     );
     t.ok(traces.length > 10);
@@ -153,7 +153,7 @@ t.test('each route, with each kind of credential, of each of two accounts', asyn
   });
 });
 
-t.test('AUTH-15: no answer and no link believes what a request says about our name', async (t) => {
+t.test('AUTH-15: no answer and no link uses a host name that the request claims', async (t) => {
   const BASE_URL = 'https://send.example.com';
   const node = await startTestNode(t, {
     BASE_URL,
@@ -178,7 +178,7 @@ t.test('AUTH-15: no answer and no link believes what a request says about our na
     for (const one of operations) {
       const body = one.operation.requestBody && today(one.operation.requestBody.content['application/json']?.example);
       const path = one.path.replace(/\{\w+\}/, randomUUID());
-      // The tokens of these are of use: see below.
+      // Logging in is tried below.
       if (['logIn', 'createSession'].includes(one.operation.operationId)) continue;
       const answer = await node.call(one.method, path, { headers, body, key: sender.key });
       const said = `${JSON.stringify([...answer.headers])} ${JSON.stringify(answer.body)}`;
@@ -186,7 +186,7 @@ t.test('AUTH-15: no answer and no link believes what a request says about our na
       t.notOk(answer.headers.has('location'));
     }
     const session = await node.call('POST', '/api/v1/session', { headers, body: { email, password } });
-    t.match(session.headers.get('set-cookie'), /Secure/, 'how we are reached is configured, not said');
+    t.match(session.headers.get('set-cookie'), /Secure/, 'the configured address counts, not the claimed one');
     t.notMatch(session.headers.get('set-cookie'), /Domain/i);
     t.match((await node.call('GET', '/api/v1/openapi.json', { headers })).body.servers, [{ url: BASE_URL }]);
   }

@@ -9,7 +9,7 @@ type Module = typeof import('../../src/http/assembly.ts');
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-/** A module of this test's own, so that what others have left in theirs does not count. */
+/** A copy of the module for this test, so that leftovers of other tests do not count. */
 const path = '../../src/http/assembly.ts';
 const { Assembly } = (await import(`${path}?for=its-test`)) as Module;
 type Assembly = InstanceType<Module['Assembly']>;
@@ -17,7 +17,7 @@ type Assembly = InstanceType<Module['Assembly']>;
 const kB = 1024;
 const MB = kB * kB;
 
-/** Puts `bytes` together from chunks of sizes up to `most`. */
+/** Assembles `bytes` from chunks of up to `most` bytes. */
 function assemble(bytes: Buffer, most: number, declared = bytes.length): Assembly {
   const body = new Assembly(declared);
   for (let at = 0; at < bytes.length; ) {
@@ -28,7 +28,7 @@ function assemble(bytes: Buffer, most: number, declared = bytes.length): Assembl
   return body;
 }
 
-t.test('who only declares a large body gets no memory for it, and all together no more than 128 MB', async (t) => {
+t.test('a body that is only declared gets no memory, and all bodies together get at most 128 MB', async (t) => {
   collect();
   const since = process.memoryUsage().arrayBuffers;
   const grown = () => (process.memoryUsage().arrayBuffers - since) / MB;
@@ -45,13 +45,13 @@ t.test('who only declares a large body gets no memory for it, and all together n
   t.same(
     [(await first.bytes()).length, (await last.bytes()).length],
     [MB, MB],
-    'those without are put together at their end',
+    'those without memory are assembled at their end',
   );
   for (const body of [...claims, ...serious]) body.release();
   t.ok(grown() < 60, `all but two are freed at once: ${grown()} MB, 22 of them chunks for V8`);
 });
 
-t.test('a body is what its chunks are, however they come and whether its length was declared', async (t) => {
+t.test('a body equals its chunks, however they arrive and whether or not its length was declared', async (t) => {
   for (const length of [0, 1, 16 * kB, 256 * kB - 1, 256 * kB, 256 * kB + 1, MB, 3 * MB + 7])
     for (const most of [7 * kB, 64 * kB, 4 * MB])
       for (const declared of [length, 0]) {
@@ -63,7 +63,7 @@ t.test('a body is what its chunks are, however they come and whether its length 
       }
 });
 
-t.test('memory is used again once it is given back, and not before', async (t) => {
+t.test('memory is reused once it is given back, and not before', async (t) => {
   const [first, second, third] = [5 * MB, 5 * MB, 3 * MB].map((length) => randomBytes(length)) as [
     Buffer,
     Buffer,
@@ -72,16 +72,16 @@ t.test('memory is used again once it is given back, and not before', async (t) =
   const one = assemble(first, 64 * kB);
   const other = assemble(second, 64 * kB);
   const [memory, another] = [await one.bytes(), await other.bytes()];
-  t.not(memory.buffer, another.buffer, 'two at once have their own');
+  t.not(memory.buffer, another.buffer, 'two at once have memory of their own');
   one.release();
   const next = assemble(third, 64 * kB);
   t.equal((await next.bytes()).buffer, memory.buffer);
   t.ok((await next.bytes()).equals(third), 'a shorter one sees nothing of the one before');
-  t.ok((await other.bytes()).equals(second), 'what somebody still reads stays as it is');
+  t.ok((await other.bytes()).equals(second), 'one that is still being read does not change');
   for (const body of [next, other]) body.release();
 });
 
-t.test('the two that were used last are kept, for ten seconds, and for bodies of about their size', async (t) => {
+t.test('the last two are kept for ten seconds, for bodies of about their size', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] });
   t.teardown(() => mock.timers.reset());
   const memoryOf = async (body: Assembly) => (await body.bytes()).buffer;
@@ -96,7 +96,7 @@ t.test('the two that were used last are kept, for ten seconds, and for bodies of
   );
   for (const body of again.slice(0, 2)) body.release();
   const small = sized(1);
-  t.notOk([second, third].includes(await memoryOf(small)), 'a large one does not stay for the sake of small bodies');
+  t.notOk([second, third].includes(await memoryOf(small)), 'a large one is not kept for small bodies');
   small.release();
   mock.timers.tick(9_000);
   const last = sized(7);
@@ -104,6 +104,6 @@ t.test('the two that were used last are kept, for ten seconds, and for bodies of
   last.release();
   mock.timers.tick(10_000);
   const later = sized(7);
-  t.not(await memoryOf(later), second, 'nothing is kept for good');
+  t.not(await memoryOf(later), second, 'nothing is kept forever');
   for (const body of [later, ...again.slice(2)]) body.release();
 });

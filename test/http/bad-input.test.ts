@@ -20,7 +20,7 @@ import { type DescribedOperation, type Fields, startCaller, watchTables } from '
 
 const related = (a: string, b: string) => a === b || (a.startsWith(b) && /^[.[]/.test(a.slice(b.length)));
 
-/** Fields that are held against each other: either may be named. */
+/** Fields that depend on each other: the detail may name any of them. */
 const together = [
   ['html', 'text', 'template'],
   ['since', 'until'],
@@ -29,21 +29,21 @@ const together = [
   ['template.id', 'template.alias'],
 ];
 
-/** Whether the detail names the field, what is around it or what is in it. */
+/** Whether the detail names the field, its parent or one of its members. */
 function names(detail: string, field: string): boolean {
   const named = detail.split(': ')[0] ?? '';
   const inBatch = field.replace(/^emails\[0\]\./, '');
   const others = together.flatMap((group) => (group.includes(inBatch) ? group : []));
-  // What a value makes of a template is only seen there.
+  // Only rendering shows what a value makes of a template.
   if (field.includes('variables.') && detail.endsWith('when rendered')) return true;
   const candidates = [field, ...others.map((other) => field.replace(inBatch, other))];
   return candidates.some((one) => related(named, one) || related(one, named));
 }
 
-/** What the library that parses says by itself. */
+/** Phrases of the validation library itself. */
 const foreign = /invalid (input|option|string|key|element)|expected|received|too (big|small)|unrecognized|not valid/i;
 
-/** Texts of several lines: what may not stand in a header may stand there. */
+/** Texts of several lines, which may contain what a header may not. */
 const isText = (field: string) =>
   /^(emails\[0\]\.)?(html|text|password|private_key|(template\.)?variables\.\w+|variables\[0\]\.fallback_value)$/.test(
     field,
@@ -52,9 +52,9 @@ const holds = (value: unknown, parts: string[]) =>
   typeof value === 'string' && parts.some((part) => value.includes(part));
 
 /**
- * What is wrong with an answer to a request with this value in this field; null when nothing is.
+ * What is wrong with the answer to a request with this value in this field; null if nothing is.
  *
- * @param invalid what the reference has against it
+ * @param invalid why the reference rejects the value
  */
 function judge({ status, body }: Answer, field: string, value: unknown, invalid: string | null): string | null {
   const answered = `${status} ${show(JSON.stringify(body))}`;
@@ -82,21 +82,21 @@ t.test('bad input', async (t) => {
 
   let refused = 0;
 
-  /** Whatever was refused as bad input since the last time has left nothing behind. */
+  /** Checks that the calls refused as bad input since the last check have left nothing behind. */
   async function holdUnwritten(): Promise<void> {
     const rows = await written();
-    if (refused > 0 && rows.length > 0) t.fail(`${rows} by one of ${refused} calls that were refused`);
+    if (refused > 0 && rows.length > 0) t.fail(`${rows} by one of ${refused} refused calls`);
     refused = 0;
   }
 
-  /** Calls and judges. */
+  /** Calls the operation and judges its answer. */
   async function hold(
     operation: DescribedOperation,
     options: Parameters<typeof call>[1],
     [field, what, value]: [field: string, what: string, value: unknown],
     invalid: string | null,
   ): Promise<Answer> {
-    // This one may be taken.
+    // This call may succeed.
     if (invalid === null) await holdUnwritten();
     const answer = await call(operation, options);
     if (answer.status === 400) refused += 1;
@@ -116,7 +116,7 @@ t.test('bad input', async (t) => {
       const given = new Set(
         good.flatMap((make) => pathsOf(make()).map((at) => nameOf(at).replaceAll(/\[\d+\]/g, '[]'))),
       );
-      // What a batch is made of is tried one by one.
+      // The emails of a batch are tried as single ones.
       const lacking = fieldsOf(schema).filter((field) => !given.has(field) && !field.startsWith('emails[].'));
       t.strictSame(lacking, [], `the good body of ${operationId} has every field`);
       for (const make of good) {
@@ -133,7 +133,7 @@ t.test('bad input', async (t) => {
         }
         await holdUnwritten();
         await node.db.prisma.loginFailure.deleteMany();
-        // What was taken, such as the suspension of our own account, is taken back.
+        // Whatever was accepted, such as the suspension of our own account, is undone.
         t.ok(isTaken((await call(operation, { body: toJson(make()) })).status), `${operationId} takes it again`);
         await written();
       }
@@ -143,7 +143,7 @@ t.test('bad input', async (t) => {
 
   t.test('in any parameter of any query', async (t) => {
     const texts = ['', ' ', 'x', '-1', '1.5', '9'.repeat(20), '__proto__', "' OR 1=1--", 'x'.repeat(4_000)];
-    // Half a surrogate pair, bytes that are no UTF-8, and escapes that are none.
+    // Half a surrogate pair, bytes that are not UTF-8, and invalid escapes.
     const malformed = ['%ED%A0%80', '%FF', '%E2%82', '%', 'a%2', '%zz', '%u0041', '%C0%AF'];
     const values = [
       ...[...texts, ...oddTimes, ...['\0', ...controls].map((text) => `x${text}`)].map(encodeURIComponent),
@@ -201,7 +201,7 @@ t.test('bad input', async (t) => {
       for (const wrong of [...none.map(encodeURIComponent), '%', '%ED%A0%80', '%E0%A4%A']) {
         const path = operation.path.replace(/\{\w+\}/, wrong);
         const answer = await node.call(operation.method, path, { ...caller.credentialsFor(operation), body });
-        // A name that is no id may also be told what is wrong with it.
+        // The error for a name that is not an id may also say what is wrong with it.
         const parameter = /\{(\w+)\}/.exec(operation.path)?.[1] ?? '';
         const isNamed = answer.status === 400 && parameter !== 'id' && names(String(answer.body.detail), parameter);
         const isUnknown = answer.status === 404 && JSON.stringify(answer.body) === '{"error":"not found"}';
@@ -211,7 +211,7 @@ t.test('bad input', async (t) => {
     t.strictSame(await written(), [], 'nothing was changed');
   });
 
-  t.test('in the header that names a request', async (t) => {
+  t.test('in any documented header', async (t) => {
     for (const operation of operations) {
       const { parameters = [], operationId } = operation.operation;
       for (const { name, schema } of parameters.filter((one) => one.in === 'header')) {

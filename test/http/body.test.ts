@@ -24,7 +24,7 @@ async function start(t: Parameters<typeof startTestNode>[0], env: Record<string,
   return { node, ...sender, token: body.token as string };
 }
 
-/** Posts bytes as they are. */
+/** Posts bytes unchanged. */
 async function post(
   node: TestNode,
   path: string,
@@ -35,7 +35,7 @@ async function post(
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
-/** Writes bytes to the port and gives back all that comes, until the server closes or `done` says that it is enough. */
+/** Writes bytes to the port and returns all that comes back, until the server closes or `done` returns true. */
 async function converse(node: TestNode, bytes: Iterable<string>, done = (_got: string) => false) {
   const socket = net.connect(Number(new URL(node.baseUrl).port), '127.0.0.1');
   let got = '';
@@ -57,7 +57,7 @@ async function converse(node: TestNode, bytes: Iterable<string>, done = (_got: s
   return { got, error };
 }
 
-t.test('a body that is no JSON object in UTF-8 is refused and says why', async (t) => {
+t.test('a body that is not a JSON object in UTF-8 is refused with the reason', async (t) => {
   const { node, token } = await start(t);
   const nested = (depth: number) => `{"domain":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
   const bytes = (hex: string) =>
@@ -116,7 +116,7 @@ t.test('a body that is no JSON object in UTF-8 is refused and says why', async (
   t.equal(answer.body.detail, 'domain: must be a string', 'a byte order mark does not matter');
 });
 
-t.test('what only an escape can write is found wherever it stands, in one email and in a batch', async (t) => {
+t.test('characters that only an escape can write are found anywhere, in one email and in a batch', async (t) => {
   const { node, token, domain } = await start(t);
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
   const open = `{"from":"a@${domain}","to":"b@c.test","subject":"s","html":"`;
@@ -147,7 +147,7 @@ t.test('what only an escape can write is found wherever it stands, in one email 
   }
 });
 
-t.test('only JSON that is not compressed is read: DOS-01', async (t) => {
+t.test('only uncompressed JSON is read: DOS-01', async (t) => {
   const { node } = await start(t);
   const login = '/api/v1/auth/login';
   for (const type of [
@@ -179,7 +179,7 @@ t.test('only JSON that is not compressed is read: DOS-01', async (t) => {
     );
 });
 
-t.test('where nothing has to be said there may be no body', async (t) => {
+t.test('a call without required fields accepts an empty body', async (t) => {
   const { node, key, token } = await start(t);
   const made = await node.call('POST', '/api/v1/templates', {
     token,
@@ -195,19 +195,19 @@ t.test('where nothing has to be said there may be no body', async (t) => {
     const { status, body } = await post(node, path, headers, '');
     t.equal(status, 200, path);
     t.ok(member in body, path);
-    // What is there has to be JSON all the same.
+    // If there is a body, it must be JSON.
     t.equal((await post(node, path, headers, 'a=b')).status, 415, path);
     t.equal((await post(node, path, { ...headers, 'Content-Type': 'application/json' }, ' ')).status, 400, path);
   }
-  t.equal((await post(node, '/api/v1/templates', login, '')).status, 415, 'others need one');
+  t.equal((await post(node, '/api/v1/templates', login, '')).status, 415, 'other calls need a body');
 });
 
-t.test('a body that is too large is refused before it is read, and the client gets to see that: DOS-01', async (t) => {
+t.test('a body that is too large is refused before it is read, and the client sees the answer: DOS-01', async (t) => {
   const { node } = await start(t);
   const limit = 16 * 1024;
   const json = { 'Content-Type': 'application/json' };
   const exactly = `{"email":"${'x'.repeat(limit - 12)}"}`;
-  t.equal((await post(node, '/api/v1/auth/login', json, exactly)).status, 400, 'the limit itself');
+  t.equal((await post(node, '/api/v1/auth/login', json, exactly)).status, 400, 'exactly the limit');
   const tooLarge = { error: 'payload too large', detail: `the body must have at most 16 KB (${limit} bytes)` };
   t.strictSame(await post(node, '/api/v1/auth/login', json, `${exactly} `), { status: 413, body: tooLarge });
 
@@ -240,7 +240,7 @@ t.test('a body that is too large is refused before it is read, and the client ge
   t.match(early.got, /^HTTP\/1\.1 413/, 'a declared length is enough');
 });
 
-t.test('every answer has an id and its security headers, and an error nothing but its words', async (t) => {
+t.test('every answer has an id and its security headers, and an error contains only its own words', async (t) => {
   const { node, key, token } = await start(t);
   const reader = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'r', scopes: ['read'] } })).body.key;
   const id = '01890000-0000-7000-8000-000000000000';
@@ -345,7 +345,7 @@ t.test('every answer has an id and its security headers, and an error nothing bu
       t.notOk(answer.headers.has(name), what);
     ids.add(answer.headers.get('x-request-id'));
   }
-  t.equal(ids.size, cases.length, 'no two have the same id');
+  t.equal(ids.size, cases.length, 'all ids are different');
 
   const close = 'Host: evil.example\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n';
   const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be given exactly once"\}$/s;
@@ -379,7 +379,7 @@ t.test('every answer has an id and its security headers, and an error nothing bu
   }
 });
 
-t.test('a client that hangs up within its body is not taken for a database that is away', async (t) => {
+t.test('a client that hangs up within its body does not look like a database that is away', async (t) => {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const app = new Koa();
@@ -407,12 +407,12 @@ t.test('a client that hangs up within its body is not taken for a database that 
     await eventually(async () => lines.length > before);
     t.match(lines.slice(before), [{ status: 400, msg: 'request' }], rest);
   }
-  t.equal(lines.length, 3, 'and nothing is said to be wrong');
+  t.equal(lines.length, 3, 'nothing else is logged');
 });
 
-t.test('without its database the service says 503 and comes back by itself', async (t) => {
+t.test('without its database the service answers 503, and recovers by itself', async (t) => {
   const gate = await startGate(await createDatabase());
-  // Before the node is, so that it is taken down after it: a node wants to say goodbye to its database.
+  // Registered before the node, so that it closes after it: a node says goodbye to its database.
   t.teardown(() => gate.close());
   const { node, key, token, account, domainId, from } = await start(t, { DATABASE_URL: gate.url });
   const body = { from, to: 'a@b.test', subject: 's', text: 't' };
@@ -428,7 +428,7 @@ t.test('without its database the service says 503 and comes back by itself', asy
     ['GET', '/api/v1/emails', { key }],
     ['GET', '/api/v1/sandbox/messages', { token }],
   ];
-  /** The answer within eight seconds; once more where the machine stood still meanwhile. */
+  /** The answer within eight seconds; asked again if the machine stood still meanwhile. */
   const soon = async (...call: (typeof calls)[number]) => {
     for (let again = 0; ; again += 1) {
       const asked = Date.now();
@@ -449,17 +449,17 @@ t.test('without its database the service says 503 and comes back by itself', asy
   gate.set('open');
   for (const [method, path, options] of calls)
     await eventually(async () => (await node.call(method, path, options)).status === 200);
-  t.equal(await node.db.prisma.email.count(), 1, 'what was refused is not there');
+  t.equal(await node.db.prisma.email.count(), 1, 'what was refused is not stored');
 
   gate.set('mute');
   const { body: said, took } = await soon('GET', '/readyz', {});
   t.strictSame(said, { error: 'unavailable' });
-  t.ok(took < 8_000, `a database that is silent is as good as gone: ${took} ms`);
+  t.ok(took < 8_000, `a silent database counts as gone: ${took} ms`);
   gate.set('open');
   await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
 });
 
-t.test('AUTH-13: behind https browsers are told to ask for nothing else', async (t) => {
+t.test('AUTH-13: with https, browsers are told to use nothing else', async (t) => {
   for (const [https, header] of [
     [true, 'max-age=31536000'],
     [false, null],

@@ -7,7 +7,7 @@ import { buildNouns, encryptionKey, startCaller, today } from './scene.ts';
 
 const nounOf = (path: string) => path.split('/{')[0]?.split('/').at(-1) ?? '';
 
-t.test('an id that is written in capitals is answered as it is in small letters', async (t) => {
+t.test('an id in capitals is answered like one in small letters', async (t) => {
   const hook = await startHook(t);
   const caller = await startCaller(t, { ALLOW_PRIVATE_NETWORKS: 'true', ROLES: 'api,webhooks' }, hook.url);
   const { node, admin } = caller;
@@ -16,7 +16,7 @@ t.test('an id that is written in capitals is answered as it is in small letters'
   const nouns = await buildNouns(node, { ...other, token }, hook.url);
 
   t.test('in each path', async (t) => {
-    // What removes something comes last, and a domain's keys before the domain.
+    // Removals come last, and the keys of a domain before the domain.
     const last = ({ method, path }: { method: string; path: string }) =>
       method !== 'DELETE' ? 0 : path.includes('/domains/') ? 2 : 1;
     const withId = operations.filter(({ path }) => path.endsWith('{id}') || path.includes('{id}/'));
@@ -32,7 +32,7 @@ t.test('an id that is written in capitals is answered as it is in small letters'
     }
   });
 
-  t.test('where it is an account: nobody suspends the one that they are logged in with', async (t) => {
+  t.test('of an account: nobody suspends the one they are logged in to', async (t) => {
     await node.db.prisma.user.updateMany({ where: { accountId: other.account.id }, data: { role: 'admin' } });
     const operator = await caller.logIn(other.account.email, builtPassword);
     for (const id of [other.account.id, other.account.id.toUpperCase()]) {
@@ -48,7 +48,7 @@ t.test('an id that is written in capitals is answered as it is in small letters'
     const mine = await buildSender(node.db, encryptionKey);
     const reader = { token: await caller.logIn(mine.account.email, mine.account.password) };
     const has = await buildNouns(node, { ...mine, ...reader }, hook.url);
-    // Until then it changes from one question to the next.
+    // Until then the answer changes from one call to the next.
     const called = '/api/v1/webhook-deliveries?status=succeeded';
     await eventually(async () => (await node.call('GET', called, reader)).body.count === 1);
     const both = async (path: string, name: string, id: string, who: { token: string }) => {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { at, type Fields, startMailer } from './scene.ts';
 
-/** A mailer, and its account as its member calls it, below `/api/v1`. */
+/** A mailer, and calls below `/api/v1` by the member of its account. */
 async function startMember() {
   const mailer = await startMailer();
   const { email, password } = mailer.account;
@@ -11,7 +11,7 @@ async function startMember() {
   return { ...mailer, call };
 }
 
-t.test('of an email only the time can be changed, and who asks for more is told so', async (t) => {
+t.test('only the time of an email can be changed, and other changes are refused by name', async (t) => {
   const { call, node, send, domain, from } = await startMember();
   const content = { html: '<p>Hi', text: 't', headers: { 'X-A': 'b', 'X-C': 'd' } };
   const sent = await send({
@@ -72,5 +72,9 @@ t.test('of an email only the time can be changed, and who asks for more is told 
   t.equal((await call('PATCH', '/emails/01a2001a-7976-7081-b3d3-f5117420f571', before)).status, 404);
   await node.db.query({ text: 'DELETE FROM email_contents WHERE email_id = $1', values: [before.id] });
   const gone = await call('PATCH', path, { ...content, ...later() });
-  t.match(gone, { status: 400, body: { detail: /^html: cannot be changed/ } }, 'nobody can say that it is the same');
+  t.match(
+    gone,
+    { status: 400, body: { detail: /^html: cannot be changed/ } },
+    'without its content nobody can tell whether it is the same',
+  );
 });

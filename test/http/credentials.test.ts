@@ -34,17 +34,21 @@ t.test('who may call what', async (t) => {
   const [head = '', payload = '', signature = ''] = sign({}).split('.');
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-  t.test('what is no credential opens no route: AUTH-01, AUTH-04', async (t) => {
+  t.test('invalid credentials open no route: AUTH-01, AUTH-04', async (t) => {
     const keys = '/api/v1/keys';
-    t.equal((await node.call('GET', keys, { token: sign({}) })).status, 200, 'what is forged here is otherwise right');
+    t.equal(
+      (await node.call('GET', keys, { token: sign({}) })).status,
+      200,
+      'the token that the others are forged from is valid',
+    );
     const revoked = (await node.call('POST', keys, { token, body: { name: 'n', scopes: ['send', 'read'] } })).body;
     await node.call('DELETE', `${keys}/${revoked.api_key.id}`, { token });
     const wrongKeys: Record<string, string> = {
       revoked: revoked.key,
-      'past its time': await buildKey(node.db, account.id, { expiresAt: new Date(Date.now() - 1) }),
+      'that has expired': await buildKey(node.db, account.id, { expiresAt: new Date(Date.now() - 1) }),
       'cut off': key.slice(0, -1),
       'too long': `${key}x`,
-      'of another prefix': key.replace('sk_live_', 'sk_test_'),
+      'with another prefix': key.replace('sk_live_', 'sk_test_'),
       'without its prefix': key.slice('sk_live_'.length),
       'in capitals': key.toUpperCase(),
       'very long': `sk_live_${'x'.repeat(8_000)}`,
@@ -65,12 +69,12 @@ t.test('who may call what', async (t) => {
       'without a signature': `${head}.${payload}.`,
       'with half a signature': `${head}.${payload}.${signature.slice(0, 20)}`,
       'with other claims': `${head}.${part({ ...claims, role: 'admin', exp: now + 3_600 })}.${signature}`,
-      'past its time': sign({ iat: now - 120, exp: now - 60 }),
+      'that has expired': sign({ iat: now - 120, exp: now - 60 }),
       'before its time': sign({ nbf: now + 3_600 }),
       'for somebody else': sign({ aud: 'x' }),
       'of somebody else': sign({ iss: 'x' }),
       'of nobody': sign({ sub: newId() }),
-      'of no id': sign({ sub: "' OR 1=1--" }),
+      'with an invalid user id': sign({ sub: "' OR 1=1--" }),
       'of another account': sign({ acc: newId() }),
       'very long': sign({ more: 'x'.repeat(6_000) }, {}, 'x'),
       'a key': key,
@@ -106,12 +110,12 @@ t.test('who may call what', async (t) => {
     t.ok(secured.length > 40);
   });
 
-  t.test('a token that is not as we issue them is none, whoever signed it: AUTH-04', async (t) => {
+  t.test('a token that differs from those we issue is refused, whoever signed it: AUTH-04', async (t) => {
     const { dns_records: records } = (await node.call('GET', `/api/v1/domains/${nouns.domains}`, { token })).body;
     const publicKey = String(records.dkim.value).split('p=')[1] ?? '';
     const good = sign({});
     const bad = badTokens({ secret: jwtSecret, claims, now, token: good, publicKey });
-    // One for logins alone, and one that takes keys too.
+    // One call that takes logins only, and one that takes keys too.
     for (const path of ['/api/v1/keys', '/api/v1/suppressions']) {
       t.equal((await node.call('GET', path, { token: good })).status, 200, path);
       for (const [what, wrong] of Object.entries(bad)) {
@@ -122,7 +126,7 @@ t.test('who may call what', async (t) => {
     }
     t.ok(Object.keys(bad).length > 100);
     const { iat, exp } = jsonwebtoken.decode(token) as { iat: number; exp: number };
-    t.ok(exp - iat <= 86_400, 'what we issue is over within a day');
+    t.ok(exp - iat <= 86_400, 'our own tokens are valid for at most a day');
   });
 
   t.test('a token of a megabyte is not even looked at: AUTH-04', async (t) => {
@@ -130,11 +134,11 @@ t.test('who may call what', async (t) => {
     const long = sign({ more: 'x'.repeat(1 << 20) });
     const headers = { Authorization: `Bearer ${long}` };
     const costs: number[] = [];
-    // The best of a few: what else the process does adds to it.
+    // The best of a few rounds: other work of the process adds to the time.
     for (let round = 0; round < 5 && !costs.some((us) => us < 500_000); round += 1) {
       const before = process.cpuUsage();
       const request = http.request({ host, port, path: '/api/v1/keys', headers, agent: false }).end();
-      // It hangs up while the rest is being written.
+      // The server hangs up while the rest is being written.
       request.on('error', () => {});
       const [response] = (await once(request, 'response')) as [http.IncomingMessage];
       t.equal(response.statusCode, 431);
@@ -145,7 +149,7 @@ t.test('who may call what', async (t) => {
     t.equal((await node.call('GET', '/api/v1/keys', { token: sign({ more: 'x'.repeat(10_000) }) })).status, 200);
   });
 
-  t.test('no spelling of a path goes round the guard: AUTH-11', async (t) => {
+  t.test('no spelling of a path gets around the guard: AUTH-11', async (t) => {
     const { hostname: host, port } = new URL(node.baseUrl);
     const ask = async (method: string, path: string) => {
       const headers = { 'X-HTTP-Method-Override': 'GET', 'X-Original-URL': '/healthz', 'X-Rewrite-URL': '/healthz' };
@@ -187,7 +191,7 @@ t.test('who may call what', async (t) => {
     t.equal((await other.call('GET', '/api/v1/emails', { key: made.key })).status, 401);
   });
 
-  t.test('what belongs to another account is not reached through fields and filters: AUTH-08', async (t) => {
+  t.test('fields and filters reach nothing of another account: AUTH-08', async (t) => {
     const theirs = await buildSender(node.db, encryptionKey);
     const theirToken = await caller.logIn(theirs.account.email, theirs.account.password);
     const path = `/api/v1/templates/${nouns.templates}`;
@@ -217,14 +221,14 @@ t.test('who may call what', async (t) => {
       t.strictSame((await node.call('GET', `/api/v1/emails?${filter}`, { key: theirs.key })).body, log, filter);
   });
 
-  t.test('fields that are not to be set are not set: AUTH-09', async (t) => {
+  t.test('fields that callers may not set are not set: AUTH-09', async (t) => {
     const [marker, time] = [newId(), '2001-02-03T04:05:06.000Z'];
     const foreign = {
       ...Object.fromEntries(
         ['id', 'account_id', 'accountId', 'user_id', 'key', 'secret'].map((name) => [name, marker]),
       ),
       ...Object.fromEntries(['created_at', 'verified_at', 'revoked_at', 'sent_at'].map((name) => [name, time])),
-      // Of so many digits that no hash or key has them by chance.
+      // With so many digits that no hash or key contains them by chance.
       ...{
         status: 'verified',
         role: 'admin',
@@ -251,28 +255,25 @@ t.test('who may call what', async (t) => {
   });
 });
 
-t.test(
-  'AUTH-12, AUTH-19: a browser that is logged in elsewhere has no say, and what is open to all says little',
-  async (t) => {
-    const { node, key, account } = await startMailer();
-    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
-    for (const cookie of [`token=${token}`, `jwt=${token}`, `session=${token}`, `X-API-Key=${key}`]) {
-      for (const path of ['/api/v1/keys', '/api/v1/emails', '/api/v1/domains']) {
-        const answer = await node.call('POST', path, {
-          body: 'name=x',
-          headers: { Cookie: cookie, 'Content-Type': 'application/x-www-form-urlencoded', Origin: 'https://evil.test' },
-        });
-        t.strictSame([answer.status, answer.body], [401, { error: 'unauthorized' }], `${path} ${cookie.slice(0, 8)}`);
-        t.equal(answer.headers.get('access-control-allow-origin'), null);
-        t.equal(answer.headers.get('set-cookie'), null);
-      }
+t.test('AUTH-12, AUTH-19: cookies of other names log nobody in, and what is open to all says little', async (t) => {
+  const { node, key, account } = await startMailer();
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+  for (const cookie of [`token=${token}`, `jwt=${token}`, `session=${token}`, `X-API-Key=${key}`]) {
+    for (const path of ['/api/v1/keys', '/api/v1/emails', '/api/v1/domains']) {
+      const answer = await node.call('POST', path, {
+        body: 'name=x',
+        headers: { Cookie: cookie, 'Content-Type': 'application/x-www-form-urlencoded', Origin: 'https://evil.test' },
+      });
+      t.strictSame([answer.status, answer.body], [401, { error: 'unauthorized' }], `${path} ${cookie.slice(0, 8)}`);
+      t.equal(answer.headers.get('access-control-allow-origin'), null);
+      t.equal(answer.headers.get('set-cookie'), null);
     }
-    for (const path of ['/healthz', '/readyz']) {
-      const { status, body } = await node.call('GET', path);
-      t.equal(status, 200);
-      t.ok(JSON.stringify(body).length < 60, `${path} says ${JSON.stringify(body)}`);
-    }
-    for (const path of ['/metrics', '/debug', '/debug/pprof', '/status', '/.env', '/admin'])
-      t.equal((await node.call('GET', path)).status, 404, path);
-  },
-);
+  }
+  for (const path of ['/healthz', '/readyz']) {
+    const { status, body } = await node.call('GET', path);
+    t.equal(status, 200);
+    t.ok(JSON.stringify(body).length < 60, `${path} says ${JSON.stringify(body)}`);
+  }
+  for (const path of ['/metrics', '/debug', '/debug/pprof', '/status', '/.env', '/admin'])
+    t.equal((await node.call('GET', path)).status, 404, path);
+});

@@ -13,7 +13,7 @@ import { served } from './scene.ts';
 
 const encryptionKey = testKey(7);
 
-/** A sender whose domain is published, with a receiver that keeps what it gets. */
+/** A sender whose DNS records are published, with a receiver that keeps its mail. */
 async function startRotating(t: Test) {
   const sink = await startSink();
   t.teardown(() => sink.close());
@@ -29,7 +29,7 @@ async function startRotating(t: Test) {
   const publish = ({ name, value }: { name: string; value: string }) => node.zone.set(name, { TXT: [value] });
   for (const record of Object.values((await ask('GET', domain)).body.dns_records)) publish(record as never);
   const resolver = async (name: string, type: string) => (await node.zone.resolver.resolve(name, type)) as string[][];
-  /** What a receiver says about the signatures of an email that is sent now. */
+  /** What a receiver finds about the signatures of an email that is sent now. */
   const signatures = async (): Promise<string[]> => {
     const before = sink.messages.length;
     await node.send({ to: 'a@receiver.test' });
@@ -40,7 +40,7 @@ async function startRotating(t: Test) {
   return { node, ask, domain, publish, signatures };
 }
 
-t.test('a new key signs once its record is seen, and the old record is for a week', async (t) => {
+t.test('a new key signs once its record is seen, and the old record is needed for another week', async (t) => {
   const { node, ask, domain, publish, signatures } = await startRotating(t);
   const { dkim_selector: old } = (await ask('GET', domain)).body.domain;
   const rotated = (await ask('POST', `${domain}/rotate-dkim`, { selector: 'new1' })).body;
@@ -48,7 +48,7 @@ t.test('a new key signs once its record is seen, and the old record is for a wee
     { selector: 'new1', algorithm: 'rsa', status: 'pending', record: { type: 'TXT' }, remove_after: null },
   ]);
   t.equal(rotated.domain.dkim_selector, old);
-  t.same(await signatures(), [`${old} rsa-sha256 pass`], 'the old one signs until then');
+  t.same(await signatures(), [`${old} rsa-sha256 pass`], 'until then the old one signs');
 
   const unseen = (await ask('POST', `${domain}/verify`)).body;
   t.match(unseen.dkim_keys, [{ status: 'pending', problem: /^there is no TXT record at new1\._domainkey\./ }]);
@@ -59,7 +59,7 @@ t.test('a new key signs once its record is seen, and the old record is for a wee
   t.same(await signatures(), ['new1 rsa-sha256 pass']);
 
   const [row] = await node.db.prisma.dkimKey.findMany();
-  t.equal(row?.privateKey, null, 'what signs no more is forgotten');
+  t.equal(row?.privateKey, null, 'the private key of a retired key is deleted');
   await forgetRetired(node.db);
   t.equal(await node.db.prisma.dkimKey.count(), 1);
   await node.db.query({ text: `UPDATE dkim_keys SET retired_at = now() - interval '8 days'` });
@@ -67,7 +67,7 @@ t.test('a new key signs once its record is seen, and the old record is for a wee
   t.equal(await node.db.prisma.dkimKey.count(), 0);
 });
 
-t.test('an Ed25519 key signs beside RSA, is rotated, and removed', async (t) => {
+t.test('an Ed25519 key signs next to RSA, and can be rotated and removed', async (t) => {
   const { node, ask, domain, publish, signatures } = await startRotating(t);
   const { dkim_selector: rsa } = (await ask('GET', domain)).body.domain;
   const add = async (selector: string) => {
@@ -76,11 +76,11 @@ t.test('an Ed25519 key signs beside RSA, is rotated, and removed', async (t) => 
     return body.dkim_keys[0].id as string;
   };
   await add('ed1');
-  // Without anybody's asking: the look-up that the clock asks for.
+  // Without a call: the scheduled look-up does it.
   await node.db.query({ text: 'UPDATE domains SET next_check_at = now() - make_interval(secs => 1)' });
   const resolve = resolveWith(node.zone.resolver);
   await recheckDue(node.db, { resolve, mailHostname, sendingIps: ['127.0.0.1'], keyring: new Keyring(encryptionKey) });
-  // The node's own clock may have taken the domain first, and still be looking.
+  // The node itself may have taken the domain first, and still be looking.
   await eventually(async () => (await ask('GET', domain)).body.dkim_keys[0].status === 'active');
   t.same(await signatures(), ['ed1 ed25519-sha256 pass', `${rsa} rsa-sha256 pass`].sort());
 
@@ -101,7 +101,7 @@ t.test('an Ed25519 key signs beside RSA, is rotated, and removed', async (t) => 
   t.same(await signatures(), [`${rsa} rsa-sha256 pass`]);
 });
 
-t.test('a key that signed elsewhere is taken over with its selector', async (t) => {
+t.test('a key that signed elsewhere can be imported with its selector', async (t) => {
   const { ask, domain, publish, signatures } = await startRotating(t);
   const pem = String(
     generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
@@ -113,7 +113,7 @@ t.test('a key that signed elsewhere is taken over with its selector', async (t) 
   t.same(await signatures(), ['mail.elsewhere rsa-sha256 pass']);
 });
 
-t.test('what cannot be a key is refused, and a second rotation takes the place of one that waits', async (t) => {
+t.test('invalid keys are refused, and a second rotation replaces one that waits', async (t) => {
   const { node, ask, domain } = await startRotating(t);
   const { dkim_selector: used } = (await ask('GET', domain)).body.domain;
   const ed25519 = String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
@@ -134,7 +134,7 @@ t.test('what cannot be a key is refused, and a second rotation takes the place o
   t.match((await ask('GET', domain)).body.dkim_keys, [{ selector: 'two' }]);
 });
 
-t.test('rotations at once: each is answered well, and the last one is waited for', async (t) => {
+t.test('rotations at once are all answered, and one of them waits in the end', async (t) => {
   const { node, ask, domain } = await startRotating(t);
   for (const algorithm of ['rsa', 'ed25519']) {
     const racing = await Promise.all(

@@ -2,7 +2,7 @@ import t from 'tap';
 import { startDirectNode } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
 
-t.test('the doctor over HTTP: for admins, and asked once however many ask at a time', async (t) => {
+t.test('the doctor over HTTP: for admins only, and run once for simultaneous calls', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const reverse = '1.0.0.127.in-addr.arpa';
@@ -18,7 +18,7 @@ t.test('the doctor over HTTP: for admins, and asked once however many ask at a t
   const examine = (token: string, query = '') => node.call('GET', `/api/v1/admin/doctor${query}`, { token });
 
   const before = node.zone.queries.length;
-  // The first is still under way when the second comes, however slow the machine is.
+  // The first call is still running when the second comes, however slow the machine is.
   node.zone.delay(1_500);
   const [first, second] = await Promise.all([examine(admin, '?mx=Given.test'), examine(admin, '?mx=given.test')]);
   node.zone.delay(0);

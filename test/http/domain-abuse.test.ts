@@ -15,7 +15,7 @@ t.test('what others can do about a domain', async (t) => {
   const node = await startDirectNode(t, { zone, mxPort: sink.port });
 
   t.test(
-    'SSRF-13: a domain is proven by its own token at its own name, and by nothing that others can publish',
+    'SSRF-13: only its own token at its own name proves a domain, and nothing that others can publish',
     async (t) => {
       const account = await manageDomains(node);
       const other = await manageDomains(node);
@@ -74,7 +74,7 @@ t.test('what others can do about a domain', async (t) => {
       }
       publishRest();
 
-      // Whoever holds what a wildcard of the domain leads to has every name below it, and still not the domain itself.
+      // Whoever controls the target of a wildcard record has every name below the domain, but not the domain itself.
       for (const name of [theirs.records.verification.name, theirs.records.dkim.name])
         node.zone.set(name, { CNAME: 'attacker.test' });
       txt('attacker.test', theirs.records.verification.value, theirs.records.dkim.value, 'v=spf1 +all');
@@ -89,23 +89,19 @@ t.test('what others can do about a domain', async (t) => {
       publishRest();
       node.zone.set(theirs.records.dkim.name, undefined);
       txt(verification.name, 'v=other', token, 'google-site-verification=x');
-      t.strictSame(await missing(victim.verify), [], 'among others it is found');
+      t.strictSame(await missing(victim.verify), [], 'it is found among other records');
       const child = await register(account, 'child.victim.test');
-      t.strictSame(
-        await missing(child.verify),
-        ['verification', 'dkim', 'spf'],
-        'what is below is a domain of its own',
-      );
+      t.strictSame(await missing(child.verify), ['verification', 'dkim', 'spf'], 'a subdomain is a domain of its own');
 
-      // Removed and added again it has another token: the old record proves nothing.
+      // Removed and added again it gets another token: the old record proves nothing.
       await account.call('DELETE', `/${victim.id}`);
       const again = await register(account, 'victim.test');
       t.not(again.records.verification.value, token);
-      t.ok((await missing(again.verify)).includes('verification'), 'a token from before');
+      t.ok((await missing(again.verify)).includes('verification'), 'the old token');
     },
   );
 
-  t.test('a domain whose records vanish is warned about the next day, and goes on sending: SSRF-13', async (t) => {
+  t.test('a domain whose records vanish gets a warning the next day, and still sends: SSRF-13', async (t) => {
     const { id: accountId, call } = await manageDomains(node);
     const { body } = await call('POST', '', { domain: 'fading.test' });
     const path = `/${body.domain.id}`;
@@ -139,17 +135,17 @@ t.test('what others can do about a domain', async (t) => {
     t.match((await call('POST', `${path}/verify`)).body.domain, { status: 'verified', dns_warning: null });
     for (const { name } of records) node.zone.set(name, undefined);
     const warned = await nextDay((warning) => warning !== null);
-    t.equal(warned.status, 'verified', 'nobody who can take a name server away takes the mail with it');
+    t.equal(warned.status, 'verified', 'taking a name server away does not stop the mail');
     t.match(warned.dns_warning, /^verification: there is no TXT record at .*; dkim: there is no .*; spf: there is no /);
     await arrives('without records');
     const again = { text: `SELECT FROM domains WHERE id = $1 AND next_check_at > now() + interval '23 hours'` };
-    t.equal((await node.db.query({ ...again, values: [body.domain.id] })).length, 1, 'it is looked at once a day');
+    t.equal((await node.db.query({ ...again, values: [body.domain.id] })).length, 1, 'it is checked once a day');
     publish();
-    t.equal((await nextDay((warning) => warning === null)).status, 'verified', 'the warning goes when they are back');
+    t.equal((await nextDay((warning) => warning === null)).status, 'verified', 'the warning goes once they are back');
     await arrives('with records');
   });
 
-  t.test('SSRF-14: what DNS says is told in plain words, and not at length', async (t) => {
+  t.test('SSRF-14: what DNS says is shown in plain words, and shortened', async (t) => {
     const { call } = await manageDomains(node);
     const { body } = await call('POST', '', { domain: 'odd.test' });
     const odd = [
@@ -163,7 +159,7 @@ t.test('what others can do about a domain', async (t) => {
     const { status, body: said } = await call('POST', `/${body.domain.id}/verify`);
     t.equal(status, 400);
     t.match(said.detail, /^[ -~]{1,2000}$/);
-    t.notMatch(said.detail, /script|Evil|xxxx/, 'the sentence has none of it');
+    t.notMatch(said.detail, /script|Evil|xxxx/, 'the detail contains none of it');
     const found = Object.values(said.checks as Record<string, { found: string[] }>).flatMap((check) => check.found);
     t.ok(found.length > 0);
     for (const text of found) t.match(text, /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{0,500}$/);

@@ -75,7 +75,7 @@ t.test('registering a domain', async (t) => {
     ['Shop.Example.COM', 'shop.example.com', 'SHOP.example.com'],
     ['B\u00fccher.example', 'xn--bcher-kva.example', 'xn--bcher-kva.example'],
     ['XN--MNCHEN-3YA.example', 'xn--mnchen-3ya.example', 'm\u00fcnchen\u3002example'],
-    // Cyrillic: another domain than the one it looks like.
+    // Cyrillic: not the domain that it looks like.
     ['ex\u0430mple.com', 'xn--exmple-4nf.com', 'xn--exmple-4nf.com'],
     ['example.com', 'example.com', '\uff45xample.com'],
     [
@@ -184,11 +184,11 @@ t.test('registering a domain', async (t) => {
     ['POST', '/verify'],
   ] as const)
     t.equal((await call(method, `/${id}${path}`)).status, 404, `${method} after it was removed`);
-  t.equal((await call('POST', '', { domain: names[0] })).status, 200, 'and it can be registered again');
+  t.equal((await call('POST', '', { domain: names[0] })).status, 200, 'it can be registered again');
   t.ok(await node.db.prisma.domain.count({ where: { accountId } }));
 });
 
-t.test('a domain has its settings from the beginning', async (t) => {
+t.test('a new domain can have its settings from the start', async (t) => {
   const node = await sharedNode('api');
   const { call } = await manageDomains(node);
   const before = await node.db.prisma.domain.count();

@@ -7,7 +7,7 @@ import { testKey } from '../support/keys.ts';
 import { dayLasting } from '../support/midnight.ts';
 import { startSink } from '../support/mx.ts';
 
-t.test('a dry run says what would happen, and nothing happens', async (t) => {
+t.test('a dry run says what would happen, and changes nothing', async (t) => {
   await dayLasting(60_000);
   const sink = await startSink();
   t.teardown(() => sink.close());
@@ -76,7 +76,7 @@ t.test('a dry run says what would happen, and nothing happens', async (t) => {
   node.zone.set(`${domain.dkimSelector}._domainkey.${domain.domain}`, { TXT: [dnsValue(domain.dkimPublicKey)] });
   const resolver = async (name: string, type: string) => (await node.zone.resolver.resolve(name, type)) as string[][];
   const { results } = await dkimVerify(Buffer.from(body.message.raw), { resolver });
-  t.equal(results[0]?.status.result, 'pass', 'the message is signed as it would be');
+  t.equal(results[0]?.status.result, 'pass', 'the message is signed as it would be sent');
   t.equal(body.message.size, Buffer.byteLength(body.message.raw));
 
   t.equal(
@@ -95,7 +95,7 @@ t.test('a dry run says what would happen, and nothing happens', async (t) => {
     values: [node.account.id],
   });
   t.equal((await dry({ to: 'y@one.test' })).body.would, 'be_queued');
-  t.equal((await dry({ to: 'y@one.test' })).body.would, 'be_queued', 'a dry run uses nothing up');
+  t.equal((await dry({ to: 'y@one.test' })).body.would, 'be_queued', 'a dry run uses up nothing');
   await node.db.query({ text: 'UPDATE accounts SET usage_day_count = 100 WHERE id = $1', values: [node.account.id] });
   t.equal((await dry({ to: 'y@one.test' })).body.would, 'exceed_quota');
 
@@ -112,10 +112,10 @@ t.test('a dry run says what would happen, and nothing happens', async (t) => {
   t.equal((await dry({ to: 'y@one.test' }, reader)).status, 403);
 
   t.same(await rows(), before, 'nothing was stored');
-  t.equal(sink.connections, 0, 'and nobody was called');
+  t.equal(sink.connections, 0, 'no server was contacted');
 });
 
-t.test('the DMARC policy is what receivers go by', async (t) => {
+t.test('the DMARC policy is the one that receivers use', async (t) => {
   const node = await startDirectNode(t, { zone: {}, mxPort: 1 });
   const shop = `shop.${node.domain}`;
   await buildVerifiedDomain(node.db, node.account.id, testKey(7), shop);
@@ -127,7 +127,7 @@ t.test('the DMARC policy is what receivers go by', async (t) => {
   t.equal(await recordFor(shop), null);
   node.zone.set(`_dmarc.${node.domain}`, { TXT: ['v=DMARC1; p=reject'] });
   t.equal(await recordFor(node.domain), 'v=DMARC1; p=reject');
-  t.equal(await recordFor(shop), 'v=DMARC1; p=reject', "the organisation's, where a domain has none itself");
+  t.equal(await recordFor(shop), 'v=DMARC1; p=reject', 'that of the organisation, if the domain has none');
   node.zone.set(`_dmarc.${shop}`, { TXT: ['v=DMARC1; p=none', 'v=DMARC10; p=reject'] });
   t.equal(await recordFor(shop), 'v=DMARC1; p=none');
   node.zone.set(`_dmarc.${shop}`, { TXT: ['v=DMARC1; p=none', 'v=DMARC1; p=reject'] });

@@ -8,7 +8,7 @@ const MB = 1024 * 1024;
 const notDated = 'scheduled_at: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z';
 const own = (fields: Fields): Fields => ({ headers: fields });
 
-/** Values of every type but those that are right, with the words for them. */
+/** Values of every wrong type, with the detail that they are refused with. */
 const wrongTypes = (field: string, words: string, right: string[] = []): Refusal[] =>
   Object.entries({
     null: null,
@@ -20,7 +20,7 @@ const wrongTypes = (field: string, words: string, right: string[] = []): Refusal
     like: { 0: 'a@b.test', length: 1 },
   }).flatMap(([type, value]): Refusal[] => (right.includes(type) ? [] : [[{ [field]: value }, `${field}: ${words}`]]));
 
-t.test('a field that is wrong is named, with the reason, and nothing is stored: DOS-04', async (t) => {
+t.test('an invalid field is named with the reason, and nothing is stored: DOS-04', async (t) => {
   const service = await startMailer();
   const addresses = ['to', 'cc', 'bcc', 'reply_to'].flatMap((field): Refusal[] => [
     ...wrongTypes(field, 'must be a string or an array of strings', [
@@ -221,7 +221,7 @@ t.test('a field that is wrong is named, with the reason, and nothing is stored: 
   ]);
 });
 
-t.test('nothing that could begin a line gets into a header, an address or a tag', async (t) => {
+t.test('nothing that could start a line gets into a header, an address or a tag', async (t) => {
   const service = await startMailer();
   const { domain, from } = service;
   const places: [field: string, fields: (payload: string) => Fields][] = [
@@ -288,14 +288,14 @@ t.test('nothing that could begin a line gets into a header, an address or a tag'
   );
 });
 
-t.test('what only looks like a line end is text, and arrives as it was given', async (t) => {
+t.test('text that only looks like a line end arrives unchanged', async (t) => {
   const { node, send, account, from, key } = await startMailer('api,mta');
   const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
   const sent = new Map<string, { payload: string; name: string; filename: string }>();
   for (const payload of harmless) {
-    // A name may not turn the direction of reading around.
+    // A name must not reverse the direction of text.
     const name = `N${payload.replace('\u202e', '')}`;
-    // A file's name is refused what its reader would decode.
+    // A file name must not contain what its reader would decode.
     const filename = name.replaceAll('=?', '');
     const { status, body } = await send({
       from: `"${name}" <${from}>`,
@@ -342,7 +342,7 @@ t.test('what only looks like a line end is text, and arrives as it was given', a
   }
 });
 
-t.test('the References of a long thread go out whole, in lines that servers take', async (t) => {
+t.test('the References of a long thread are sent whole, in lines that servers accept', async (t) => {
   const { node, key, fields } = await startMailer();
   const references = Array.from({ length: 100 }, (_, n) => `<CAH${n}${'x'.repeat(70)}@mail.gmail.example>`).join(' ');
   t.ok(references.length > 9_000);
@@ -357,7 +357,7 @@ t.test('the References of a long thread go out whole, in lines that servers take
   t.equal(written?.replaceAll(/\r\n[ \t]/g, ' '), references);
 });
 
-t.test('a text that is empty is none: as a part of its own a reader would show it instead of the other', async (t) => {
+t.test('an empty text is left out: as a part of its own a reader would show it instead of the other', async (t) => {
   const { node, send, account } = await startMailer('api,mta');
   const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
   const of = async (fields: Fields) => {

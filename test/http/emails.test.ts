@@ -8,7 +8,7 @@ const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const own = (fields: Fields): Fields => ({ headers: fields });
 const b64 = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64');
 
-t.test('an email that is accepted is the record that is documented, and nothing more: DOS-05', async (t) => {
+t.test('an accepted email is answered with the documented record, and nothing more: DOS-05', async (t) => {
   const { node, send, fields, from, key } = await startMailer();
   const bare = await send({});
   t.equal(bare.status, 200);
@@ -83,7 +83,7 @@ t.test('an email that is accepted is the record that is documented, and nothing 
       ['c@b.test', 'cc'],
       ['d@b.test', 'bcc'],
     ].map(([address, kind]) => ({ address, kind, ...waiting, next_attempt_at: full.scheduled_at })),
-    'each address once, in the most visible place',
+    'each address once, in its most visible place',
   );
 
   const before = await stored(node);
@@ -122,7 +122,7 @@ t.test('an email that is accepted is the record that is documented, and nothing 
   t.equal(Number((await stored(node))?.emails), Number(before?.emails) + 3);
 });
 
-t.test('the limits themselves are taken, and one more is not: DOS-04', async (t) => {
+t.test('exactly the limit is accepted, and one more is not: DOS-04', async (t) => {
   const service = await startMailer();
   const { node, account, send } = service;
   const many = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `a${from + n}@b.test`);
@@ -162,7 +162,7 @@ t.test('the limits themselves are taken, and one more is not: DOS-04', async (t)
   t.strictSame(
     kept.map((row) => row.content.length).sort((a, b) => a - b),
     [0, 1, 1, 2, 3, 3, 10 * MB],
-    'bytes that repeat are stored once',
+    'repeated bytes are stored once',
   );
 
   const today = Date.now();
@@ -194,7 +194,7 @@ t.test('only a verified domain of the account may send', async (t) => {
     [pending, pending],
     [other.domain, other.domain],
     [`sub.${domain}`, `sub.${domain}`],
-    // The first letter of its end in Cyrillic: U+0435 for e.
+    // With a Cyrillic letter in its last label: U+0435 for e.
     [domain.replace('.test', '.t\u0435st'), /^[0-9a-f]+\.xn--/],
     ['b\u00fcchеr.test', /^xn--/],
   ] as const) {
@@ -235,7 +235,7 @@ t.test('only a verified domain of the account may send', async (t) => {
   }
 });
 
-t.test('the list is newest first, in pages of 100 at the most', async (t) => {
+t.test('the list is newest first, in pages of at most 100', async (t) => {
   const { node, fields, key } = await startMailer();
   const emails = Array.from({ length: 105 }, (_, n) => ({ ...fields, subject: `number ${n}` }));
   t.equal((await node.call('POST', '/api/v1/emails/batch', { key, body: { emails } })).status, 200);
@@ -304,7 +304,7 @@ t.test('the list is newest first, in pages of 100 at the most', async (t) => {
   ]);
 });
 
-t.test('what belongs to another account, or is no id, is not found', async (t) => {
+t.test('emails of another account and invalid ids are not found', async (t) => {
   const { node, send, key, account } = await startMailer();
   const other = await buildSender(node.db, encryptionKey);
   const { id } = (await send({ scheduled_at: at(3_600_000) })).body.email;
@@ -369,6 +369,6 @@ t.test('what belongs to another account, or is no id, is not found', async (t) =
   t.match(
     [mine.status, mine.body.email],
     [200, { id, status: 'queued', recipients: [{ address: 'a@b.test' }] }],
-    'and untouched',
+    'it is unchanged',
   );
 });

@@ -4,7 +4,7 @@ import { startDirectNode } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-t.test('why an email is where it is', async (t) => {
+t.test('the state of an email is explained', async (t) => {
   let hold = () => {};
   const held = new Promise<void>((resolve) => (hold = resolve));
   const sink = await startSink({
@@ -69,7 +69,7 @@ t.test('why an email is where it is', async (t) => {
   t.match(
     (await explain(mixed.id)).body.summary,
     /^failed: 2 recipients \(1 delivered, 1 failed\)\. gone\.too@receiver\.test: Refused for good: .* 550 5\.1\.1/,
-    'it names whom it is about',
+    'it names the recipient it is about',
   );
 
   const full = await node.send({ to: 'busy@receiver.test' });

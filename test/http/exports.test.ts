@@ -7,11 +7,11 @@ import { encryptionKey } from '../support/shared-node.ts';
 
 const waiting = `SELECT count(*)::int AS count FROM pg_locks WHERE NOT granted AND relation = 'suppressions'::regclass`;
 
-t.test('exports that were asked for behind another request end with their client', async (t) => {
+t.test('pipelined exports end with their client', async (t) => {
   const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
   const { account } = await buildSender(node.db, encryptionKey);
   const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
-  // More than what is sent without anybody's taking it.
+  // More than is sent while nobody reads.
   const suppressions = Array.from({ length: 20_000 }, (_, at) => ({ address: `${'x'.repeat(50)}${at}@one.test` }));
   for (let at = 0; at < suppressions.length; at += 5_000) {
     const body = { suppressions: suppressions.slice(at, at + 5_000) };

@@ -8,7 +8,7 @@ const pem = String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkc
 
 export type Path = (string | number)[];
 
-/** A body for each operation that takes one, in which every field of the reference has a good value. */
+/** For each operation with a body: bodies in which every field of the reference has a good value. */
 export function goodBodies(from: string, template: { id: string; alias: string }): Record<string, (() => Fields)[]> {
   const names = Array.from({ length: 5_000 }, (_, n) => `n${n}`).values();
   const fresh = () => names.next().value;
@@ -50,7 +50,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     createTemplate: [content],
     changeTemplate: [content],
     renderTemplate: [() => ({ variables: { NAME: 'Ann' }, version: 'draft' })],
-    // Which time it is that is right depends on what was changed before.
+    // The right time depends on what was changed before.
     publishTemplate: [() => ({ updated_at: null })],
     addSuppression: [() => ({ address: 'gone@b.test', reason: 'manual' })],
     importSuppressions: [() => ({ suppressions: [{ address: 'gone@b.test', reason: 'manual' }] })],
@@ -73,14 +73,14 @@ export function goodBodies(from: string, template: { id: string; alias: string }
   };
 }
 
-/** Whether there was nothing wrong with a body; what it is about may be in another state than it asks for. */
+/** Whether a body was valid; its object may be in another state than it asks for. */
 export const isTaken = (status: number) => status < 300 || status === 409;
 
-/** Where a field stands, in the words of a detail: `attachments[0].filename`. */
+/** The place of a field as a detail names it: `attachments[0].filename`. */
 export const nameOf = (path: Path) =>
   path.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index ? '.' : ''}${part}`)).join('');
 
-/** Every place in a body that holds something. */
+/** Every place in a body that has a value. */
 export function pathsOf(value: unknown, at: Path = []): Path[] {
   const inner = Array.isArray(value)
     ? value.flatMap((one, index) => pathsOf(one, [...at, index]))
@@ -90,7 +90,7 @@ export function pathsOf(value: unknown, at: Path = []): Path[] {
   return at.length > 0 ? [at, ...inner] : inner;
 }
 
-/** The same place in the schema; undefined where the schema names no such field. */
+/** The same place in the schema; undefined if the schema has no such field. */
 export function schemaAt(schema: Json, path: Path): Json | undefined {
   const here = schema.$ref ? (find(String(schema.$ref)) as Json) : schema;
   const [first, ...rest] = path;
@@ -116,24 +116,24 @@ export function fieldsOf(schema: Json, at = ''): string[] {
   ];
 }
 
-/** A copy of the body with another value in one place; undefined leaves it out. */
+/** A copy of the body with another value in one place; undefined removes it. */
 export function withValue(body: Fields, [first = '', ...rest]: Path, value: unknown): Fields {
   const copy = (Array.isArray(body) ? [...body] : { ...body }) as Fields;
   copy[first] = rest.length > 0 ? withValue(copy[first] as Fields, rest, value) : value;
   return copy;
 }
 
-/** PostgreSQL takes none of these, in no text. */
+/** PostgreSQL stores none of these in any text. */
 export const unstorable = ['\0', '\ud800', '\udc00\ud800'];
-/** What begins a line, or a command, where a value ends up in a header, a log or a terminal. */
+/** These start a line or a command where a value ends up in a header, a log or a terminal. */
 export const controls = ['\r\nX-Evil: 1', '\n', '\r', '\t', '\x1b[31m', '\x7f', '\u0085', '\u2028'];
 
 const nested = (depth: number): unknown => (depth === 0 ? [] : [nested(depth - 1)]);
 
-/** Times that a clock or a column of ours cannot hold. */
+/** Times that our clocks or columns cannot hold. */
 export const oddTimes = ['0000-01-01T00:00:00Z', '1969-12-31T23:59:59Z', '9999-12-31T23:59:59-23:59'];
 
-/** What a careless or hostile client puts in the place of a good value. */
+/** What a careless or hostile client sends instead of a good value. */
 export function wrongValues(good: unknown): [what: string, value: unknown][] {
   const shown = (values: unknown[]) => values.map((value): [string, unknown] => [show(JSON.stringify(value)), value]);
   return [

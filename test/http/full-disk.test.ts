@@ -1,7 +1,7 @@
 import t from 'tap';
 import { eventually, startTestNode } from '../support/node.ts';
 
-t.test('mail is refused while the disk of the database is full, and the node says that it is not ready', async (t) => {
+t.test('mail is refused while the disk of the database is full, and the node is not ready', async (t) => {
   const node = await startTestNode(t);
   const login = await node.call('POST', '/api/v1/auth/login', {
     body: { email: node.admin.email, password: node.adminPassword },

@@ -31,7 +31,7 @@ type Bomb = [what: string, path: string, body: () => string];
 const oneEmail = (fields: string) => `{"emails":[{${email},"to":"a@b.test",${fields}}]}`;
 const objects = (count: number, names: number) => many(count, (n) => `{${many(names, (m) => `"k${n}_${m}":1`)}}`);
 
-/** Bodies within the limit that are small for what they would make a parser or a validator do. */
+/** Bodies within the limit that could cost a parser or a validator far more than their size. */
 const bombs: Bomb[] = [
   ['30 MB of empty arrays', '/emails', () => `[${repeat('[],', 30 * MB)}`],
   ['60 MB of arrays in a batch', '/emails/batch', () => `{"emails":[${repeat('[[],[]],', 60 * MB)}`],
@@ -69,16 +69,16 @@ function file(...megabytes: number[]): string {
 }
 
 /**
- * How long the process may be busy with one, in ms of its main thread: others wait for so long at the most. It is 4 to 160 ms,
- * and promised to be under 200, on a machine that does nothing else; what a bomb does without the guard is seconds. What the
- * machine takes for new memory does not count: with some it is a hundred times what is usual.
+ * How long the main thread may be busy with one body, in ms, which is also how long others wait at most. On an idle machine it
+ * is 4 to 160 ms, and promised to be under 200; without the guard a bomb takes seconds. The time for new memory does not count:
+ * on some machines it is a hundred times the usual.
  */
 const mostMs = 400;
 
-t.test('a process among hostile clients', async (t) => {
+t.test('a process with hostile clients', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-hostile-'));
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
-  // A process of its own: what we do to make the bombs must not count, nor what tap does.
+  // A process of its own: making the bombs must not count, nor the work of tap.
   const mx = await startScriptedMx(talk);
   t.teardown(() => mx.close());
   const receivers = Array.from({ length: 6 }, (_, n) => `receiver${n}.test`);
@@ -124,7 +124,7 @@ t.test('a process among hostile clients', async (t) => {
     return answer;
   };
 
-  /** Posts it while somebody else asks now and then; how long the process was busy, and that one waited at the most, in ms. */
+  /** Posts the body while somebody else calls now and then; returns how long the process was busy and that one waited at most, in ms. */
   async function explode(path: string, body: Buffer) {
     let waited = 0;
     let over = false;
@@ -145,10 +145,10 @@ t.test('a process among hostile clients', async (t) => {
     return { answer, busy: ms - before.ms - forMemory, waited: waited - forMemory };
   }
 
-  t.test('no body keeps it busy: DOS-02, M11', async (t) => {
+  t.test('no body keeps it busy for long: DOS-02, M11', async (t) => {
     for (const [what, path, build] of bombs) {
       const body = Buffer.from(build());
-      // Whatever else this machine does only adds to a time: the best of a few is what the body costs.
+      // Other work of this machine only adds to the time: the best of a few rounds is what the body costs.
       let best = { busy: Number.POSITIVE_INFINITY, waited: Number.POSITIVE_INFINITY };
       for (let round = 0; round < 6 && (best.busy > mostMs || best.waited > 5 * mostMs); round += 1) {
         const { answer, busy, waited } = await explode(path, body);
@@ -156,15 +156,15 @@ t.test('a process among hostile clients', async (t) => {
         best = { busy: Math.min(best.busy, busy), waited: Math.min(best.waited, waited) };
       }
       t.ok(best.busy < mostMs, `${what}: busy with it for ${Math.round(best.busy)} ms`);
-      t.ok(best.waited < 5 * mostMs, `${what}: others waited ${Math.round(best.waited)} ms at the most`);
+      t.ok(best.waited < 5 * mostMs, `${what}: others waited at most ${Math.round(best.waited)} ms`);
     }
-    // Without the guard, M11: 742 MB for a single one.
+    // Without the guard, M11: 742 MB for a single body.
     const status = `/proc/${app.pid}/status`;
     const peak = existsSync(status) ? Number(/VmHWM:\s+(\d+)/.exec(readFileSync(status, 'utf8'))?.[1]) / 1024 : 0;
-    t.ok(peak < 1024, `the process had ${Math.round(peak)} MB at the most`);
+    t.ok(peak < 1024, `the process used at most ${Math.round(peak)} MB`);
   });
 
-  t.test('its log is one object a line, without a secret: INJ-14, AUTH-02', async (t) => {
+  t.test('its log has one object per line, and no secret: INJ-14, AUTH-02', async (t) => {
     const name = 'N\u202e\u010a=?utf-8?Q?=0A?= {"level":60}';
     const { status, body } = await app.call('POST', '/api/v1/emails', {
       key,
@@ -217,7 +217,7 @@ t.test('a process among hostile clients', async (t) => {
   });
 });
 
-/** What the main thread of this process has had so far of a processor, in ms, and of new memory; where the system does not say, nothing. */
+/** The processor time of the main thread of this process so far, in ms, and its new memory pages; 0 if the system does not tell. */
 function usageOf(pid: number): { ms: number; pages: number } {
   const folder = `/proc/${pid}/task/${pid}`;
   if (!existsSync(folder)) return { ms: 0, pages: 0 };

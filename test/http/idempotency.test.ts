@@ -20,8 +20,8 @@ function callTo(url: string) {
   return new Koa().createContext(req, new ServerResponse(req));
 }
 
-t.test('what is long makes the same fingerprint as ever, and lets others have turns meanwhile', async (t) => {
-  // Pairs of surrogates wherever a piece may end, halves of them, and what JSON escapes.
+t.test('a long body has the same fingerprint as ever, and lets other work have turns meanwhile', async (t) => {
+  // Surrogate pairs wherever a piece may end, halves of them, and what JSON escapes.
   const odd = ['\u{1F600}', '\uD800', '\uDE00', '"\\\n\u0001', 'x'].map((text) => text.repeat(70_000));
   const shifted = odd.flatMap((text) => [text, `a${text}`]);
   const texts = { b: shifted, a: { z: 'short', y: [1, -0.5, true, null, ''] } };
@@ -48,18 +48,18 @@ t.test('idempotency', async (t) => {
   const send = (idempotencyKey: string, sent: unknown = body, path = '/api/v1/emails', by = key) =>
     node.call('POST', path, { key: by, body: sent, headers: { 'Idempotency-Key': idempotencyKey } });
 
-  t.test('the same call twice is one email, and the second says so', async (t) => {
+  t.test('the same call twice makes one email, and the second answer says so', async (t) => {
     const first = await send('k1');
     const second = await send('k1');
     t.equal(first.status, 200);
     t.equal(first.headers.get('idempotent-replayed'), null);
     t.equal(second.headers.get('idempotent-replayed'), 'true');
-    t.same(JSON.stringify(second.body), JSON.stringify(first.body), 'to the byte');
+    t.same(JSON.stringify(second.body), JSON.stringify(first.body), 'byte for byte');
     const reordered = await send('k1', `{ "text":"t",\n "subject":"once", "to":["a@b.test"], "from":"${from}" }`);
-    t.same([reordered.status, reordered.body], [200, first.body], 'the order of keys and white space do not count');
+    t.same([reordered.status, reordered.body], [200, first.body], 'the order of names and white space do not count');
   });
 
-  t.test('a hundred calls at once, on two nodes, are one email', async (t) => {
+  t.test('a hundred calls at once, on two nodes, make one email', async (t) => {
     const other = await startTestNode(t, {
       ...env,
       DATABASE_URL: node.databaseUrl,
@@ -120,7 +120,7 @@ t.test('idempotency', async (t) => {
     }
   });
 
-  t.test('is over after 24 hours', async (t) => {
+  t.test('expires after 24 hours', async (t) => {
     const first = await send('day');
     const [row] = await node.db.query<{ hours: number }>({
       text: `SELECT extract(epoch FROM expires_at - now())::int / 3600.0 AS hours FROM idempotency_keys WHERE key = 'day'`,
@@ -135,7 +135,7 @@ t.test('idempotency', async (t) => {
     t.equal((await send('day')).status, 409);
   });
 
-  t.test('serves batches too', async (t) => {
+  t.test('works for batches too', async (t) => {
     const emails = { emails: [body, { ...body, from: 'a@unknown.test' }] };
     const first = await send('b1', emails, '/api/v1/emails/batch');
     const second = await send('b1', emails, '/api/v1/emails/batch');

@@ -5,7 +5,7 @@ import { readStructure } from '../../src/http/structure.ts';
 
 const long = JSON.stringify('x'.repeat(parsedAtOnce));
 
-/** What becomes of a body: a value, or why it is refused. */
+/** What a body gives: a value, or why it is refused. */
 async function outcomeOf(body: Buffer, parse: (body: Buffer) => unknown): Promise<string> {
   try {
     return JSON.stringify(await parse(body));
@@ -20,7 +20,7 @@ const inTurns = (body: Buffer) => {
   return parseInTurns(body, structure.lists);
 };
 
-t.test('long lists give the same value in turns as in one go', async (t) => {
+t.test('long lists parsed in turns give the same value as in one go', async (t) => {
   const bodies = [
     `{"emails":[${long}]}`,
     `{"emails":[${long},1,{"a":[1,2,{"b":"],["}]},[],[[]],null]}`,
@@ -40,7 +40,7 @@ t.test('long lists give the same value in turns as in one go', async (t) => {
   }
 });
 
-t.test('others have turns while a long list is parsed, and while many are', async (t) => {
+t.test('other work has turns while one long list is parsed, or many', async (t) => {
   const one = `{"a":[${Array(200).fill(long).join(',')}]}`;
   const many = `{${Array.from({ length: 200 }, (_, n) => `"a${n}":[${long}]`).join(',')}}`;
   for (const body of [one, many].map((text) => Buffer.from(text))) {
@@ -53,7 +53,7 @@ t.test('others have turns while a long list is parsed, and while many are', asyn
   }
 });
 
-t.test('what is not JSON is refused in turns as it is in one go', async (t) => {
+t.test('invalid JSON parsed in turns is refused as in one go', async (t) => {
   const bodies = [
     `{"a":[${long},]}`,
     `{"a":[,${long}]}`,
@@ -73,7 +73,7 @@ t.test('what is not JSON is refused in turns as it is in one go', async (t) => {
   t.equal(await outcomeOf(half, inTurns), 'refused: the body is not UTF-8');
 });
 
-t.test('any body, and the same with one octet changed, is read alike both ways', async (t) => {
+t.test('any body, also with one byte changed, is read the same both ways', async (t) => {
   const json = fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.stringify(value));
   const elements = fc.array(json, { maxLength: 4 });
   const change = fc.option(fc.tuple(fc.nat(300), fc.boolean(), fc.constantFrom(...'[]{},":1 \\')), { freq: 5 });
@@ -86,10 +86,10 @@ t.test('any body, and the same with one octet changed, is read alike both ways',
       const [one, other] = [await outcomeOf(body, parseJson), await outcomeOf(body, inTurns)];
       const isRefused = one.startsWith('refused');
       if (isRefused) refused += 1;
-      // Of what is neither JSON nor UTF-8 either may be said.
+      // A body that is neither JSON nor UTF-8 may be refused as either.
       return one === other || (isRefused && other.startsWith('refused'));
     }),
     { numRuns: 600 },
   );
-  t.ok(refused > 100 && refused < 500, `${refused} of 600 were no JSON any more`);
+  t.ok(refused > 100 && refused < 500, `${refused} of 600 were not JSON any more`);
 });

@@ -13,7 +13,7 @@ t.test('API keys', async (t) => {
   const { account, domain } = await buildSender(node.db, encryptionKey);
   const token = await loginAs(node, account.email, account.password);
 
-  t.test('are shown once and stored as a hash', async (t) => {
+  t.test('are shown once, and not stored in clear', async (t) => {
     const { status, body } = await node.call('POST', '/api/v1/keys', { token, body: { name: 'production' } });
     t.equal(status, 200);
     t.match(body.key, /^sk_live_[0-9A-Za-z]{43}$/);
@@ -27,7 +27,7 @@ t.test('API keys', async (t) => {
     t.notMatch(dump, body.key);
   });
 
-  t.test('are listed newest first and only to their account', async (t) => {
+  t.test('are listed newest first, and only for their account', async (t) => {
     const other = await buildAccount(node.db);
     await buildKey(node.db, other.id);
     await node.call('POST', '/api/v1/keys', { token, body: { name: 'newest' } });
@@ -36,7 +36,7 @@ t.test('API keys', async (t) => {
     t.equal(body.api_keys.length, await node.db.prisma.apiKey.count({ where: { accountId: account.id } }));
   });
 
-  t.test('are answered page by page where a limit is given', async (t) => {
+  t.test('are listed in pages if a limit is given', async (t) => {
     const list = async (query: string) => (await node.call('GET', `/api/v1/keys${query}`, { token })).body;
     const { api_keys: all } = await list('');
     t.ok(all.length > 1);
@@ -49,7 +49,7 @@ t.test('API keys', async (t) => {
     t.match(await list('?limit=-1'), { detail: 'limit: must be a whole number, 0 or more' });
   });
 
-  t.test('a revoked key is refused from that moment, and stays revoked as it was', async (t) => {
+  t.test('a revoked key is refused from then on, and the time of its revocation stays', async (t) => {
     const { body } = await node.call('POST', '/api/v1/keys', { token, body: { name: 'short-lived' } });
     t.equal((await node.call('GET', '/api/v1/emails', { key: body.key })).status, 200);
     const first = await node.call('DELETE', `/api/v1/keys/${body.api_key.id}`, { token });
@@ -62,7 +62,7 @@ t.test('API keys', async (t) => {
     t.strictSame([second.status, second.body], [200, first.body]);
   });
 
-  t.test('another account cannot revoke it, and an id that is none is not found', async (t) => {
+  t.test('another account cannot revoke it, and an invalid id is not found', async (t) => {
     const other = await buildAccount(node.db);
     const otherToken = await loginAs(node, other.email, other.password);
     const { body } = await node.call('POST', '/api/v1/keys', { token, body: { name: 'mine' } });
@@ -106,32 +106,33 @@ t.test('API keys', async (t) => {
     }
   });
 
-  t.test(
-    'a member that is meant for another one is refused, as the key could do more than was asked for',
-    async (t) => {
-      const before = await node.db.prisma.apiKey.count();
-      const table: [body: object, detail: string][] = [
-        [{ permissions: ['read'] }, 'permissions: must be called scopes; otherwise the key could send'],
-        [
-          { permission: 'sending_access', domain_id: newId() },
-          'domain_id: must be called domains; otherwise the key would be valid for all domains',
-        ],
-        [{ expires_in: '1d' }, 'expires_in: must be called expires_at; otherwise the key would never expire'],
-      ];
-      for (const [body, detail] of table) {
-        const answer = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
-        t.strictSame([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
-      }
-      t.equal(await node.db.prisma.apiKey.count(), before, 'nothing is stored');
-      for (const body of [{ permission: 'sending_access' }, { domain_id: 7, domains: [domain] }]) {
-        const other = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
-        t.equal(other.status, 200, `what asks for nothing else than is done is ignored: ${JSON.stringify(body)}`);
-      }
-      const { api_key: answered } = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'k' } })).body;
-      const again = { ...answered, domains: null };
-      t.equal((await node.call('POST', '/api/v1/keys', { token, body: again })).status, 200, 'and what was answered');
-    },
-  );
+  t.test('a misnamed field is refused if the key could do more than was asked for', async (t) => {
+    const before = await node.db.prisma.apiKey.count();
+    const table: [body: object, detail: string][] = [
+      [{ permissions: ['read'] }, 'permissions: must be called scopes; otherwise the key could send'],
+      [
+        { permission: 'sending_access', domain_id: newId() },
+        'domain_id: must be called domains; otherwise the key would be valid for all domains',
+      ],
+      [{ expires_in: '1d' }, 'expires_in: must be called expires_at; otherwise the key would never expire'],
+    ];
+    for (const [body, detail] of table) {
+      const answer = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
+      t.strictSame([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
+    }
+    t.equal(await node.db.prisma.apiKey.count(), before, 'nothing is stored');
+    for (const body of [{ permission: 'sending_access' }, { domain_id: 7, domains: [domain] }]) {
+      const other = await node.call('POST', '/api/v1/keys', { token, body: { name: 'k', ...body } });
+      t.equal(other.status, 200, `a field that asks for nothing else is ignored: ${JSON.stringify(body)}`);
+    }
+    const { api_key: answered } = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'k' } })).body;
+    const again = { ...answered, domains: null };
+    t.equal(
+      (await node.call('POST', '/api/v1/keys', { token, body: again })).status,
+      200,
+      'so is what was answered before',
+    );
+  });
 
   t.test('scopes, expiry and restriction to domains', async (t) => {
     const reader = await buildKey(node.db, account.id, { scopes: ['read'] });
@@ -150,7 +151,7 @@ t.test('API keys', async (t) => {
     t.equal(allowed.body.error, 'from domain not verified');
   });
 
-  t.test('what is no key is refused the same way', async (t) => {
+  t.test('every invalid key is refused in the same way', async (t) => {
     for (const key of ['', 'sk_live_', 'sk_live_wrong', `sk_live_${'x'.repeat(10_000)}`, token, 'x']) {
       const answer = await node.call('GET', '/api/v1/emails', { key });
       t.strictSame([answer.status, answer.body], [401, { error: 'unauthorized' }], key.slice(0, 20));
@@ -158,6 +159,6 @@ t.test('API keys', async (t) => {
     const good = await buildKey(node.db, account.id);
     t.equal((await node.call('GET', `/api/v1/emails?api_key=${good}`)).status, 401);
     t.equal((await node.call('GET', '/api/v1/emails', { token: good })).status, 401);
-    t.equal((await node.call('GET', '/api/v1/keys', { token: good })).status, 401, 'a key is no login');
+    t.equal((await node.call('GET', '/api/v1/keys', { token: good })).status, 401, 'a key is not a login');
   });
 });

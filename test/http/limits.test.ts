@@ -10,7 +10,7 @@ import { encryptionKey, type Fields, startCaller } from './scene.ts';
 
 const MB = 1024 * 1024;
 
-/** A value of this size, like the good one: as many characters, entries or members, or the number itself. */
+/** A value of this size in the form of the good one: characters, entries or members, or the number itself. */
 function sized(good: unknown, limit: string, size: number): unknown {
   if (limit === 'maximum') return size;
   if (limit === 'maxLength') return 'x'.repeat(size);
@@ -18,15 +18,15 @@ function sized(good: unknown, limit: string, size: number): unknown {
   return Object.fromEntries(Array.from({ length: size }, (_, n) => [`X-${n}`.replace('-', '_'), 'v']));
 }
 
-/** The limits that a schema names for one of its values, whichever of its choices has them. */
+/** The limits that a schema sets for one of its values, in any of its choices. */
 function limitsOf(schema: Json): [limit: string, size: number][] {
-  // Files are measured by what they decode to; that is tried with the limits of an email.
+  // Files are measured decoded; the tests of an email cover that.
   if (schema.contentEncoding) return [];
   const own = Object.entries(schema).filter(([name]) => /^max/.test(name)) as [string, number][];
   return [...own, ...((schema.anyOf ?? []) as Json[]).flatMap(limitsOf)];
 }
 
-/** The words for one more than the limit. A string in place of a list is its first entry. */
+/** Whether the detail is for one more than the limit. A string in place of a list is its first entry. */
 const tooMuch = (name: string, size: number) => (detail: unknown) =>
   [`${name}: must `, `${name}[0]: must `].some((words) => String(detail).startsWith(words)) &&
   new RegExp(` (have|be) at most ${size}( characters| entries| addresses)?$`).test(
@@ -41,7 +41,7 @@ t.test('limits', async (t) => {
   await node.call('POST', `${template}/publish`, { token });
   const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' });
 
-  t.test('of each field of the reference: that much is not too much, one more is', async (t) => {
+  t.test('of each field of the reference: exactly the limit is accepted, one more is not', async (t) => {
     let tried = 0;
     for (const operation of operations) {
       const { operationId, requestBody, parameters = [] } = operation.operation;
@@ -71,7 +71,7 @@ t.test('limits', async (t) => {
     t.ok(tried > 60, `${tried} limits`);
   });
 
-  t.test('that no schema can say', async (t) => {
+  t.test('that no schema can express', async (t) => {
     const by = (id: string) => operations.find(({ operation }) => operation.operationId === id) ?? Promise.reject(id);
     const day = 86_400_000;
     const stats = (ms: number, interval: string) => {
@@ -82,7 +82,7 @@ t.test('limits', async (t) => {
     };
     const account = (password: string) => ({ body: { name: 'n', email: `${password}@c.test`, password } });
     const texts = (count: number) => ({ body: { html: '{{A}}'.repeat(count), text: '{{{A}}}'.repeat(count) } });
-    // The list itself is a value, and so is the body.
+    // The list itself counts as a value, and so does the body.
     const values = (count: number) => ({ body: `{"unknown":[${'1,'.repeat(count - 2)}1]}` });
     type Options = Parameters<typeof call>[1];
     const cases: [operation: string, taken: Options, refused: Options, detail: string][] = [
@@ -120,7 +120,7 @@ t.test('limits', async (t) => {
   t.test('of time: 64 kB of anything in any text: DOS-06', async (t) => {
     const units = ['a', '<', '(', '"', '\\', 'a@b,', ' ', '{{{ ', ';x=', '=?', '.'];
     for (const operation of operations) {
-      // The others take no such body, and a change is read as what is new.
+      // The other operations take no such body, and a change is parsed like something new.
       if (operation.method === 'PATCH' || !/^send|Template$/.test(operation.operation.operationId)) continue;
       for (const make of bodies[operation.operation.operationId] ?? []) {
         for (const at of pathsOf(make())) {
@@ -162,14 +162,14 @@ t.test('limits', async (t) => {
     }
   });
 
-  t.test('of all large bodies under way together, and of those of one account: DOS-03', async (t) => {
+  t.test('of all large bodies in progress together, and of those of one account: DOS-03', async (t) => {
     const { hostname, port } = new URL(node.baseUrl);
     const size = 64 * MB;
-    /** What the first leaves of its half of 256 MB. */
+    /** What the first account leaves of its half of 256 MB. */
     const left = 100_000;
     const most = Buffer.alloc(size, ' ');
     const sockets: Socket[] = [];
-    /** Bodies that never end, of so many bytes together. */
+    /** Sends bodies that never end, of this many bytes in total. */
     const fill = (key: string, bytes: number) => {
       const head = `POST /api/v1/emails/batch HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`;
       for (let rest = bytes; rest > 0; rest -= size - 1) {
@@ -195,18 +195,18 @@ t.test('limits', async (t) => {
     fill(first, 2 * size - left);
     const refused = await until503(first, left + 1);
     t.strictSame([refused.body, refused.headers.get('retry-after')], [{ error: 'unavailable' }, '2']);
-    t.equal((await blank(first, left)).status, 400, 'what an account has room for is read');
-    t.equal((await blank(second, left + 1)).status, 400, 'and so is what others send');
+    t.equal((await blank(first, left)).status, 400, 'what the account has room for is read');
+    t.equal((await blank(second, left + 1)).status, 400, 'and so are bodies of others');
     fill(second, size);
     await until503(second, 70_000);
-    t.equal((await blank(first, 70_000)).status, 503, 'what it leaves is less now');
-    t.equal((await blank(third, 2 * MB)).status, 400, 'whoever comes finds some that is left');
+    t.equal((await blank(first, 70_000)).status, 503, 'now it has less room');
+    t.equal((await blank(third, 2 * MB)).status, 400, 'a newcomer still finds room');
     fill(third, size / 2 - left);
     await until503(third, 1.5 * left + 1);
-    t.equal((await blank(third, left)).status, 400, 'and has as much as it leaves to others');
-    t.equal((await node.call('GET', '/healthz')).status, 200, 'and so is what has no body');
+    t.equal((await blank(third, left)).status, 400, 'as much as it leaves to others');
+    t.equal((await node.call('GET', '/healthz')).status, 200, 'a call without a body is answered');
     for (const key of [first, second, third])
-      t.equal((await blank(key, 64 * 1024)).status, 400, 'or one that is small, of whomever');
+      t.equal((await blank(key, 64 * 1024)).status, 400, 'and so is a small one, of any account');
     const login = await node.call('POST', '/api/v1/auth/login', {
       body: { email: 'nobody@a.test', password: 'wrong' },
     });
@@ -216,7 +216,7 @@ t.test('limits', async (t) => {
       const waiting = post(third, JSON.stringify({ name: 'n', text: 'x'.repeat(70_000) }));
       await until503(third, left);
       await tx.query({ text: 'ROLLBACK' });
-      t.equal((await waiting).status, 201, 'one that waits for the database counts until it is answered');
+      t.equal((await waiting).status, 201, 'a body that waits for the database counts until it is answered');
     });
     t.equal((await blank(third, left)).status, 400);
     const closed = sockets.map((socket) => once(socket, 'close'));

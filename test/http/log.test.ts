@@ -29,7 +29,7 @@ t.test('the log is searched and paged', async (t) => {
   const found = async (query: string) => {
     const { status, body } = await search(query);
     if (status !== 200) throw new Error(JSON.stringify(body));
-    t.equal(body.count, body.emails.length, `${query}: all that match are counted`);
+    t.equal(body.count, body.emails.length, `${query}: all matches are counted`);
     return body.emails.map((email: { id: string }) => Object.entries(ids).find(([, id]) => id === email.id)?.[0]);
   };
 
@@ -65,7 +65,7 @@ t.test('the log is searched and paged', async (t) => {
     cursor = body.next_cursor;
     if (pages.length > 10) break;
   }
-  t.same(pages.slice(0, 3), [ids.later, ids.news, ids.pears], 'a page is not moved by what comes in');
+  t.same(pages.slice(0, 3), [ids.later, ids.news, ids.pears], 'new emails do not move a page');
   t.equal(new Set(pages).size, pages.length);
 
   for (const [query, detail] of [
@@ -82,10 +82,10 @@ t.test('the log is searched and paged', async (t) => {
   t.ok(account);
 });
 
-t.test('the log is searched by a domain in either spelling', async (t) => {
+t.test('the log can be searched by a domain in either spelling', async (t) => {
   const node = await sharedNode('api');
   const { account, key } = await buildSender(node.db, encryptionKey);
-  // A name of its own: the node is shared, and only one account has a domain.
+  // A name of its own: the node is shared, and only one account can hold a domain.
   const domain = `bücher-${account.id}.test`;
   await buildVerifiedDomain(node.db, account.id, encryptionKey, domain);
   const body = { from: `Shop@${domain}`, to: 'Ann@bücher.test', subject: 's', text: 't' };
@@ -115,7 +115,7 @@ t.test('the log is searched by a domain in either spelling', async (t) => {
     t.equal(await count(query), 0, JSON.stringify(query));
 });
 
-t.test('what is kept as a number is counted to the end, another search to 10,000 or by words to 1,000', async (t) => {
+t.test('stored counts are exact; other searches count up to 10,000, or up to 1,000 for words', async (t) => {
   const node = await sharedNode('api');
   const { account, key, domain, domainId, from } = await buildSender(node.db, encryptionKey);
   const seed = (first: number, last: number) =>
@@ -147,7 +147,7 @@ t.test('what is kept as a number is counted to the end, another search to 10,000
 t.test('the log is searched by the domain of recipients, 100,000 emails at a time', async (t) => {
   const node = await sharedNode('api');
   const { account, key, domain, domainId, from } = await buildSender(node.db, encryptionKey);
-  /** From one id on, so that what comes later in the list is older. */
+  /** Emails accepted at this offset from an hour ago; the list shows later ones first. */
   const seed = (emails: number, recipients: string[], at: string) =>
     node.db.query({
       text: `INSERT INTO emails (id, account_id, domain_id, "from", "to", cc, bcc, reply_to, subject, tags, message_id, status, pending,
@@ -186,7 +186,7 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   const others = { type: null, tag: null, from: null, domain: null, q: null, createdAfter: null, createdBefore: null };
   const filter = { ...others, accountId: account.id, status: null, to: '@rare.test' };
   let isChanged = false;
-  /** Ten of the candidates are gone once the emails of a page were looked for. */
+  /** Deletes ten of the candidates once the emails of a page have been looked for. */
   const changing = (sql: Sql): Sql => ({
     async query<Row>(statement: Statement) {
       const rows = await sql.query<Row>(statement);
@@ -204,10 +204,10 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   const changed = { ...node.db, ...changing(node.db), transaction };
   const { nextCursor } = await list(changed, filter, { limit: 9, offset: 0, cursor: null });
   t.ok(isChanged);
-  t.match(await search(`to=@rare.test&cursor=${nextCursor}`), { emails: { length: 5 } }, 'none is left out');
+  t.match(await search(`to=@rare.test&cursor=${nextCursor}`), { emails: { length: 5 } }, 'none is missing');
 });
 
-t.test('what waits for its scheduled time is listed, page by page, and nothing else', async (t) => {
+t.test('scheduled emails are listed in pages, and nothing else', async (t) => {
   const node = await sharedNode('api');
   const { key, from } = await buildSender(node.db, encryptionKey);
   const send = async (fields: object): Promise<string> => {
@@ -246,7 +246,7 @@ t.test('what waits for its scheduled time is listed, page by page, and nothing e
 });
 
 t.test(
-  'what is scheduled is paged through whenever it was accepted, among what is queued for other reasons',
+  'scheduled emails are paged through whenever they were accepted, among mail that is queued for other reasons',
   async (t) => {
     const node = await sharedNode('api');
     const { account, key, domain, domainId, from } = await buildSender(node.db, encryptionKey);
@@ -261,7 +261,7 @@ t.test(
         values: [account.id, domainId, from, domain, floorId(at).slice(0, 13), at],
       });
     }
-    // As many of each as there are numbers.
+    // This many recipients for each of these emails.
     const wait = (emails: string, numbers: number) =>
       node.db.query({
         text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, attempts, next_attempt_at)
@@ -280,7 +280,7 @@ t.test(
       await node.db.query({ text: 'DELETE FROM recipients WHERE account_id = $1', values: [account.id] });
       await wait(emails, numbers);
       const all = idsOf(await search(''));
-      t.equal(all.length, 18, `three of each hour, where ${waiting} wait`);
+      t.equal(all.length, 18, `three of each hour, with ${waiting} waiting`);
       t.strictSame(all, all.toSorted().reverse());
       for (const limit of [1, 4, 7]) {
         const [paged, byOffset]: string[][] = [[], []];

@@ -10,7 +10,7 @@ const secret = testKey(1).toString('hex');
 t.test('login', async (t) => {
   const node = await startTestNode(t, { JWT_SECRET: secret });
 
-  t.test('gives a token that opens the management routes', async (t) => {
+  t.test('returns a token that opens the management routes', async (t) => {
     const { status, body } = await node.call('POST', login, {
       body: { email: 'admin@example.test', password: node.adminPassword },
     });
@@ -27,14 +27,14 @@ t.test('login', async (t) => {
     t.equal((await node.call('GET', '/api/v1/keys', { token: body.token })).status, 200);
   });
 
-  t.test('takes the email in any case', async (t) => {
+  t.test('accepts the email in any case', async (t) => {
     const { status } = await node.call('POST', login, {
       body: { email: 'Admin@Example.TEST', password: node.adminPassword },
     });
     t.equal(status, 200);
   });
 
-  t.test('takes a domain in either spelling', async (t) => {
+  t.test('accepts a domain in either spelling', async (t) => {
     const credentials = { email: 'Free@bücher.test', password: 'a good password' };
     const admin = { email: 'admin@example.test', password: node.adminPassword };
     const { token } = (await node.call('POST', login, { body: admin })).body;
@@ -64,7 +64,7 @@ t.test('login', async (t) => {
     await forgetFailures(node);
   });
 
-  t.test('names the field of a body that is wrong', async (t) => {
+  t.test('names the invalid field of a body', async (t) => {
     for (const [body, detail] of [
       [{}, 'email: is required'],
       [{ email: 'a@b.c' }, 'password: is required'],
@@ -77,7 +77,7 @@ t.test('login', async (t) => {
     }
   });
 
-  t.test('stops guessing after ten failures, the right password too', async (t) => {
+  t.test('after ten failures refuses even the right password', async (t) => {
     const account = await buildAccount(node.db);
     for (let round = 0; round < 10; round += 1) {
       const { status } = await node.call('POST', login, { body: { email: account.email, password: `guess ${round}` } });
@@ -86,10 +86,10 @@ t.test('login', async (t) => {
     const answer = await node.call('POST', login, { body: { email: account.email, password: account.password } });
     t.equal(answer.status, 429);
     t.equal(answer.body.error, 'rate limited');
-    // Fifteen minutes from the first of them on, which may be a minute ago.
+    // Fifteen minutes from the first failure, which may be a minute ago.
     t.ok(Number(answer.headers.get('retry-after')) > 780);
     t.match(answer.body.detail, /try again in 1[45] min$/);
-    // From elsewhere the owner still gets in: whoever knows the email cannot keep them out with ten guesses.
+    // From elsewhere the owner still gets in: ten guesses by somebody who knows the email cannot keep them out.
     await node.db.query({ text: `UPDATE login_failures SET subject = replace(subject, '127.0.0.1', '192.0.2.7')` });
     t.equal(
       (await node.call('POST', login, { body: { email: account.email, password: account.password } })).status,
@@ -105,7 +105,7 @@ t.test('login', async (t) => {
       const attempt = () => node.call('POST', login, { body: { email: account.email, password: account.password } });
       await fail(most - 1);
       t.equal((await attempt()).status, 200);
-      // A success has forgotten what was counted for the email.
+      // A success has cleared the count of the email.
       await fail(subject.startsWith('email') ? most : 1);
       t.equal((await attempt()).status, 429, subject);
     }
@@ -116,7 +116,7 @@ t.test('login', async (t) => {
     );
   });
 
-  t.test('takes no token that it did not sign, or that is over', async (t) => {
+  t.test('refuses tokens that it did not sign, or that have expired', async (t) => {
     const user = await node.db.prisma.user.findFirstOrThrow({ where: { email: 'admin@example.test' } });
     const pwd = user.passwordChangedAt.getTime();
     const claims = { sub: user.id, acc: user.accountId, role: 'admin', iss: 'sendwright', aud: 'sendwright-api', pwd };
@@ -128,14 +128,14 @@ t.test('login', async (t) => {
     t.equal(
       (await node.call('GET', '/api/v1/keys', { token: sign({}) })).status,
       200,
-      'the forgery is otherwise right',
+      'without forgery it is accepted',
     );
     const forged: Record<string, string> = {
       'another secret': sign({}, 'another secret of sufficient length'),
       'another algorithm': sign({}, secret, 'HS512'),
       'no algorithm': sign({}, secret, 'none'),
       'no end': jsonwebtoken.sign({ ...claims, iat: now }, secret),
-      'no beginning, which a changed password could not end': jsonwebtoken.sign({ ...claims, exp: now + 60 }, secret, {
+      'no start, so that a changed password could not end it': jsonwebtoken.sign({ ...claims, exp: now + 60 }, secret, {
         noTimestamp: true,
       }),
       over: sign({ iat: now - 120, exp: now - 60 }),
@@ -145,7 +145,7 @@ t.test('login', async (t) => {
       'another issuer': sign({ iss: 'somebody-else' }),
       'another account': sign({ acc: '00000000-0000-7000-8000-000000000000' }),
       'no such user': sign({ sub: '00000000-0000-7000-8000-000000000000' }),
-      'a user that is no id': sign({ sub: "' OR 1=1" }),
+      'an invalid user id': sign({ sub: "' OR 1=1" }),
       'no signature': `${sign({}).split('.').slice(0, 2).join('.')}.`,
       garbage: 'garbage',
     };
@@ -163,7 +163,7 @@ async function forgetFailures(node: TestNode): Promise<void> {
   await node.db.prisma.loginFailure.deleteMany();
 }
 
-t.test('behind proxies the client is who the last trusted one says', async (t) => {
+t.test('behind proxies the client is the one that the last trusted proxy names', async (t) => {
   const attempts = async (node: TestNode, forwarded: (n: number) => string) => {
     await forgetFailures(node);
     const statuses = [];
@@ -175,13 +175,21 @@ t.test('behind proxies the client is who the last trusted one says', async (t) =
     return statuses.at(-1);
   };
   const alone = await startTestNode(t);
-  t.equal(await attempts(alone, (n) => `203.0.113.${n}`), 429, 'without proxies the header says nothing');
+  t.equal(await attempts(alone, (n) => `203.0.113.${n}`), 429, 'without proxies the header is ignored');
 
   const behind = await startTestNode(t, { TRUSTED_PROXIES: '1' });
   t.equal(await attempts(behind, (n) => `203.0.113.${n}`), 401, 'eleven clients');
-  t.equal(await attempts(behind, (n) => `198.51.100.${n}, 203.0.113.1`), 429, 'one that invents others before it');
+  t.equal(
+    await attempts(behind, (n) => `198.51.100.${n}, 203.0.113.1`),
+    429,
+    'one client that invents others before it',
+  );
   t.equal(await attempts(behind, (n) => `2001:db8:${n}::1`), 401, 'eleven networks');
-  t.equal(await attempts(behind, (n) => `2001:db8::${n}:1`), 429, 'one that has a /64: AUTH-06');
-  t.equal(await attempts(behind, (n) => (n % 2 ? '::ffff:203.0.113.1' : '203.0.113.1')), 429, 'one in two spellings');
-  t.equal(await attempts(behind, (n) => `nonsense ${n}`), 429, 'what is no address counts for the proxy');
+  t.equal(await attempts(behind, (n) => `2001:db8::${n}:1`), 429, 'one client with a /64: AUTH-06');
+  t.equal(
+    await attempts(behind, (n) => (n % 2 ? '::ffff:203.0.113.1' : '203.0.113.1')),
+    429,
+    'one client in two spellings',
+  );
+  t.equal(await attempts(behind, (n) => `nonsense ${n}`), 429, 'an invalid address counts for the proxy');
 });

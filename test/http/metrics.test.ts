@@ -26,7 +26,7 @@ async function read(metrics: Metrics): Promise<{ text: string; samples: Map<stri
   };
 }
 
-/** The sum of the samples of this name whose labels have all of these. */
+/** The sum of the samples with this name and all of these labels. */
 function sumOf(samples: Map<string, number>, name: string, labels: Record<string, string> = {}): number {
   const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   return [...samples]
@@ -34,92 +34,89 @@ function sumOf(samples: Map<string, number>, name: string, labels: Record<string
     .reduce((sum, [, value]) => sum + value, 0);
 }
 
-t.test(
-  'mail, webhooks, requests, the queue and the database are counted, and no name of anybody is a label',
-  async (t) => {
-    const node = await startTestNode(t, {
-      ENCRYPTION_KEY: encryptionKey.toString('hex'),
-      ALLOW_PRIVATE_NETWORKS: 'true',
-      ROLES: 'api,mta,webhooks',
-    });
-    const sender = await buildSender(node.db, encryptionKey);
-    const hook = await startHook(t);
-    const { email: login, password } = sender.account;
-    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email: login, password } })).body;
-    await node.call('POST', '/api/v1/webhooks', { token, body: { url: hook.url, events: ['email.delivered'] } });
-    const send = async (fields: Record<string, unknown>) =>
-      (
-        await node.call('POST', '/api/v1/emails', {
-          key: sender.key,
-          body: { from: sender.from, subject: 'canary-subject', text: 't', ...fields },
-        })
-      ).body.email;
-    const ids = [
-      await send({ to: 'canary-a@canary-b.test' }),
-      await send({ to: 'bounced+canary@canary-c.test' }),
-      await send({ to: 'a@b.test', scheduled_at: new Date(Date.now() + 3_600_000).toISOString() }),
-    ].map(({ id }) => id);
-    await node.call('GET', `/api/v1/emails/${ids[0]}`, { key: sender.key });
-    await node.call('GET', '/canary-path');
-    await node.call('DELETE', '/api/v1/emails', { key: sender.key });
-    const { text, samples } = await eventually(async () => {
-      const now = await read(node.metrics);
-      const attempted = sumOf(now.samples, 'sendwright_delivery_attempts_total');
-      return (
-        attempted === 2 && sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1 && now
-      );
-    }, 60_000);
-
-    const attempts = (labels: Record<string, string>) => sumOf(samples, 'sendwright_delivery_attempts_total', labels);
-    t.equal(attempts({ outcome: 'delivered', class: 'none', provider: 'other' }), 1);
-    t.equal(attempts({ outcome: 'bounced', class: 'bad_mailbox' }), 1);
-    t.equal(sumOf(samples, 'sendwright_delivery_delay_seconds_count'), 1);
-    t.equal(sumOf(samples, 'sendwright_delivery_attempt_duration_seconds_count'), 2);
-    const requests = (labels: Record<string, string>) => sumOf(samples, 'sendwright_http_requests_total', labels);
-    t.equal(requests({ method: 'POST', route: '/api/v1/emails', status: '200' }), 3);
-    t.equal(requests({ method: 'GET', route: '/api/v1/emails/:id', status: '200' }), 1);
-    t.equal(requests({ route: 'none', status: '404' }), 1);
-    t.equal(requests({ method: 'DELETE', route: 'none', status: '405' }), 1);
-    t.equal(
-      sumOf(samples, 'sendwright_http_request_duration_seconds_count', { method: 'POST', route: '/api/v1/emails' }),
-      3,
+t.test('mail, webhooks, requests, the queue and the database are counted, and no label names anybody', async (t) => {
+  const node = await startTestNode(t, {
+    ENCRYPTION_KEY: encryptionKey.toString('hex'),
+    ALLOW_PRIVATE_NETWORKS: 'true',
+    ROLES: 'api,mta,webhooks',
+  });
+  const sender = await buildSender(node.db, encryptionKey);
+  const hook = await startHook(t);
+  const { email: login, password } = sender.account;
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email: login, password } })).body;
+  await node.call('POST', '/api/v1/webhooks', { token, body: { url: hook.url, events: ['email.delivered'] } });
+  const send = async (fields: Record<string, unknown>) =>
+    (
+      await node.call('POST', '/api/v1/emails', {
+        key: sender.key,
+        body: { from: sender.from, subject: 'canary-subject', text: 't', ...fields },
+      })
+    ).body.email;
+  const ids = [
+    await send({ to: 'canary-a@canary-b.test' }),
+    await send({ to: 'bounced+canary@canary-c.test' }),
+    await send({ to: 'a@b.test', scheduled_at: new Date(Date.now() + 3_600_000).toISOString() }),
+  ].map(({ id }) => id);
+  await node.call('GET', `/api/v1/emails/${ids[0]}`, { key: sender.key });
+  await node.call('GET', '/canary-path');
+  await node.call('DELETE', '/api/v1/emails', { key: sender.key });
+  const { text, samples } = await eventually(async () => {
+    const now = await read(node.metrics);
+    const attempted = sumOf(now.samples, 'sendwright_delivery_attempts_total');
+    return (
+      attempted === 2 && sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1 && now
     );
-    t.equal(sumOf(samples, 'sendwright_queue_recipients', { state: 'scheduled' }), 1);
-    t.equal(sumOf(samples, 'sendwright_database_up'), 1);
-    t.equal(sumOf(samples, 'sendwright_nodes'), 1);
-    t.ok(sumOf(samples, 'sendwright_database_connections', { state: 'idle' }) >= 1);
-    t.ok(samples.has('sendwright_claims{kind="webhooks",process="main"}'));
-    for (const secret of [...ids, 'canary', sender.key, sender.account.id, sender.domain, '127.0.0.1'])
-      t.notMatch(text, secret, 'no name, address or id is in it');
-    t.equal((await node.call('GET', '/metrics')).status, 404, 'AUTH-19: there is none on the port for everybody');
+  }, 60_000);
 
-    t.test('every metric that the dashboard for Grafana names is there', async (t) => {
-      node.metrics.watchProcess();
-      const known = [...(await read(node.metrics)).text.matchAll(/^# TYPE (\S+) (\S+)$/gm)];
-      const names = new Set(
-        known.flatMap(([, name = '', type]) =>
-          type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
-        ),
-      );
-      const board = JSON.parse(readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8'));
-      // biome-ignore lint/suspicious/noExplicitAny: Grafana's own format
-      const asked: string[] = board.panels.flatMap(({ targets = [] }: any) => targets.map(({ expr }: any) => expr));
-      const named = (text: string) => text.match(/\b(?:sendwright|nodejs|process)_\w+/g) ?? [];
-      t.ok(asked.length >= 10);
-      for (const expr of asked) {
-        t.ok(named(expr).length > 0, expr);
-        for (const name of named(expr)) t.ok(names.has(name), name);
-      }
-      const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
-      const rows = [...page.matchAll(/^\| `(sendwright_\w+)/gm)].map(([, name]) => name);
-      const ours = known.map(([, name]) => name).filter((name) => name?.startsWith('sendwright_'));
-      t.strictSame(rows.toSorted(), ours.toSorted(), 'each is explained in docs/operations.md');
-      for (const name of named(page)) t.ok(names.has(name) || ours.includes(name), `${name} of docs/operations.md`);
-    });
-  },
-);
+  const attempts = (labels: Record<string, string>) => sumOf(samples, 'sendwright_delivery_attempts_total', labels);
+  t.equal(attempts({ outcome: 'delivered', class: 'none', provider: 'other' }), 1);
+  t.equal(attempts({ outcome: 'bounced', class: 'bad_mailbox' }), 1);
+  t.equal(sumOf(samples, 'sendwright_delivery_delay_seconds_count'), 1);
+  t.equal(sumOf(samples, 'sendwright_delivery_attempt_duration_seconds_count'), 2);
+  const requests = (labels: Record<string, string>) => sumOf(samples, 'sendwright_http_requests_total', labels);
+  t.equal(requests({ method: 'POST', route: '/api/v1/emails', status: '200' }), 3);
+  t.equal(requests({ method: 'GET', route: '/api/v1/emails/:id', status: '200' }), 1);
+  t.equal(requests({ route: 'none', status: '404' }), 1);
+  t.equal(requests({ method: 'DELETE', route: 'none', status: '405' }), 1);
+  t.equal(
+    sumOf(samples, 'sendwright_http_request_duration_seconds_count', { method: 'POST', route: '/api/v1/emails' }),
+    3,
+  );
+  t.equal(sumOf(samples, 'sendwright_queue_recipients', { state: 'scheduled' }), 1);
+  t.equal(sumOf(samples, 'sendwright_database_up'), 1);
+  t.equal(sumOf(samples, 'sendwright_nodes'), 1);
+  t.ok(sumOf(samples, 'sendwright_database_connections', { state: 'idle' }) >= 1);
+  t.ok(samples.has('sendwright_claims{kind="webhooks",process="main"}'));
+  for (const secret of [...ids, 'canary', sender.key, sender.account.id, sender.domain, '127.0.0.1'])
+    t.notMatch(text, secret, 'it contains no name, address or id');
+  t.equal((await node.call('GET', '/metrics')).status, 404, 'AUTH-19: the public port has no metrics');
 
-t.test('what waits is counted every few seconds, however many ask', async (t) => {
+  t.test('every metric that the Grafana dashboard uses exists', async (t) => {
+    node.metrics.watchProcess();
+    const known = [...(await read(node.metrics)).text.matchAll(/^# TYPE (\S+) (\S+)$/gm)];
+    const names = new Set(
+      known.flatMap(([, name = '', type]) =>
+        type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+      ),
+    );
+    const board = JSON.parse(readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8'));
+    // biome-ignore lint/suspicious/noExplicitAny: Grafana's own format
+    const asked: string[] = board.panels.flatMap(({ targets = [] }: any) => targets.map(({ expr }: any) => expr));
+    const named = (text: string) => text.match(/\b(?:sendwright|nodejs|process)_\w+/g) ?? [];
+    t.ok(asked.length >= 10);
+    for (const expr of asked) {
+      t.ok(named(expr).length > 0, expr);
+      for (const name of named(expr)) t.ok(names.has(name), name);
+    }
+    const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+    const rows = [...page.matchAll(/^\| `(sendwright_\w+)/gm)].map(([, name]) => name);
+    const ours = known.map(([, name]) => name).filter((name) => name?.startsWith('sendwright_'));
+    t.strictSame(rows.toSorted(), ours.toSorted(), 'each is explained in docs/operations.md');
+    for (const name of named(page)) t.ok(names.has(name) || ours.includes(name), `${name} of docs/operations.md`);
+  });
+});
+
+t.test('waiting mail is counted every few seconds, however many ask', async (t) => {
   const db = await openDatabase(t);
   let asked = 0;
   let fails = false;
@@ -138,7 +135,7 @@ t.test('what waits is counted every few seconds, however many ask', async (t) =>
   t.match(all, [{ recipients: { due: 0 }, nodes: 0 }, {}, {}]);
   now += 18_000;
   await depth();
-  t.equal(asked, 1, 'a count that took a second is not made again within twenty');
+  t.equal(asked, 1, 'a count that took a second is not repeated within twenty');
   now += 2_000;
   fails = true;
   t.equal(await depth(), null);
@@ -148,7 +145,7 @@ t.test('what waits is counted every few seconds, however many ask', async (t) =>
   t.match(await depth(), { oldestDueSeconds: 0 });
 });
 
-t.test('AUTH-19: the port for Prometheus says the metrics and nothing else', async (t) => {
+t.test('AUTH-19: the port for Prometheus serves metrics and nothing else', async (t) => {
   let fails = false;
   const read = async () => {
     if (fails) throw new Error('secret');
@@ -171,7 +168,7 @@ t.test('AUTH-19: the port for Prometheus says the metrics and nothing else', asy
   t.strictSame(await ask('GET', '/metrics'), [503, '']);
 });
 
-t.test('what is not known while the database is away is no number, of a worker either', async (t) => {
+t.test('what is unknown while the database is away is not a number, for workers too', async (t) => {
   const metrics = new Metrics();
   metrics.watch({ depth: async () => null, connections: () => ({ busy: 0, idle: 0, waiting: 0 }) });
   const measured = await metrics.measure();
@@ -189,7 +186,7 @@ t.test('what is not known while the database is away is no number, of a worker e
     for (const process of ['main', '1']) t.match(text, new RegExp(`^${name}\\{process="${process}"\\} nan$`, 'im'));
 });
 
-t.test('a label has names of ours alone: providers that are configured, methods that there are', async (t) => {
+t.test('labels use known names only: configured providers and existing methods', async (t) => {
   const metrics = new Metrics();
   metrics.nameProviders(['Google']);
   const results = [{ outcome: 'delivered', classification: null }];
@@ -203,7 +200,7 @@ t.test('a label has names of ours alone: providers that are configured, methods 
   t.notMatch([...samples.keys()].join(' '), /evil|a\.test|PROPFIND/);
 });
 
-t.test('each request is a line that names it, and the email that it was about', async (t) => {
+t.test('each request is a line that names it and the email it was about', async (t) => {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const app = new Koa();

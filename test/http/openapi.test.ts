@@ -33,7 +33,7 @@ const described = ({ paths }: { paths: Record<string, Json> }) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
 
-t.test('every route is in the document, and the other way round', async (t) => {
+t.test('every route is in the document, and vice versa', async (t) => {
   for (const sandbox of [true, false]) {
     const routes = routesOf({ sandbox });
     t.ok(routes.length > 40, `${routes.length} routes`);
@@ -62,7 +62,7 @@ t.test('the document is valid OpenAPI 3.1', async (t) => {
   );
 });
 
-/** The places at which a schema says nothing, or has a member without a description. */
+/** The places where a schema is empty, or has a member without a description. */
 function gaps(schema: Json, path: string): string[] {
   const { properties = {}, items, anyOf = [], $ref, type } = schema as Record<string, Json & Json[]>;
   const empty = !type && !$ref && !('const' in schema) && !('enum' in schema) && anyOf.length === 0;
@@ -77,12 +77,12 @@ function gaps(schema: Json, path: string): string[] {
   ];
 }
 
-t.test('nothing is left without a description', async (t) => {
+t.test('everything has a description', async (t) => {
   for (const { method, path, operation } of operations) {
     const name = `${method} ${path}`;
     const { summary, description, parameters = [], requestBody, responses } = operation;
     t.match({ summary, description }, { summary: /\w/, description: /\w.*\.$/ }, name);
-    // Errors have components, which are looked at below.
+    // Errors have components, which are checked below.
     const answers = Object.entries(responses).flatMap(([status, one]) => (Number(status) < 300 ? [one] : []));
     const bodies = [requestBody, ...answers].flatMap((one) => Object.values(one?.content ?? {}));
     t.strictSame(
@@ -106,7 +106,7 @@ t.test('nothing is left without a description', async (t) => {
   }
 });
 
-t.test('every list goes page by page', async (t) => {
+t.test('every list has pages', async (t) => {
   const lists = operations.filter(({ operation }) => /^list(?!Attempts)/.test(operation.operationId));
   t.ok(lists.length > 10);
   for (const { operation } of lists) {
@@ -115,7 +115,7 @@ t.test('every list goes page by page', async (t) => {
   }
 });
 
-t.test('every example is as its schema has it', async (t) => {
+t.test('every example matches its schema', async (t) => {
   for (const { method, path, operation } of operations) {
     const { requestBody, responses } = operation;
     for (const { schema, example } of Object.values(requestBody?.content ?? {}))
@@ -139,7 +139,7 @@ t.test('every example is as its schema has it', async (t) => {
   for (const [name, { value }] of examples) t.equal(mismatch(event?.schema ?? {}, value, 'answers'), null, name);
 });
 
-t.test('an answer that is not in the document is noticed', async (t) => {
+t.test('an undocumented answer is noticed', async (t) => {
   const json = new Headers({ 'Content-Type': 'application/json; charset=utf-8', 'X-Request-Id': newId() });
   const hold = (method: string, path: string, status: number, body: unknown, headers = json) =>
     holdAnswer(method, path, { status, headers, body });
@@ -157,7 +157,7 @@ t.test('an answer that is not in the document is noticed', async (t) => {
   t.throws(() => hold('GET', '/docs', 200, {}), /media type application\/json is not declared/);
 });
 
-t.test('credentials, and what belongs to others', async (t) => {
+t.test('wrong credentials, and the objects of others', async (t) => {
   const node = await sharedNode('api');
   const { account, key } = await buildSender(node.db, encryptionKey);
   const login = async (email: string, password: string) =>
@@ -195,10 +195,10 @@ t.test('credentials, and what belongs to others', async (t) => {
       }
     }
   }
-  t.strictSame(await written(), [], 'and nothing was changed');
+  t.strictSame(await written(), [], 'nothing was changed');
 });
 
-t.test('the document and the page are served, and the page loads nothing', async (t) => {
+t.test('the document and its page are served, and the page loads nothing', async (t) => {
   const node = await sharedNode('api');
   const served = await node.call('GET', '/api/v1/openapi.json');
   t.match(served.body, { openapi: /^3\.1/, info: { title: 'Sendwright' } });
@@ -220,12 +220,12 @@ t.test('the document and the page are served, and the page loads nothing', async
     const style = /<style>(.*)<\/style>/s.exec(shown)?.[1] ?? '';
     const hash = createHash('sha256').update(style).digest('base64');
     const policy = (shown === page ? headers : welcome.headers).get('content-security-policy');
-    t.match(policy, `'sha256-${hash}'`, 'its style is the one that is let in');
+    t.match(policy, `'sha256-${hash}'`, 'only its own style is allowed');
     t.notMatch(policy, /unsafe/);
   }
 });
 
-t.test('what a schema can say of what is refused, it says', async (t) => {
+t.test('where a schema can express what is refused, it does', async (t) => {
   const node = await sharedNode('api');
   const { account, key, from } = await buildSender(node.db, encryptionKey);
   const { token } = (
@@ -262,7 +262,7 @@ t.test('what a schema can say of what is refused, it says', async (t) => {
   t.strictSame([...new Set(ids.map(({ schema }) => schema.format))], ['uuid']);
 });
 
-t.test('the requests that are shown are taken', async (t) => {
+t.test('the requests in the examples are accepted', async (t) => {
   const node = await sharedNode('api');
   const { account, key } = await buildSender(node.db, encryptionKey);
   const tokenOf = async (body: Json) => (await node.call('POST', '/api/v1/auth/login', { body })).body.token as string;

@@ -29,56 +29,53 @@ t.test('passwords on two nodes', async (t) => {
   const keys = (node: TestNode, options: CallOptions) =>
     node.call('GET', '/api/v1/keys', options).then(({ status }) => status);
 
-  t.test(
-    'AUTH-16: another password ends every login there is at once, on all nodes, but the one it answers with',
-    async (t) => {
-      const account = await buildAccount(one.db);
-      const { token } = (await logIn(one, account)).body;
-      const elsewhere = (await logIn(two, account)).body.token;
-      const page = { 'X-Sendwright-Page': '1' };
-      const browser = await two.call('POST', '/api/v1/session', {
-        body: { email: account.email, password: account.password },
-        headers: page,
-      });
-      const cookie = { headers: { ...page, Cookie: (browser.headers.get('set-cookie') ?? '').split(';')[0] ?? '' } };
-      t.strictSame(
-        await Promise.all([keys(two, { token }), keys(one, { token: elsewhere }), keys(one, cookie)]),
-        [200, 200, 200],
-      );
-      const change = (current_password: string, new_password: string, options: CallOptions) =>
-        two.call('POST', path, { body: { current_password, new_password }, ...options });
-      t.match(await change('wrong', 'a new password', { token }), { status: 403, body: { error: 'forbidden' } });
-      t.match(await change(account.password, 'short', { token }), {
+  t.test('AUTH-16: a new password ends all logins at once, on all nodes, except the one it answers with', async (t) => {
+    const account = await buildAccount(one.db);
+    const { token } = (await logIn(one, account)).body;
+    const elsewhere = (await logIn(two, account)).body.token;
+    const page = { 'X-Sendwright-Page': '1' };
+    const browser = await two.call('POST', '/api/v1/session', {
+      body: { email: account.email, password: account.password },
+      headers: page,
+    });
+    const cookie = { headers: { ...page, Cookie: (browser.headers.get('set-cookie') ?? '').split(';')[0] ?? '' } };
+    t.strictSame(
+      await Promise.all([keys(two, { token }), keys(one, { token: elsewhere }), keys(one, cookie)]),
+      [200, 200, 200],
+    );
+    const change = (current_password: string, new_password: string, options: CallOptions) =>
+      two.call('POST', path, { body: { current_password, new_password }, ...options });
+    t.match(await change('wrong', 'a new password', { token }), { status: 403, body: { error: 'forbidden' } });
+    t.match(await change(account.password, 'short', { token }), {
+      status: 400,
+      body: { detail: /^new_password: must have at least 8/ },
+    });
+    for (const tried of ['password', 'Sendwright123', 'aaaaaaaabaaa'])
+      t.match(await change(account.password, tried, { token }), {
         status: 400,
-        body: { detail: /^new_password: must have at least 8/ },
+        body: { detail: 'new_password: is too easy to guess' },
       });
-      for (const tried of ['password', 'Sendwright123', 'aaaaaaaabaaa'])
-        t.match(await change(account.password, tried, { token }), {
-          status: 400,
-          body: { detail: 'new_password: is too easy to guess' },
-        });
-      t.equal(await keys(two, { token }), 200, 'nothing was changed');
+    t.equal(await keys(two, { token }), 200, 'nothing was changed');
 
-      // Three times within a second, which the times of tokens cannot tell apart.
-      let current = { password: account.password, token };
-      for (const next of ['the second password', 'the third password', 'the fourth password']) {
-        const { status, body } = await change(current.password, next, { token: current.token });
-        t.equal(status, 200);
-        for (const node of [one, two]) {
-          t.equal(await keys(node, { token: current.token }), 401, 'what it was changed with');
-          t.equal(await keys(node, { token: elsewhere }), 401);
-          t.equal(await keys(node, cookie), 401);
-          t.equal(await keys(node, { token: body.token }), 200, 'what it answered with');
-        }
-        current = { password: next, token: body.token };
+    // Three times within a second, which the times in tokens cannot tell apart.
+    let current = { password: account.password, token };
+    for (const next of ['the second password', 'the third password', 'the fourth password']) {
+      const { status, body } = await change(current.password, next, { token: current.token });
+      t.equal(status, 200);
+      for (const node of [one, two]) {
+        t.equal(await keys(node, { token: current.token }), 401, 'the token it was changed with');
+        t.equal(await keys(node, { token: elsewhere }), 401);
+        t.equal(await keys(node, cookie), 401);
+        t.equal(await keys(node, { token: body.token }), 200, 'the token it answered with');
       }
-      figure('P17', 'three passwords within a second: each ended all other logins, on both nodes, before its answer');
-      t.equal((await logIn(one, account)).status, 401);
-      t.equal((await logIn(one, { ...account, password: current.password })).status, 200);
-    },
-  );
+      current = { password: next, token: body.token };
+    }
+    figure('P17', 'three passwords within a second: each ended all other logins, on both nodes, before its answer');
+    t.equal((await logIn(one, account)).status, 401);
+    t.equal((await logIn(one, { ...account, password: current.password })).status, 200);
+  });
 
-  t.test('of two changes at once with the same password one is made, and the other is told', async (t) => {
+  t.test('of two changes at once with the same password, one is made and the other is refused', async (t) => {
     const account = await buildAccount(one.db);
     const { token } = (await logIn(one, account)).body;
     const answers = await Promise.all(
@@ -90,11 +87,11 @@ t.test('passwords on two nodes', async (t) => {
       ),
     );
     const made = answers.findIndex(({ status }) => status === 200);
-    t.match(String(answers[1 - made]?.status), /^40[13]$/, 'where the first was faster its token is over as well');
+    t.match(String(answers[1 - made]?.status), /^40[13]$/, 'if the first was faster, its token has ended as well');
     t.equal((await logIn(two, { ...account, password: `new password ${made}` })).status, 200);
   });
 
-  t.test('AUTH-16: where the login is a cookie, no script sees the one that follows', async (t) => {
+  t.test('AUTH-16: if the login is a cookie, no script sees the next one', async (t) => {
     const account = await buildAccount(one.db);
     const page = { 'X-Sendwright-Page': '1' };
     const browser = await one.call('POST', '/api/v1/session', {
@@ -112,7 +109,7 @@ t.test('passwords on two nodes', async (t) => {
     t.equal(await keys(two, { headers: { Cookie: cookieOf(browser) } }), 401);
   });
 
-  t.test('AUTH-06: of many guesses at once, on two nodes, ten are looked at', async (t) => {
+  t.test('AUTH-06: of many guesses at once, on two nodes, ten are checked', async (t) => {
     const account = await buildAccount(one.db);
     await one.db.prisma.loginFailure.deleteMany();
     const guesses = await Promise.all(
@@ -128,7 +125,7 @@ t.test('passwords on two nodes', async (t) => {
     t.strictSame(said, [...Array(10).fill(401), ...Array(50).fill(429)]);
     for (const node of [one, two]) t.equal((await logIn(node, account)).status, 429);
     await one.db.prisma.loginFailure.deleteMany({ where: { subject: { contains: account.email } } });
-    t.equal((await logIn(one, account)).status, 200, 'what was refused does not count');
+    t.equal((await logIn(one, account)).status, 200, 'refused guesses do not count');
     const { token } = (await logIn(one, account)).body;
     const wrong = { current_password: 'wrong', new_password: 'a new password' };
     const changes = await Promise.all(
@@ -140,7 +137,7 @@ t.test('passwords on two nodes', async (t) => {
     await one.db.prisma.loginFailure.deleteMany();
   });
 
-  t.test('AUTH-06: what is right at once is let in, and is no failure', async (t) => {
+  t.test('AUTH-06: right passwords at once are all accepted, and count as no failure', async (t) => {
     const account = await buildAccount(one.db);
     const right = await Promise.all(Array.from({ length: 8 }, (_, n) => logIn(n % 2 ? one : two, account)));
     t.strictSame(
@@ -152,7 +149,7 @@ t.test('passwords on two nodes', async (t) => {
 
   t.test('of 500 logins at once few are hashed, and others are served meanwhile: DOS-12', async (t) => {
     const { token } = (await logIn(one, await buildAccount(one.db))).body;
-    // Some from many places, the others from one: refused by the count of failures, or for want of a place to wait.
+    // Some from many places, the others from one: refused by the count of failures, or for lack of a place to wait.
     const places = 70;
     const flood = async () => {
       const delay = monitorEventLoopDelay({ resolution: 5 });
@@ -180,25 +177,25 @@ t.test('passwords on two nodes', async (t) => {
       t.equal(hashed + counted + busy, 500);
       t.ok(hashed >= 52 && hashed <= places + 10, `${hashed} were hashed`);
       t.ok(busy > 0, `${busy} found no place to wait`);
-      t.equal(await failuresOf('@flood.test'), 2 * hashed, 'what was not looked at is not counted');
+      t.equal(await failuresOf('@flood.test'), 2 * hashed, 'what was not checked is not counted');
       await one.db.prisma.loginFailure.deleteMany();
       return { share: Math.max(...waits) / tookMs, p99: delay.percentile(99) / 1e6 };
     };
-    // What else this machine does only adds to a time: the best of a few is what the logins cost.
+    // Other work of this machine only adds to the time: the best of a few rounds is what the logins cost.
     let [share, p99] = [1, Number.POSITIVE_INFINITY];
     for (let round = 0; round < 6 && !(share < 0.2 && p99 < 250); round += 1) {
       const seen = await flood();
       [share, p99] = [Math.min(share, seen.share), Math.min(p99, seen.p99)];
     }
-    // Where each login holds a connection while it waits for its count, it is a third of that time.
-    t.ok(share < 0.2, `others waited for ${Math.round(100 * share)} % of the time at the most`);
-    // Under 100 on a machine that does nothing else.
+    // If each login held a connection while it waits for its count, it would be a third of that time.
+    t.ok(share < 0.2, `others waited for at most ${Math.round(100 * share)} % of the time`);
+    // Under 100 on an idle machine.
     t.ok(p99 < 250, `event loop p99 ${Math.round(p99)} ms`);
   });
 });
 
-t.test('AUTH-07: for a user that is not there the same work is done', async (t) => {
-  // How long it takes is measured by `npm run -s login-times`; here, that what stands in has the parameters of what is stored.
+t.test('AUTH-07: for an unknown user the same work is done', async (t) => {
+  // `npm run -s login-times` measures the time; this checks that the stand-in has the parameters of what is stored.
   const source = readFileSync(new URL('../../src/password.ts', import.meta.url), 'utf8');
   t.match(source, /await hash\('argon2id', \{ message: password, nonce: Buffer\.alloc\(16\), \.\.\.parameters \}\)/);
   t.match(await hashPassword('x'), /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);

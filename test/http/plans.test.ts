@@ -36,13 +36,13 @@ t.test('plans', async (t) => {
     };
   }
 
-  t.test('where nothing is limited nothing is counted, which is not 0', async (t) => {
+  t.test('without limits nothing is counted, and the usage is null, not 0', async (t) => {
     const { send, account } = await sender('unlimited', { day: 7, month: 7 });
     t.equal((await send()).status, 200);
     t.strictSame((await account()).usage, { day: null, month: null });
   });
 
-  t.test('the free plan stops at its hundredth email of the day', async (t) => {
+  t.test('the free plan stops after its hundredth email of the day', async (t) => {
     const { send, account } = await sender('free', { day: 99, month: 99 });
     t.equal((await send()).status, 200);
     const refused = await send();
@@ -53,7 +53,7 @@ t.test('plans', async (t) => {
     t.match(await account(), { usage: { day: 100, month: 100 } });
   });
 
-  t.test('and at its three thousandth of the month', async (t) => {
+  t.test('and after its three thousandth of the month', async (t) => {
     const { send } = await sender('free', { day: 0, month: 2_999 });
     t.equal((await send()).status, 200);
     t.match(await send(), {
@@ -62,7 +62,7 @@ t.test('plans', async (t) => {
     });
   });
 
-  t.test('a new day and a new month begin at nothing', async (t) => {
+  t.test('a new day and a new month start at zero', async (t) => {
     const { send, account } = await sender('free', { day: 100, month: 3_000 });
     t.equal((await send()).status, 429);
     await node.db.query({
@@ -93,7 +93,7 @@ t.test('plans', async (t) => {
     t.match(await account(), { usage: { day: 100, month: 100 } });
   });
 
-  t.test('a batch gets what is left, and names the others', async (t) => {
+  t.test('a batch gets what is left, and its answer names the others', async (t) => {
     const { batch, account } = await sender('free', { day: 97, month: 97 });
     const { status, body } = await batch(5);
     t.equal(status, 200);
@@ -105,7 +105,7 @@ t.test('plans', async (t) => {
     t.match(await account(), { usage: { day: 100 } });
   });
 
-  t.test('what is refused or suppressed is not counted', async (t) => {
+  t.test('refused and suppressed emails are not counted', async (t) => {
     const { send, account, domain } = await sender('free');
     await node.db.query({
       text: `INSERT INTO suppressions (id, account_id, address, reason) VALUES (gen_random_uuid(), $1, 'a@b.test', 'manual')`,
@@ -117,7 +117,7 @@ t.test('plans', async (t) => {
     t.match(await account(), { usage: { day: 0, month: 0 } });
   });
 
-  t.test('past its month the pro plan pays from the credit, to the cent', async (t) => {
+  t.test('beyond its month the pro plan pays from the credit, to the cent', async (t) => {
     const { batch, send, account } = await sender('pro', { month: 49_999, credit: 1.2 });
     const { body } = await batch(5);
     t.equal(body.emails.length, 3, 'one is in the plan, two are paid for');
@@ -142,14 +142,14 @@ t.test('plans', async (t) => {
     t.strictSame(
       answers.map(({ status, body }) => [status, body.account.credit]),
       answers.map(() => [200, '2.00']),
-      'once for a key',
+      'once for each key',
     );
     t.equal(answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true').length, 3);
     t.equal((await credit(3)).status, 409);
     t.match(await account(), { credit: '2.00' });
   });
 
-  t.test('the number of domains is the plan’s, also when two are added at once', async (t) => {
+  t.test('the plan limits the number of domains, even if several are added at once', async (t) => {
     const account = await buildAccount(node.db);
     await node.db.prisma.account.updateMany({ where: { id: account.id }, data: { plan: 'free' } });
     const token = (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
@@ -193,10 +193,10 @@ t.test('accounts', async (t) => {
       plan: 'pro',
     });
     t.match(given.body, { account: { plan: 'pro' }, user: { email: 'b@b.test' } });
-    t.equal(given.body.user.password, undefined, 'a password that was given is not repeated');
+    t.equal(given.body.user.password, undefined, 'a given password is not repeated');
   });
 
-  t.test('only an admin may', async (t) => {
+  t.test('only an admin may call these', async (t) => {
     const member = await buildAccount(node.db);
     const token = (await loginAs(member.email, member.password)).body.token;
     for (const [method, path] of [
@@ -213,7 +213,7 @@ t.test('accounts', async (t) => {
     }
   });
 
-  t.test('an operator cannot suspend their own', async (t) => {
+  t.test('an operator cannot suspend their own account', async (t) => {
     const { accountId } = await node.db.prisma.user.findUniqueOrThrow({ where: { email: 'admin@example.test' } });
     const answer = await node.call('PATCH', `/api/v1/admin/accounts/${accountId}`, {
       token: admin,
@@ -223,7 +223,7 @@ t.test('accounts', async (t) => {
     t.equal((await node.call('GET', '/api/v1/admin/accounts', { token: admin })).status, 200);
   });
 
-  t.test('a suspended one can do nothing, and can be brought back', async (t) => {
+  t.test('a suspended account can do nothing, and can be restored', async (t) => {
     const member = await buildAccount(node.db);
     const { domain } = await buildVerifiedDomain(node.db, member.id, encryptionKey);
     const key = await buildKey(node.db, member.id);
@@ -240,7 +240,7 @@ t.test('accounts', async (t) => {
     t.equal(
       (await loginAs(member.email, 'wrong password')).status,
       401,
-      'that it is suspended is told to its members only',
+      'only its members are told that it is suspended',
     );
     t.match((await patch({ suspended: false, plan: 'pro', name: 'Back' })).body.account, {
       suspended_at: null,
@@ -314,7 +314,7 @@ t.test('accounts', async (t) => {
   });
 });
 
-t.test('the requests of a key are limited, and the answers say how', async (t) => {
+t.test('the requests of a key are limited, and the answers say so', async (t) => {
   const node = await startTestNode(t, { ...env, RATE_LIMIT: '5/10' });
   const account = await buildAccount(node.db);
   const key = await buildKey(node.db, account.id);
@@ -330,7 +330,7 @@ t.test('the requests of a key are limited, and the answers say how', async (t) =
     t.match(answer.headers.get('ratelimit'), /^"key";r=\d+;t=\d+$/);
   }
   const other = await buildKey(node.db, account.id);
-  t.equal((await node.call('GET', '/api/v1/emails', { key: other })).status, 200, 'each key for itself');
+  t.equal((await node.call('GET', '/api/v1/emails', { key: other })).status, 200, 'each key has its own limit');
   await new Promise((resume) => setTimeout(resume, 1_100));
   t.equal((await node.call('GET', '/api/v1/emails', { key })).status, 200);
 });

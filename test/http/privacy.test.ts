@@ -10,7 +10,7 @@ import { startMailer } from './scene.ts';
 const logIn = async ({ node, account }: Awaited<ReturnType<typeof startMailer>>): Promise<string> =>
   (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token;
 
-t.test('a recipient is erased by whoever may send for the whole account, once for all who ask', async (t) => {
+t.test('whoever may send for the whole account can erase a recipient, once for all who ask', async (t) => {
   const mailer = await startMailer();
   const { node, key, account, domain } = mailer;
   const token = await logIn(mailer);
@@ -32,7 +32,7 @@ t.test('a recipient is erased by whoever may send for the whole account, once fo
     'suppression: must be one of keep, remove',
   ]);
 
-  // Held by a node, as while it is being sent: what is pending stays so.
+  // Claimed by a node, as during sending, so that the request stays pending.
   await mailer.send({ to: 'a@b.test' });
   const claimed = (claimedBy: string | null) =>
     node.db.query({
@@ -42,7 +42,7 @@ t.test('a recipient is erased by whoever may send for the whole account, once fo
   await claimed(newId());
   const [, first] = await ask('A@B.test');
   const [, again] = await ask('Ann <a@b.test>', { token }, { suppression: 'remove' });
-  t.equal(again.id, first.id, 'one that is pending is given again');
+  t.equal(again.id, first.id, 'a pending request is returned again');
   t.match([first.suppression, again.suppression], ['keep', 'remove'], 'with all that anybody asked for');
   const get = async (id: string) =>
     (await node.call('GET', `/api/v1/recipients/erasures/${id}`, { key: reader })).body.erasure;
@@ -63,7 +63,7 @@ t.test('a recipient is erased by whoever may send for the whole account, once fo
   }, 60_000);
   t.match(done, { counts: { emails: 1, recipients: 1, canceled: 1, contents: 1 } });
   const [, later] = await ask('a@b.test');
-  t.not(later.id, first.id, 'what is done is done');
+  t.not(later.id, first.id, 'a finished request is not taken up again');
   t.equal(later.address_hash, first.address_hash);
 });
 
@@ -73,7 +73,7 @@ const readLines = (text: string) =>
     .split('\n')
     .map((line) => JSON.parse(line));
 
-t.test('an export has all that the account has, and no secret', async (t) => {
+t.test('an export contains everything of the account, and no secret', async (t) => {
   const mailer = await startMailer();
   const { node, key, account, domainId } = mailer;
   const token = await logIn(mailer);
@@ -126,7 +126,7 @@ t.test('an export has all that the account has, and no secret', async (t) => {
   });
   const secrets = [secret, key, ...stored.flatMap((row) => Object.values(row))];
   t.ok(secrets.length >= 5);
-  for (const one of secrets) t.notOk(text.includes(one.slice(0, 60)), 'a secret is not in it');
+  for (const one of secrets) t.notOk(text.includes(one.slice(0, 60)), 'no secret is in it');
   t.strictSame(
     readLines(await get('?attachments=referenced')).find(({ type }) => type === 'attachment'),
     {
@@ -140,7 +140,7 @@ t.test('an export has all that the account has, and no secret', async (t) => {
   for (const trace of [account.id, email.id, account.email, 'them@b.test']) t.notOk(theirs.body.includes(trace));
 });
 
-/** How often contents were read so far, and how many statements are under way. */
+/** How often contents were read so far, and how many statements are running. */
 function countReads(node: TestNode): { reads: () => number; underWay: () => number } {
   const { query } = node.db;
   let [reads, underWay] = [0, 0];
@@ -152,7 +152,7 @@ function countReads(node: TestNode): { reads: () => number; underWay: () => numb
   return { reads: () => reads, underWay: () => underWay };
 }
 
-t.test('an export is read as fast as its client reads, and ends when that is gone', async (t) => {
+t.test('an export is read as fast as its client reads, and ends with its client', async (t) => {
   const mailer = await startMailer();
   const { node, account } = mailer;
   const emails = 24;
@@ -169,7 +169,7 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
     return response as IncomingMessage;
   };
   const idle = await open();
-  // Where the database or this process stands still for a moment that is no end: it is looked twice, and at what is under way.
+  // A short standstill of the database or this process is not the end: so it looks twice, and at what is running.
   const steady = async () => {
     const before = reads();
     await pause(300);
@@ -182,7 +182,7 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
   t.ok(paused < emails / 2, `${paused} of ${emails} were read for a client that reads nothing`);
   idle.destroy();
   await pause(300);
-  t.ok(reads() <= paused + 1, 'and none any more for one that is gone');
+  t.ok(reads() <= paused + 1, 'nothing more for one that is gone');
 
   const [unread, second] = [await open(), await open()];
   const ask = (bearer: string) => node.call('GET', '/api/v1/account/export', { token: bearer });
@@ -191,7 +191,7 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
     [refused.status, refused.body, refused.headers.get('retry-after')],
     [429, { error: 'rate limited', detail: 'an account may have 2 exports running at a time' }, '30'],
   );
-  t.equal((await ask(await logIn(await startMailer()))).status, 200, 'others may');
+  t.equal((await ask(await logIn(await startMailer()))).status, 200, 'other accounts may');
   second.destroy();
   t.equal(
     await eventually(async () => {
@@ -199,7 +199,7 @@ t.test('an export is read as fast as its client reads, and ends when that is gon
       return status !== 429 && status;
     }, 10_000),
     200,
-    'and so may it when one has ended',
+    'and so may this one, once one has ended',
   );
   unread.destroy();
 

@@ -10,7 +10,7 @@ import { dayLasting } from '../support/midnight.ts';
 import { type Answer, type CallOptions, eventually, startTestNode } from '../support/node.ts';
 import { type DescribedOperation, encryptionKey, served as servedBy, startCaller, today } from './scene.ts';
 
-/** The errors that the reference names for a status; empty for an answer that is no error. */
+/** The documented errors for a status; empty for an answer that is not an error. */
 function errorsOf({ operation }: DescribedOperation, status: string): string[] {
   const schema = operation.responses[status]?.content['application/json']?.schema ?? {};
   const choices = [schema, ...((schema.anyOf ?? []) as Json[])];
@@ -21,10 +21,10 @@ function errorsOf({ operation }: DescribedOperation, status: string): string[] {
   });
 }
 
-/** A request, and the documented answer that it is made for. */
+/** A documented answer, and the request that should get it. */
 type Case = [answer: string, options?: Parameters<Awaited<ReturnType<typeof startCaller>>['call']>[1]];
 
-t.test('every answer that the reference has is given', async (t) => {
+t.test('every documented answer is given', async (t) => {
   const gate = await startGate(await createDatabase());
   t.teardown(() => gate.close());
   const hook = await startHook(t);
@@ -41,7 +41,7 @@ t.test('every answer that the reference has is given', async (t) => {
   const exampleOf = ({ operation }: DescribedOperation) =>
     operation.requestBody && today(operation.requestBody.content['application/json']?.example);
   const served: typeof call = (one, options) => servedBy(() => call(one, options));
-  /** The same kind of request to every operation that it is made for. */
+  /** The same kind of request to every operation that it suits. */
   const holdAll = async (
     options: (one: DescribedOperation) => Parameters<typeof call>[1] | null | false,
     ask: typeof call = served,
@@ -68,7 +68,7 @@ t.test('every answer that the reference has is given', async (t) => {
   const suspend = { token: admin, body: { suspended: true } };
   await node.call('PATCH', `/api/v1/admin/accounts/${suspended.account.id}`, suspend);
 
-  t.test('what every operation of a kind can say', async () => {
+  t.test('those that every operation of a kind can give', async () => {
     await holdAll((one) => secured(one) && { key: undefined, token: undefined });
     await holdAll((one) => secured(one) && theirs);
     for (const id of [newId(), '\0']) await holdAll(({ path }) => path.includes('{') && { id });
@@ -86,13 +86,13 @@ t.test('every answer that the reference has is given', async (t) => {
     await slow.call('GET', '/api/v1/emails', { key });
     for (const one of operations) {
       if (!one.operation.security.some(({ apiKey }) => apiKey)) continue;
-      // One that takes longer than a second leaves room for the next.
+      // A call that takes longer than a second leaves room for the next.
       for (let round = 0, said = ''; round < 30 && !said.includes(' 429 '); round += 1)
         said = note(one, await slow.call(one.method, caller.pathOf(one), { key, body: exampleOf(one) }));
     }
   });
 
-  t.test('what some can say', async () => {
+  t.test('those of some operations', async () => {
     const email = { from, to: 'a@b.test', subject: 's', text: 't' };
     const poor = await buildSender(node.db, encryptionKey);
     await dayLasting(60_000);
@@ -158,7 +158,7 @@ t.test('every answer that the reference has is given', async (t) => {
       ['getEmailContent 410 gone', { key: poor.key, id: sent }],
       ['resendEmail 410 gone', { key: poor.key, id: sent }],
     ]);
-    // More than the buffers of a connection take: two that are not read are under way.
+    // More than the buffers of a connection hold, so that two unread exports are in progress.
     await node.db.query({
       text: `INSERT INTO attachments (account_id, sha256, content, last_used_at)
              SELECT $1, sha256(convert_to(n::text, 'utf8')), $2, now() FROM generate_series(1, 3) n`,
@@ -174,10 +174,10 @@ t.test('every answer that the reference has is given', async (t) => {
     const { token } = caller;
     await eventually(async () => (await node.call('GET', '/api/v1/suppressions/export', { token })).status === 200);
     await node.db.query({ text: 'DELETE FROM attachments WHERE account_id = $1', values: [caller.account.id] });
-    // The sandbox publishes what it is asked to, but for this name, which does not exist there.
+    // The sandbox publishes every record it is asked for, except for this name, which does not exist there.
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'nxdomain.test' } })).body;
     await hold([['verifyDomain 400 dns verification failed', { id: domain.id }]]);
-    // Whatever else there is: what is read, and what is new since this was written.
+    // Everything else: calls that read, and those that are new since this was written.
     const isSeen = (id: string) => [...seen].some((name) => name.startsWith(`${id} 2`));
     await holdAll(({ method, operation }) => method !== 'DELETE' && !isSeen(operation.operationId) && {});
     await hold(
@@ -185,7 +185,7 @@ t.test('every answer that the reference has is given', async (t) => {
         (id): Case => [`${id} 200`],
       ),
     );
-    // The domain of what was sent is gone by now.
+    // The domain of the sent email is gone.
     await hold([['resendEmail 400 from domain not verified', { body: {} }]]);
     await hold([
       ['changePassword 403 forbidden'],
@@ -195,7 +195,7 @@ t.test('every answer that the reference has is given', async (t) => {
     await hold([['endSession 200', { token: another }]]);
   });
 
-  t.test('what a login can say, on whichever node: AUTH-06', async (t) => {
+  t.test('those to a login, on any node: AUTH-06', async (t) => {
     const { email, password } = suspended.account;
     await node.db.prisma.loginFailure.deleteMany();
     await hold([
@@ -221,7 +221,7 @@ t.test('every answer that the reference has is given', async (t) => {
     await node.db.prisma.loginFailure.deleteMany();
   });
 
-  t.test('what the database makes them say', async () => {
+  t.test('those to a broken database', async () => {
     gate.set('shut');
     await holdAll(() => ({}), call);
     gate.set('open');
@@ -232,7 +232,7 @@ t.test('every answer that the reference has is given', async (t) => {
     for (const table of tables) await node.db.query({ text: `ALTER TABLE old_${table} RENAME TO ${table}` });
   });
 
-  t.test('and that is all', async (t) => {
+  t.test('none is missing', async (t) => {
     const expected = operations.flatMap((one) =>
       Object.keys(one.operation.responses).flatMap((status) =>
         (Number(status) < 400 ? [''] : errorsOf(one, status).map((error) => ` ${error}`)).map(

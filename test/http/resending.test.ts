@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startMailer } from './scene.ts';
 
-t.test('what an email says can be read, and sent again', async (t) => {
+t.test('the content of an email can be read, and sent again', async (t) => {
   const { node, key, send } = await startMailer();
   const { id } = (
     await send({
@@ -37,7 +37,7 @@ t.test('what an email says can be read, and sent again', async (t) => {
   t.equal(replayed.body.email.id, body.email.id, 'pressing the button twice sends it once');
 });
 
-t.test('it is sent again to those of its recipients that are named', async (t) => {
+t.test('it can be sent again to some of its recipients', async (t) => {
   const { node, key, send } = await startMailer();
   const sent = { to: ['Ann <Ann@b.test>', 'bob@b.test'], cc: ['c@d.test'], bcc: ['d@d.test', 'e@d.test'] };
   const { id } = (await send(sent)).body.email;
@@ -66,7 +66,7 @@ t.test('it is sent again to those of its recipients that are named', async (t) =
     t.match(await resend(named), { status: 400, body: { error: 'invalid request', detail } });
   const once = { 'Idempotency-Key': 'some' };
   t.equal((await resend(['bob@b.test'], once)).status, 200);
-  t.equal((await resend(['c@d.test'], once)).status, 409, 'to somebody else it is another call');
+  t.equal((await resend(['c@d.test'], once)).status, 409, 'with other recipients it is another call');
 });
 
 t.test('a user sends, moves and cancels as a key does', async (t) => {

@@ -10,10 +10,10 @@ import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 export { encryptionKey };
 
 export type Fields = Record<string, unknown>;
-/** Fields on top of those of a good email, and the detail that they are refused with. */
+/** Changes to a good email, and the detail that they are refused with. */
 export type Refusal = [fields: Fields, detail: string | RegExp];
 
-/** An account that can send, and the shared node. Without the role `mta` nothing is delivered, and every job stays to be counted. */
+/** An account that can send, on the shared node. Without the role `mta` nothing is delivered, and every job stays to be counted. */
 export async function startMailer(roles = 'api') {
   const node = await sharedNode(roles);
   const sender = await buildSender(node.db, encryptionKey);
@@ -30,7 +30,7 @@ export async function startMailer(roles = 'api') {
   };
 }
 
-/** How many rows there are of what a request to send writes, without its jobs, which a node that delivers takes away. */
+/** The number of rows in the tables that a request to send writes, without jobs, which a node that delivers removes. */
 export async function storedRows(node: TestNode) {
   const [row] = await node.db.query<Record<string, string>>({
     text: `SELECT (SELECT count(*) FROM emails) AS emails, (SELECT count(*) FROM recipients) AS recipients,
@@ -45,7 +45,7 @@ export async function stored(node: TestNode) {
   return { ...(await storedRows(node)), ...queued } as Record<string, string>;
 }
 
-/** Every case is a 400 of the documented shape, and when all are through nothing is in the database. */
+/** Every case gets a 400 of the documented form, and afterwards nothing is stored. */
 export async function refuseAll(
   t: Test,
   { node, send }: Awaited<ReturnType<typeof startMailer>>,
@@ -67,17 +67,17 @@ export const attach = (fields: Fields): Fields => ({
   attachments: [{ filename: 'a.txt', content: 'aGk=', ...fields }],
 });
 
-/** As a client does that was told "unavailable": of many calls at once some wait too long for the database of a busy machine. */
+/** Repeats a call that is told "unavailable", as clients do: on a busy machine some of many calls wait too long for the database. */
 export const served = (ask: () => Promise<Answer>): Promise<Answer> =>
   eventually(async () => {
     const answer = await ask();
     return answer.status !== 503 && answer;
   }, 60_000);
 
-/** An ISO timestamp so far from now. */
+/** An ISO timestamp this far from now. */
 export const at = (ms: number) => new Date(Date.now() + ms).toISOString();
 
-/** A new account as its member calls it, below `/api/v1/domains`. */
+/** A new account, with calls of its member below `/api/v1/domains`. */
 export async function manageDomains(node: TestNode) {
   const { id, email, password } = await buildAccount(node.db);
   const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body;
@@ -88,7 +88,7 @@ export async function manageDomains(node: TestNode) {
   };
 }
 
-/** A new account on the shared node, as its member calls it, below `/api/v1`. */
+/** A new account on the shared node, with calls of its member below `/api/v1`. */
 export async function manageAccount() {
   const node = await sharedNode('api');
   const { email, password } = await buildAccount(node.db);
@@ -96,13 +96,13 @@ export async function manageAccount() {
   return (method: string, path: string, body?: unknown) => node.call(method, `/api/v1${path}`, { token, body });
 }
 
-/** What an example of a request in the reference needs to be good today. */
+/** Makes an example of a request in the reference valid today. */
 export const today = (example: unknown) => {
   const body = example as Fields;
   return body.scheduled_at ? { ...body, scheduled_at: at(3_600_000) } : body;
 };
 
-/** One of each noun that has an id, of a sender who is logged in: its id, by the name in the path. */
+/** One of each noun that has an id, for a sender who is logged in: the ids by the name in the path. */
 export async function buildNouns(
   node: TestNode,
   { account, domainId, from, ...credentials }: Awaited<ReturnType<typeof buildSender>> & { token: string },
@@ -121,7 +121,7 @@ export async function buildNouns(
     text: 't',
     scheduled_at: at(3_600_000),
   });
-  // The endpoint was there first, so it is called for this email.
+  // The endpoint already exists, so it is called for this email.
   const { deliveries } = (await node.call('GET', '/api/v1/webhook-deliveries', { token })).body;
   const { dkim_keys: dkimKeys } = await post(`/domains/${domainId}/rotate-dkim`, { algorithm: 'ed25519' });
   const { suppression } = await post('/suppressions', { address: 'them@b.test' });
@@ -160,7 +160,7 @@ export async function buildNouns(
 
 export type DescribedOperation = (typeof operations)[number];
 
-/** A node on which every operation of the reference can be called: a sender with one of each noun, and the operator. */
+/** A node on which every documented operation can be called: a sender with one of each noun, and the operator. */
 export async function startCaller(t: Test, env: Record<string, string> = {}, hookUrl?: string) {
   const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api', ...env });
   const sender = await buildSender(node.db, encryptionKey);
@@ -169,16 +169,16 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
   const token = await logIn(sender.account.email, sender.account.password);
   const admin = await logIn('admin@example.test', node.adminPassword);
   const nouns = await buildNouns(node, { ...sender, token }, hookUrl);
-  /** Its path with this id, or with that of our own noun. */
+  /** The path of an operation with this id, or with that of our own noun. */
   const pathOf = ({ path }: DescribedOperation, id?: string) =>
     path.replace(/\{\w+\}/, encodeURIComponent(id ?? nouns[path.split('/{')[0]?.split('/').at(-1) ?? ''] ?? ''));
-  /** Who may call it. */
+  /** Credentials that may call it. */
   const credentialsFor = ({ path, operation }: DescribedOperation) => {
     if (operation.security.length === 0) return {};
     if (operation.security.some((one) => one.apiKey)) return { key: sender.key };
     return { token: path.startsWith('/api/v1/admin/') ? admin : token };
   };
-  /** Somebody else each time that a password was changed: the tokens of the others stay good. */
+  /** Another user after each change of a password: the tokens of the others stay valid. */
   let changing: { id: string; token: string } | undefined;
   const someoneElse = async () => {
     const { email, password } = await buildAccount(node.db);
@@ -202,17 +202,17 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
   return { node, ...sender, token, admin, nouns, pathOf, credentialsFor, call, logIn };
 }
 
-// What a node writes by itself: that it lives, and counts that it adds up.
+// What a node writes by itself: that it is alive, and counts that it adds up.
 const ownTables = ['nodes', 'key_holders', 'email_counts', 'email_count_changes', 'destination_reports'];
 
-/** What of these a request changes: the rest a node writes by itself, as how far an erasure is, or what a look at a domain found. */
+/** The columns of these tables that a request changes; the others a node writes by itself, such as how far an erasure is. */
 const askedFor: Record<string, string> = {
   erasures: 'OF address_hash',
   domains:
     'OF account_id, domain, status, verified_at, verification_token, tls, pool, dkim_selector, dkim_private_key, dkim_public_key',
 };
 
-/** Notes each row that is written until the test ends; a call says which tables had any since the last one, once they are committed. */
+/** Records each written row until the test ends; the function returns which tables had any since its last call, once committed. */
 export async function watchTables(t: Test, node: TestNode): Promise<() => Promise<string[]>> {
   const tables = await node.db.query<{ name: string }>({
     text: `SELECT oid::regclass::text AS name FROM pg_class

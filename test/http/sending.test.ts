@@ -17,7 +17,7 @@ t.test('batch', async (t) => {
   const item = (fields: object = {}) => ({ from, to: ['a@b.test'], subject: 's', text: 't', ...fields });
   const post = (body: unknown) => served(() => node.call('POST', '/api/v1/emails/batch', { key, body }));
 
-  t.test('answers with the records in order and the number of items', async (t) => {
+  t.test('returns the records in order, and the number of items', async (t) => {
     const subjects = ['one', 'two', 'three'];
     const { status, body } = await post({ emails: subjects.map((subject) => item({ subject })) });
     t.equal(status, 200);
@@ -29,7 +29,7 @@ t.test('batch', async (t) => {
     for (const { id } of body.emails) t.equal((await node.call('GET', `/api/v1/emails/${id}`, { key })).status, 200);
   });
 
-  t.test('large ones at once, and one that breaks off, are not mixed up', async (t) => {
+  t.test('large batches at once, and one that breaks off, are not mixed up', async (t) => {
     const large = (name: string, count: number) =>
       Array.from({ length: count }, (_, at) => ({
         ...item({ subject: `${name}${at}` }),
@@ -53,14 +53,14 @@ t.test('batch', async (t) => {
           text: 'SELECT text FROM email_contents JOIN unnest($1::uuid[]) WITH ORDINALITY AS asked (email_id, place) USING (email_id) ORDER BY place',
           values: [ids],
         });
-        // Not by comparing megabytes in a way that shows where they differ.
+        // Not by an assertion that shows megabytes if they differ.
         const wrong = stored.flatMap(({ text }, place) => (text === batches[at]?.[place]?.text ? [] : [place]));
         t.strictSame([stored.length, wrong], [batches[at]?.length, []]);
       }
     }
   });
 
-  t.test('an item refused in context does not abort the others', async (t) => {
+  t.test('an item refused in context does not stop the others', async (t) => {
     const { status, body } = await post({
       emails: [item(), item({ from: 'x@unknown.test' }), item({ subject: 'last' })],
     });
@@ -96,7 +96,7 @@ t.test('batch', async (t) => {
     t.same(await storedRows(node), before);
   });
 
-  t.test('takes a thousand, and each is sent when its time comes', async (t) => {
+  t.test('takes a thousand, and sends at once those that are not scheduled', async (t) => {
     const later = new Date(Date.now() + 3_600_000).toISOString();
     const { status, body } = await post({
       emails: Array.from({ length: 1_000 }, (_, n) =>
@@ -124,12 +124,12 @@ t.test('scheduling', async (t) => {
   const move = (id: string, scheduledAt: unknown, by = key) =>
     node.call('PATCH', `/api/v1/emails/${id}`, { key: by, body: { scheduled_at: scheduledAt } });
 
-  t.test('what is canceled is never sent', async (t) => {
+  t.test('a canceled email is never sent', async (t) => {
     const schedule = (ms: number) => node.send({ to: ['a@later.test', 'b@later.test'], scheduled_at: at(ms) });
     let leadMs = 3_000;
     let sent = await schedule(leadMs);
     let answer = await cancel(sent.id);
-    // Where the machine stood still until it was due another one is canceled.
+    // If the machine stood still until it was due, another one is canceled.
     while (answer.status === 409 && leadMs < 30_000) {
       await eventually(async () => (await node.read(sent.id)).status === 'sent');
       leadMs *= 3;
@@ -146,7 +146,7 @@ t.test('scheduling', async (t) => {
     t.equal(sink.messages.length, before);
   });
 
-  t.test('what is moved is sent at its new time', async (t) => {
+  t.test('a moved email is sent at its new time', async (t) => {
     const sent = await node.send({ to: 'a@later.test', scheduled_at: at(3_600_000) });
     const soon = at(1_000);
     const { status, body } = await move(sent.id, soon);
@@ -154,7 +154,7 @@ t.test('scheduling', async (t) => {
     await eventually(async () => (await node.read(sent.id)).status === 'sent');
   });
 
-  t.test('what is on its way is a conflict, and bad times are 400', async (t) => {
+  t.test('for mail on its way it is a conflict, and bad times are a 400', async (t) => {
     const done = await node.send({ to: 'a@later.test' });
     t.equal((await cancel(done.id)).status, 409);
     t.match((await move(done.id, at(60_000))).body, { error: 'conflict' });
@@ -166,11 +166,11 @@ t.test('scheduling', async (t) => {
       });
     }
     await cancel(waiting.id);
-    // Else it would be among what the next ones count.
+    // Otherwise the next tests would count it.
     await eventually(async () => (await node.read(done.id)).status === 'sent');
   });
 
-  t.test('another account, another id and a key that may only read', async (t) => {
+  t.test('another account, another id, and a key that may only read', async (t) => {
     const waiting = await node.send({ to: 'a@later.test', scheduled_at: at(3_600_000) });
     const other = await buildAccount(node.db);
     const otherKey = await buildKey(node.db, other.id);
@@ -192,7 +192,7 @@ t.test('scheduling', async (t) => {
     await cancel(waiting.id);
   });
 
-  t.test('cancelling races with sending and one of them wins', async (t) => {
+  t.test('if canceling races with sending, one of them wins', async (t) => {
     const before = sink.messages.length;
     const sent = await Promise.all(
       Array.from({ length: 20 }, () => node.send({ to: 'race@later.test', scheduled_at: at(1_200) })),
@@ -208,7 +208,7 @@ t.test('scheduling', async (t) => {
     t.equal(sink.messages.length - before, sent.length - canceled.size);
   });
 
-  t.test('domain, key and suppression are looked at again when the time comes', async (t) => {
+  t.test('domain, key and suppressions are checked again when the time comes', async (t) => {
     const before = sink.messages.length;
     const revoked = await buildKey(node.db, node.account.id);
     const byRevoked = await node.call('POST', '/api/v1/emails', {
@@ -216,7 +216,7 @@ t.test('scheduling', async (t) => {
       body: { from: node.from, to: 'a@later.test', subject: 's', text: 't', scheduled_at: at(3_600_000) },
     });
     const toSuppressed = await node.send({ to: ['Late@later.test'], scheduled_at: at(3_600_000) });
-    // Of which PostgreSQL has lower case of its own, in each locale another.
+    // PostgreSQL has a lower case of its own for this letter, another one in each locale.
     const toOdd = await node.send({ to: ['\u0130LK@later.test'], scheduled_at: at(3_600_000) });
     const toBoth = await node.send({ to: ['late@later.test', 'other@later.test'], scheduled_at: at(3_600_000) });
     await node.db.query({
@@ -253,7 +253,7 @@ t.test('scheduling', async (t) => {
     t.equal(sink.messages.length, before + 1);
   });
 
-  t.test('what waits while its account is suspended is not sent, fails and says so: MAIL-13', async (t) => {
+  t.test('mail that waits while its account is suspended is not sent, fails and says why: MAIL-13', async (t) => {
     const before = sink.messages.length;
     const sender = await buildSender(node.db, testKey(7));
     const login = async (body: unknown) => (await node.call('POST', '/api/v1/auth/login', { body })).body.token;
@@ -274,10 +274,10 @@ t.test('scheduling', async (t) => {
     const suspend = (suspended: boolean) =>
       node.call('PATCH', `/api/v1/admin/accounts/${sender.account.id}`, { token: admin, body: { suspended } });
     t.equal((await suspend(true)).status, 200);
-    // What was under way before is over.
+    // The first attempt is over.
     const inHand = { emailId: tried, claimedBy: { not: null } };
     await eventually(async () => (await node.db.prisma.recipient.count({ where: inHand })) === 0);
-    // From here on nothing is in the way of either but that.
+    // From here on only the suspension is in the way of either.
     node.zone.set('away.test', { A: ['127.0.0.1'] });
     await node.db.query({
       text: `UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1)
@@ -297,7 +297,7 @@ t.test('scheduling', async (t) => {
       t.match(
         [email.status, email.error],
         ['failed', /the account is suspended/],
-        'for good, also when it is let in again',
+        'for good, even after the account is restored',
       );
       t.equal(email.recipients.length, recipients);
       for (const one of email.recipients) t.match(one, { status: 'failed', next_attempt_at: null });
@@ -307,7 +307,7 @@ t.test('scheduling', async (t) => {
         ['email.failed'],
       );
     }
-    t.equal(sink.messages.length, before, 'no server heard of them');
+    t.equal(sink.messages.length, before, 'no server saw them');
   });
 });
 
@@ -321,7 +321,7 @@ t.test('suppressions', async (t) => {
   const send = async (fields: object) =>
     (await node.call('POST', '/api/v1/emails', { key, body: { from, subject: 's', text: 't', ...fields } })).body.email;
 
-  t.test('an address on the list, anywhere among the recipients, suppresses the email', async (t) => {
+  t.test('a suppressed address, anywhere among the recipients, suppresses the email', async (t) => {
     const { status, body } = await suppress('Gone@Example.TEST');
     t.match(
       [status, body],
@@ -341,7 +341,7 @@ t.test('suppressions', async (t) => {
     t.match(await send({ to: 'fine@example.test' }), { status: 'queued' });
   });
 
-  t.test('why it was suppressed is cut between characters', async (t) => {
+  t.test('the reason for a suppression is cut between characters', async (t) => {
     const addresses = Array.from(
       { length: 50 },
       (_, n) => `${n ? '' : 'a'.repeat(11)}${'\u{1F600}'.repeat(12)}${10 + n}@b.test`,
@@ -353,17 +353,21 @@ t.test('suppressions', async (t) => {
     await node.db.prisma.suppression.deleteMany({ where: { address: { in: addresses } } });
   });
 
-  t.test('who unsubscribed still gets what is not marketing', async (t) => {
+  t.test('a recipient who unsubscribed still gets mail that is not marketing', async (t) => {
     await suppress('reader@example.test', 'unsubscribe');
     t.equal((await send({ to: 'reader@example.test', type: 'marketing' })).status, 'suppressed');
     t.equal((await send({ to: 'reader@example.test', type: 'transactional' })).status, 'queued');
     await suppress('reader@example.test', 'complaint');
-    t.equal((await send({ to: 'reader@example.test' })).status, 'suppressed', 'a complaint says more');
+    t.equal((await send({ to: 'reader@example.test' })).status, 'suppressed', 'a complaint is stronger');
     await suppress('reader@example.test', 'unsubscribe');
-    t.equal((await send({ to: 'reader@example.test' })).status, 'suppressed', 'and is not taken back by less');
+    t.equal(
+      (await send({ to: 'reader@example.test' })).status,
+      'suppressed',
+      'and a weaker reason does not replace it',
+    );
   });
 
-  t.test('an address on the list is on it in every spelling, and no other address is: MAIL-06', async (t) => {
+  t.test('a suppressed address is suppressed in every spelling, and no other address is: MAIL-06', async (t) => {
     const spellings = [
       'x@bücher.test',
       'x@xn--bcher-kva.test',
@@ -386,7 +390,7 @@ t.test('suppressions', async (t) => {
     await suppress('a+b@bücher.test');
     for (const to of others) t.not(await sends(to), 'suppressed', to);
     t.strictSame([await sends('a@bücher.test'), await sends('A+B@bücher.test')], ['queued', 'suppressed']);
-    // A name with its dot is no second spelling: it is refused, on the list and in an email.
+    // With a dot at its end it is not another spelling: it is refused, in the list and in an email.
     t.match((await suppress('x@bücher.test.')).body.detail, 'address: the domain ends with a dot');
     t.equal(await sends('x@bücher.test.'), 'refused');
 
@@ -395,13 +399,13 @@ t.test('suppressions', async (t) => {
     t.equal((await node.call('POST', `/unsubscribe/${link}`)).status, 200);
     for (const to of ['reader@bücher.test', 'READER@xn--bcher-kva.test']) {
       t.equal((await send({ to, type: 'marketing' })).status, 'suppressed', to);
-      t.equal((await send({ to })).status, 'queued', `${to}, what is not marketing`);
+      t.equal((await send({ to })).status, 'queued', `${to}, not marketing`);
     }
     for (const address of ['x@bücher.test', 'a+b@bücher.test', 'reader@bücher.test'])
       await node.call('DELETE', `/api/v1/suppressions/${encodeURIComponent(address)}`, { token });
   });
 
-  t.test('a hard bounce puts the address on the list, another refusal does not', async (t) => {
+  t.test('a hard bounce suppresses the address, another refusal does not', async (t) => {
     const email = await send({ to: 'bounced+7@example.test' });
     await eventually(
       async () => (await node.call('GET', `/api/v1/emails/${email.id}`, { key })).body.email.status === 'failed',
@@ -414,7 +418,7 @@ t.test('suppressions', async (t) => {
     t.equal((await send({ to: 'bounced+7@example.test' })).status, 'suppressed');
   });
 
-  t.test('is listed, taken off, and the account’s alone', async (t) => {
+  t.test('are listed and removed, for their account only', async (t) => {
     const { body } = await node.call('GET', '/api/v1/suppressions?limit=1', { token });
     t.equal(body.suppressions.length, 1);
     t.equal(body.count, 3);
@@ -432,7 +436,7 @@ t.test('suppressions', async (t) => {
     const international = 'gone@münchen.test';
     await node.call('POST', '/api/v1/suppressions', { token, body: { address: international } });
     const path = `/api/v1/suppressions/${encodeURIComponent(international)}`;
-    t.equal((await node.call('DELETE', path, { token })).status, 200, 'as it was put on');
+    t.equal((await node.call('DELETE', path, { token })).status, 200, 'in the spelling it was added with');
     t.equal((await send({ to: 'gone@example.test' })).status, 'queued');
   });
 

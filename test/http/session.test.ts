@@ -11,20 +11,24 @@ const page = { 'X-Sendwright-Page': '1' };
 
 type Login = { email: string; password: string };
 
-/** A browser that is logged in: what it sends by itself, and with each call of our page. */
+/** A logged-in browser: what it sends by itself, and with each call of our page. */
 async function logIn(node: TestNode, { email, password }: Login) {
   const answer = await node.call('POST', path, { body: { email, password }, headers: page });
   const [cookie = '', ...attributes] = (answer.headers.get('set-cookie') ?? '').split('; ');
   return { answer, cookie, attributes, headers: { ...page, Cookie: cookie } };
 }
 
-t.test('AUTH-16: a login of a browser is a cookie that no script and no other site can use', async (t) => {
+t.test('AUTH-16: the login of a browser is a cookie that no script and no other site can use', async (t) => {
   const node = await sharedNode('api');
   const account = await buildAccount(node.db);
   const { answer, cookie, attributes, headers } = await logIn(node, account);
   t.equal(answer.status, 200);
   t.match(answer.body, { user: { email: account.email, role: 'member' }, service: { sandbox: true } });
-  t.strictSame(Object.keys(answer.body).sort(), ['account', 'expires_at', 'service', 'user'], 'the token is not in it');
+  t.strictSame(
+    Object.keys(answer.body).sort(),
+    ['account', 'expires_at', 'service', 'user'],
+    'the answer does not contain the token',
+  );
   t.strictSame(attributes.sort(), ['HttpOnly', 'Max-Age=43200', 'Path=/', 'SameSite=Strict']);
   t.match((await node.call('GET', path, { headers })).body, { user: { email: account.email } });
   t.equal((await node.call('GET', '/api/v1/keys', { headers: { Cookie: cookie } })).status, 200);
@@ -32,19 +36,19 @@ t.test('AUTH-16: a login of a browser is a cookie that no script and no other si
     body: { email: account.email, password: account.password },
     headers,
   });
-  t.not(planted.headers.get('set-cookie')?.split(';')[0], cookie, 'each login is another one, whatever was there');
+  t.not(planted.headers.get('set-cookie')?.split(';')[0], cookie, 'each login is a new one, even with an old cookie');
   t.equal((await node.call('GET', path, { headers: { Cookie: `${cookie}x` } })).status, 401);
   const withBoth = { headers: { Cookie: cookie }, token: 'garbage' };
-  t.equal((await node.call('GET', path, withBoth)).status, 401, 'who shows a token means that one');
+  t.equal((await node.call('GET', path, withBoth)).status, 401, 'a token that is sent counts before the cookie');
 });
 
-t.test('AUTH-16: where the service is reached by https the cookie goes by https alone', async (t) => {
+t.test('AUTH-16: if the service has https, the cookie is sent over https only', async (t) => {
   const node = await startTestNode(t, { BASE_URL: 'https://send.example.test', ROLES: 'api' });
   const { attributes } = await logIn(node, await buildAccount(node.db));
   t.ok(attributes.includes('Secure'));
 });
 
-t.test('AUTH-12: what another site sends with the cookie changes nothing', async (t) => {
+t.test('AUTH-12: calls of another site with the cookie change nothing', async (t) => {
   const node = await sharedNode('api');
   const { cookie, headers } = await logIn(node, await buildAccount(node.db));
   const forged: Record<string, Record<string, string>> = {
@@ -60,12 +64,12 @@ t.test('AUTH-12: what another site sends with the cookie changes nothing', async
   }
   t.strictSame((await node.call('GET', '/api/v1/keys', { headers })).body, { api_keys: [] });
   const asked = await node.call('OPTIONS', '/api/v1/keys', { headers: { Origin: 'https://evil.test' } });
-  t.equal(asked.headers.get('access-control-allow-origin'), null, 'nobody else is let ask with a header');
+  t.equal(asked.headers.get('access-control-allow-origin'), null, 'no other site may send our header');
   const own = { ...headers, 'Sec-Fetch-Site': 'same-origin' };
   t.equal((await node.call('POST', '/api/v1/keys', { body: { name: 'n' }, headers: own })).status, 200);
   const elsewhere = { 'Sec-Fetch-Site': 'cross-site' };
   const body = { email: 'admin@example.test', password: node.adminPassword };
-  t.equal((await node.call('POST', path, { body, headers: elsewhere })).status, 403, 'nor can it log somebody in');
+  t.equal((await node.call('POST', path, { body, headers: elsewhere })).status, 403, 'nor can it log anybody in');
 });
 
 t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (t) => {
@@ -85,7 +89,11 @@ t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (
   await forgetExpired(first.db);
   for (const node of [one, two]) {
     t.equal((await node.call('GET', path, ended)).status, 401);
-    t.equal((await node.call('GET', path, { token: ended.cookie.split('=')[1] })).status, 401, 'nor as a header');
+    t.equal(
+      (await node.call('GET', path, { token: ended.cookie.split('=')[1] })).status,
+      401,
+      'nor with its token as a header',
+    );
     t.equal((await node.call('GET', path, other)).status, 200);
   }
   t.notOk(streams[1]?.seen.over);
@@ -95,7 +103,7 @@ t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (
   await eventually(async () => streams.every(({ seen }) => seen.over), 30_000);
 });
 
-t.test('an ended login is remembered for longer than its token is good, and then forgotten', async (t) => {
+t.test('an ended login is remembered longer than its token is valid, and then forgotten', async (t) => {
   const { db } = await sharedNode('api');
   const add = async (hours: number) => {
     const id = randomUUID();
@@ -109,12 +117,12 @@ t.test('an ended login is remembered for longer than its token is good, and then
   t.strictSame(left.map(({ id }) => id).sort(), [good, past].sort());
 });
 
-/** What comes of a stream of events, as it comes. */
+/** What arrives from a stream of events. */
 function watch(node: TestNode, headers: Record<string, string>) {
   const seen = { text: '', over: false, status: 0 };
   const req = request(`${node.baseUrl}/api/v1/live`, { headers }, (response) => {
     seen.status = response.statusCode ?? 0;
-    // But not what only keeps the connection alive, which comes every ten seconds.
+    // Without the comments that keep the connection alive, which come every ten seconds.
     response
       .on('data', (chunk) => (seen.text += String(chunk).replaceAll(': still here\n\n', '')))
       .on('close', () => (seen.over = true));
@@ -123,7 +131,7 @@ function watch(node: TestNode, headers: Record<string, string>) {
   return { seen, close: () => req.destroy() };
 }
 
-t.test('who looks on is told when emails of their account change, and of no others', async (t) => {
+t.test('viewers are told when emails of their account change, and of no others', async (t) => {
   const node = await sharedNode('api');
   const sender = await buildSender(node.db, encryptionKey);
   const other = await logIn(node, await buildAccount(node.db));
@@ -139,11 +147,11 @@ t.test('who looks on is told when emails of their account change, and of no othe
   t.equal(theirs.seen.text, 'event: emails\ndata: {}\n\n');
   await node.call('DELETE', path, { headers });
   await eventually(async () => own.seen.over, 30_000);
-  t.notOk(theirs.seen.over, 'with the login it ends, and others go on');
+  t.notOk(theirs.seen.over, 'the stream ends with its login, and others go on');
   theirs.close();
 });
 
-t.test('there is an end to how many look on', async (t) => {
+t.test('the number of viewers is limited', async (t) => {
   const node = await sharedNode('api');
   const { headers } = await logIn(node, await buildAccount(node.db));
   const viewers = Array.from({ length: 20 }, () => watch(node, headers));

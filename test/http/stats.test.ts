@@ -79,7 +79,7 @@ t.test('statistics', async (t) => {
   ]);
   t.same(await groups('domain'), [[node.domain, 4, 2]]);
 
-  // What is given up ends as its last attempt was about.
+  // A recipient that is given up counts in the class of its last attempt.
   await node.db.query({
     text: `UPDATE recipients SET status = 'failed', next_attempt_at = NULL WHERE address = 'busy@r.test'`,
   });
@@ -91,7 +91,7 @@ t.test('statistics', async (t) => {
   );
   const hours: { start: string; accepted: number }[] = (await stats('interval=hour')).body.buckets;
   for (const { start } of hours) t.match(start, /:00:00\.000Z$/);
-  // Two where one begins just now.
+  // Two if an hour begins just now.
   t.ok(hours.length <= 2);
   t.equal(
     hours.reduce((sum, { accepted }) => sum + accepted, 0),
@@ -114,7 +114,7 @@ t.test('statistics', async (t) => {
   }
 });
 
-t.test('by destination each email counts where its recipients are, and with those alone', async (t) => {
+t.test('by destination each email counts where its recipients are, and only with those', async (t) => {
   await dayLasting(60_000);
   const { node, key, send } = await startMailer();
   const { id } = (await send({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })).body.email;
@@ -131,7 +131,7 @@ t.test('by destination each email counts where its recipients are, and with thos
   ]);
   t.equal(buckets.length, 2);
 
-  // By provider what one runs is together, and what nobody is known to run stays by itself.
+  // By provider, what one provider runs is together, and what no known provider runs stays by itself.
   const attempt = (recipient: string, host: string) =>
     node.db.query({
       text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
@@ -151,7 +151,7 @@ t.test('by destination each email counts where its recipients are, and with thos
   t.equal(byProvider.length, 3);
 });
 
-t.test('the figures of a destination and of a provider stay what they were when a recipient is erased', async (t) => {
+t.test('the figures of a destination and of a provider do not change when a recipient is erased', async (t) => {
   await dayLasting(60_000);
   const { node, key, send } = await startMailer();
   const { id } = (await send({ to: ['ann@one.test', 'bob@two.test'] })).body.email;

@@ -6,7 +6,7 @@ import { startHook } from '../support/hook.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-t.test('an email that waits for another attempt is given up', async (t) => {
+t.test('an email that waits for another attempt can be given up', async (t) => {
   let letGo = () => {};
   const held = new Promise<void>((resolve) => (letGo = resolve));
   const sink = await startSink({
@@ -48,7 +48,7 @@ t.test('an email that waits for another attempt is given up', async (t) => {
   await eventually(async () => hook.calls.length === 1);
   t.match(hook.calls[0]?.json, { type: 'email.failed', data: { email_id: waiting.id, recipients: { length: 2 } } });
   t.match(await stop(waiting.id), { status: 409, body: { detail: 'no recipient of the email is waiting any more' } });
-  t.equal((await node.call('GET', '/api/v1/suppressions', { token })).body.count, 0, 'whose address is good');
+  t.equal((await node.call('GET', '/api/v1/suppressions', { token })).body.count, 0, 'their addresses are good');
 
   const slow = await node.send({ to: ['slow@receiver.test', 'busy@other.test'] });
   await eventually(async () => String(await statuses(slow.id)).endsWith('deferred') && sink.messages.length >= 0);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { buildKey, buildSender } from '../support/build.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
-t.test('what has changed since it was looked at is not published', async (t) => {
+t.test('a template that has changed since it was read is not published', async (t) => {
   const node = await sharedNode('api,mta');
   const { account } = await buildSender(node.db, encryptionKey);
   const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
@@ -23,14 +23,14 @@ t.test('what has changed since it was looked at is not published', async (t) => 
     status: 200,
     body: { template: { status: 'published' } },
   });
-  t.equal((await publish({ updated_at: template.updated_at })).status, 200, 'to publish is no change');
+  t.equal((await publish({ updated_at: template.updated_at })).status, 200, 'publishing is not a change');
   t.equal((await publish({ updated_at: null })).status, 200);
   await node.call('PATCH', path, { token, body: { html: null } });
   const { updated_at: emptied } = (await node.call('GET', path, { token })).body.template;
   t.match(await publish({ updated_at: emptied }), { status: 400, body: { detail: /^html: / } });
 });
 
-t.test('a key that is restricted to a domain does not write what is sent from others', async (t) => {
+t.test('a key restricted to one domain cannot change templates, which others send from too', async (t) => {
   const node = await sharedNode('api,mta');
   const { account, domain, key } = await buildSender(node.db, encryptionKey);
   const restricted = await buildKey(node.db, account.id, { domains: [domain] });

@@ -18,7 +18,7 @@ t.test('sending with a template', async (t) => {
   const stored = async () => [await node.db.prisma.email.count(), await node.db.prisma.recipient.count()];
   const good = { id, variables: { N: 'Ann', M: 1 } };
 
-  t.test('a malformed request is refused, and so is the whole batch with it', async (t) => {
+  t.test('a malformed request is refused, and the whole batch with it', async (t) => {
     const before = await stored();
     for (const [body, detail] of [
       [item({}), 'template.id: is required when alias is omitted'],
@@ -47,7 +47,7 @@ t.test('sending with a template', async (t) => {
     t.strictSame(await stored(), before);
   });
 
-  t.test('one that does not fit its template is refused on its own', async (t) => {
+  t.test('an email that does not fit its template is refused on its own', async (t) => {
     const before = await stored();
     const wrong: [template: object, detail: string][] = [
       [{ id: noId }, 'template.id: no template of this account has it'],
@@ -91,7 +91,7 @@ t.test('sending with a template', async (t) => {
     );
   });
 
-  t.test('a repeated call gets its first answer, although the template is gone', async (t) => {
+  t.test('a repeated call gets its first answer, even if the template is gone', async (t) => {
     const short = await create({ from, subject: 's', text: 't' });
     await publish(short.id);
     const headers = { 'Idempotency-Key': 'once' };
@@ -101,7 +101,7 @@ t.test('sending with a template', async (t) => {
     t.strictSame([second.status, second.body], [200, first.body]);
   });
 
-  t.test('values are not looked up where every object has them: DOS-05', async (t) => {
+  t.test('values are not looked up in Object.prototype: DOS-05', async (t) => {
     const hostile = await create({ from, subject: 's', html: '{{__proto__}}{{constructor}}' });
     await publish(hostile.id);
     const send = (variables: string) =>
@@ -120,7 +120,7 @@ t.test('sending with a template', async (t) => {
     const half = 2_500_000;
     const large = await create({ from, subject: 's', html: 'x'.repeat(half), text: 'x'.repeat(half) });
     await publish(large.id);
-    // For later, as delivering 40 MB is not what is asked here.
+    // For later, because delivering 40 MB is not tested here.
     const later = { scheduled_at: new Date(Date.now() + 3_600_000).toISOString() };
     const emails = Array.from({ length: 200 }, () => item({ id: large.id }, later));
     const before = process.cpuUsage();

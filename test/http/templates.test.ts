@@ -5,7 +5,7 @@ import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 const noId = '01890000-0000-7000-8000-000000000000';
 
-/** A node, and an account that can send and is logged in. */
+/** A node with an account that can send and is logged in. */
 async function start() {
   const node = await sharedNode('api,mta');
   return { node, ...(await buildTenant(node)) };
@@ -20,7 +20,7 @@ async function buildTenant(node: TestNode) {
   return { ...sender, token, create, publish };
 }
 
-t.test('from a draft to an email, and from an edit to the next', async (t) => {
+t.test('from a draft to an email, and from an edit to the next one', async (t) => {
   const { node, token, key, domain } = await start();
   const created = await node.call('POST', '/api/v1/templates', {
     token,
@@ -125,7 +125,7 @@ t.test('from a draft to an email, and from an edit to the next', async (t) => {
   t.match(raw, 'Hello <Ann> {{NUMBER}}, order 7');
   t.match(last, 'Subject: Mine\r\n');
   t.match(last, '<p>New</p>');
-  t.match(last, 'Hello Ann, order 8', 'declarations may go; their values are still taken');
+  t.match(last, 'Hello Ann, order 8', 'declarations may be removed; their values are still used');
 });
 
 t.test('who may do what', async (t) => {
@@ -164,7 +164,7 @@ t.test('who may do what', async (t) => {
     t.match(template, { name: 'n', html: 'unpublished', has_unpublished_changes: true });
   });
 
-  t.test('a login, a key with send, and to read a key with read', async (t) => {
+  t.test('a login, a key with send, and for reading a key with read', async (t) => {
     for (const [method, path, body, reads] of [
       ['GET', '/api/v1/templates', undefined, true] as const,
       ['POST', '/api/v1/templates', { name: 'by a key' }, false] as const,
@@ -187,7 +187,7 @@ t.test('who may do what', async (t) => {
       t.equal(
         (await node.call(method, path, { key: 'sk_live_x', token, body })).status,
         401,
-        'a wrong key is not made up for',
+        'a login does not make up for a wrong key',
       );
       const { status } = await node.call(method, path, { key: reader, body });
       t.equal(status, reads ? 200 : 403, what);
@@ -197,7 +197,7 @@ t.test('who may do what', async (t) => {
   });
 });
 
-t.test('what is wrong is named, and nothing is stored', async (t) => {
+t.test('invalid fields are named, and nothing is stored', async (t) => {
   const { node, token, create } = await start();
   const existing = await create({ alias: 'taken', html: 'h' });
   const edited = await create({ alias: 'edited', html: 'h' });
@@ -316,21 +316,21 @@ t.test('what is wrong is named, and nothing is stored', async (t) => {
   await node.call('DELETE', `/api/v1/templates/${bare.id}`, { token });
   t.strictSame(await dump(), before);
   const again = await node.call('PATCH', `/api/v1/templates/${existing.id}`, { token, body: { alias: 'taken' } });
-  t.equal(again.status, 200, 'its own alias is no duplicate');
+  t.equal(again.status, 200, 'its own alias is not a duplicate');
   t.equal(
     (await node.call('PATCH', `/api/v1/templates/${existing.id}`, { token, body: { alias: null } })).body.template
       .alias,
     null,
   );
   t.equal((await create({ alias: 'taken' })).alias, 'taken', 'an alias that was given up is free');
-  t.strictSame([(await create({})).alias, (await create({})).alias], [null, null], 'no alias is no duplicate');
+  t.strictSame([(await create({})).alias, (await create({})).alias], [null, null], 'null is not a duplicate');
 });
 
-t.test('what cannot be filled in is not published, and what was published before goes out as it did', async (t) => {
+t.test('an invalid placeholder is not published, and what was published before is sent as before', async (t) => {
   const { node, token, key, from, create, publish } = await start();
   const { id } = await create({ alias: 'old', subject: 's', from, html: '<p>{{NAME}}</p>', reply_to: 'r@b.test' });
   await publish(id);
-  // As a release before this one stored it.
+  // As an earlier release stored it.
   const stored = (column: string, field: string, value: unknown) =>
     node.db.query({
       text: `UPDATE templates SET ${column} = jsonb_set(${column}, $2, $3::jsonb) WHERE id = $1`,
@@ -367,7 +367,7 @@ t.test('what cannot be filled in is not published, and what was published before
     t.equal((await node.call('PATCH', path, { token, body: { text } })).status, 200, `${text} is text`);
 });
 
-t.test('lists go page by page, newest first, without the contents', async (t) => {
+t.test('lists have pages, newest first, without the contents', async (t) => {
   const { node, key, create } = await start();
   const ids = [];
   for (const name of ['one', 'two', 'three']) ids.unshift((await create({ name, html: 'h' })).id);

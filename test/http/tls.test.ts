@@ -28,7 +28,7 @@ async function start(t: Test) {
   return { node, token, get, attempt, clear, tls };
 }
 
-t.test('the tls of an email is held to, and shown', async (t) => {
+t.test('the tls setting of an email is obeyed, and shown', async (t) => {
   const { attempt, get, clear, tls } = await start(t);
   const plain = await attempt({ to: 'a@clear.test' });
   t.match(plain.made, { outcome: 'delivered', verification: 'none', tls_version: null });
@@ -66,7 +66,7 @@ t.test('the tls of an email is held to, and shown', async (t) => {
   t.match((await get(`${plain.id}/explain`)).recipients, [{ tls: null }]);
 });
 
-t.test('the tls of a domain holds for all of its mail, and for what is queued', async (t) => {
+t.test('the tls setting of a domain applies to all its mail, even if it is queued', async (t) => {
   const { node, token, attempt, get } = await start(t);
   const path = `/api/v1/domains/${node.domainId}`;
   t.match((await node.call('GET', path, { token })).body.domain, { tls: 'opportunistic' });
@@ -83,7 +83,7 @@ t.test('the tls of a domain holds for all of its mail, and for what is queued', 
     reason: new RegExp(`TLS setting of ${node.domain}\\.$`),
   });
   const { made: more } = await attempt({ to: 'a@tls.test', tls: 'verified' });
-  t.match(more, { outcome: 'deferred', verification: 'verified' }, 'the stricter counts');
+  t.match(more, { outcome: 'deferred', verification: 'verified' }, 'the stricter one counts');
   const isDue = 'UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE email_id = $1';
   await node.db.query({ text: isDue, values: [scheduled] });
   const [later] = await eventually(async () => {
@@ -98,7 +98,7 @@ t.test('the tls of a domain holds for all of its mail, and for what is queued', 
   }
 });
 
-t.test('a tls that is none is refused, in a batch by its index', async (t) => {
+t.test('an invalid tls setting is refused, in a batch with its index', async (t) => {
   const { node } = await start(t);
   const email = { from: node.from, to: 'a@tls.test', subject: 's', text: 't', tls: 'maybe' };
   const single = await node.call('POST', '/api/v1/emails', { key: node.key, body: email });
@@ -108,7 +108,7 @@ t.test('a tls that is none is refused, in a batch by its index', async (t) => {
   t.match(batch, { status: 400, body: { detail: /^emails\[1\]\.tls: / } });
 });
 
-t.test('SMG-07: an MTA-STS policy that any node has fetched is enforced after a restart', async (t) => {
+t.test('SMG-07: an MTA-STS policy that another node has fetched is enforced', async (t) => {
   const { node, attempt, get, tls } = await start(t);
   await node.db.query({
     text: `INSERT INTO tls_policies (domain, policy_id, mode, mx, max_age_seconds, fetched_at, expires_at)
@@ -135,7 +135,7 @@ t.test('SMG-07: an MTA-STS policy that any node has fetched is enforced after a 
   t.match(recipients, [{ tls: { policy: 'mta-sts' }, advice: /^The receiving domain demands this itself/ }]);
 });
 
-t.test('what a node has counted is written down when it stops', async (t) => {
+t.test('what a node has counted is written when it stops', async (t) => {
   const { node, attempt } = await start(t);
   await attempt({ to: 'a@tls.test' });
   const { databaseUrl } = node;

@@ -2,23 +2,23 @@ import { createHmac, generateKeyPairSync, sign as signWith } from 'node:crypto';
 
 type Json = Record<string, unknown>;
 
-/** What a forger is given: our key, good claims, and what of ours is public. */
+/** What a forger has: our key, good claims, and what of ours is public. */
 export interface Forgery {
   secret: string;
-  /** Good ones, but for `exp`. */
+  /** Good claims, without `exp`. */
   claims: Json;
   /** In seconds. */
   now: number;
-  /** A token that is good. */
+  /** A valid token. */
   token: string;
-  /** What anybody can have of this server's keys, such as a DKIM key in DNS. */
+  /** A public key of this server that anybody can get, such as a DKIM key in DNS. */
   publicKey: string;
 }
 
 const encoded = (text: string | Buffer) => Buffer.from(text).toString('base64url');
 const ours = { alg: 'HS256', typ: 'JWT' };
 
-/** A token put together by hand, from any two texts, signed with HMAC. */
+/** A token made by hand from any two texts, signed with HMAC. */
 function forge(header: unknown, claims: unknown, secret: string | Buffer, hash = 'sha256'): string {
   const text = (part: unknown) => (typeof part === 'string' || Buffer.isBuffer(part) ? part : JSON.stringify(part));
   const signed = `${encoded(text(header))}.${encoded(text(claims))}`;
@@ -26,8 +26,8 @@ function forge(header: unknown, claims: unknown, secret: string | Buffer, hash =
 }
 
 /**
- * Tokens that open nothing, in the manner of Wycheproof's vectors: most are signed with our key, so that it is not the
- * signature that they fail for. The names say what is wrong.
+ * Invalid tokens, in the manner of Wycheproof's vectors: most are signed with our key, so that the signature is not what
+ * they fail for. The names say what is wrong.
  */
 export function badTokens({ secret, claims, now, token, publicKey }: Forgery): Record<string, string> {
   const good = { ...claims, exp: now + 3_600 };
@@ -84,7 +84,7 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
       'an x5u': { x5u: 'http://127.0.0.1:9/cert.pem' },
       'an x5c': { x5c: [pem.replaceAll(/-----.*-----|\n/g, '')] },
       'a key of its own': { jwk: { kty: 'oct', k: encoded(secret) } },
-      'what must be understood': { crit: ['exp'], exp: now + 3_600 },
+      'a critical header': { crit: ['exp'], exp: now + 3_600 },
       'a payload that is not encoded': { b64: false, crit: ['b64'] },
       compression: { zip: 'DEF' },
       'another type': { typ: 'at+jwt' },
@@ -93,18 +93,18 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
   );
   const times = Object.fromEntries(
     Object.entries<Json>({
-      'past its time': { iat: now - 120, exp: now - 1 },
-      'past its time by years': { iat: 0, exp: 1 },
-      'without an end': { exp: undefined },
-      'an end that is text': { exp: String(now + 3_600) },
-      'an end that is null': { exp: null },
-      'an end that is a list': { exp: [now + 3_600] },
-      'good for longer than we give': { exp: now + 13 * 3_600 },
-      'good for a day and a bit': { iat: now - 60, exp: now + 86_400 },
-      'good for ever': { exp: 9_007_199_254_740_991 },
-      'good for more than ever': { exp: 1e308 },
-      'without a beginning': { iat: undefined },
-      'a beginning that is text': { iat: String(now) },
+      expired: { iat: now - 120, exp: now - 1 },
+      'expired years ago': { iat: 0, exp: 1 },
+      'without an expiry': { exp: undefined },
+      'an expiry that is text': { exp: String(now + 3_600) },
+      'an expiry that is null': { exp: null },
+      'an expiry that is a list': { exp: [now + 3_600] },
+      'valid for longer than we give': { exp: now + 13 * 3_600 },
+      'valid for a day and a bit': { iat: now - 60, exp: now + 86_400 },
+      'valid forever': { exp: 9_007_199_254_740_991 },
+      'valid for more than forever': { exp: 1e308 },
+      'without a start': { iat: undefined },
+      'a start that is text': { iat: String(now) },
       'from the future': { iat: now + 3_600, exp: now + 7_200 },
       'before its time': { nbf: now + 3_600 },
       'before its time, in text': { nbf: String(now - 60) },
@@ -124,7 +124,7 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
       'a number': { sub: 1 },
       'a list of users': { sub: [claims.sub] },
       'a pattern of users': { sub: { contains: '' } },
-      'any user that is not': { sub: { not: null } },
+      'a filter for any user': { sub: { not: null } },
       'SQL for a user': { sub: `${String(claims.sub)}' OR '1'='1` },
       'no account': { acc: null },
       'a password of later': { pwd: Number.MAX_SAFE_INTEGER },
@@ -181,7 +181,7 @@ export function badTokens({ secret, claims, now, token, publicKey }: Forgery): R
     'claims that go on behind their end': forge(ours, `${claimsText}{}`, secret),
     'a user who is there twice': twice(`"sub":${JSON.stringify(claims.sub)}`),
     'an account that is there twice': twice(`"acc":${JSON.stringify(claims.acc)}`),
-    'an end that is there twice': twice(`"exp":${now + 3_601}`),
+    'an expiry that is there twice': twice(`"exp":${now + 3_601}`),
     'a claim with the name of another in escapes': twice(`"\\u0073ub":${JSON.stringify(claims.sub)}`),
   };
 }

@@ -16,10 +16,10 @@ const email = { from: 'shop@example.com', to: ['a@b.test'], subject: 's', text: 
 const file = { filename: 'a.pdf', content: 'aGk=' };
 const logo = { filename: 'logo.png', content: 'aGk=' };
 
-/** What a body is refused with; null where it is taken. */
+/** The detail that a body is refused with; null if it is accepted. */
 function refusalOf(schema: z.ZodType, body: Fields): string | null | undefined {
   try {
-    // As it comes, without what is `undefined`.
+    // As it arrives, without what is `undefined`.
     parse(schema, JSON.parse(JSON.stringify(body)));
     return null;
   } catch (error) {
@@ -29,7 +29,7 @@ function refusalOf(schema: z.ZodType, body: Fields): string | null | undefined {
   }
 }
 
-t.test('what programs for other services send is taken', async (t) => {
+t.test('what programs for other services send is accepted', async (t) => {
   const now = Math.floor(Date.now() / 1000);
   const taken: Record<string, Fields[]> = {
     'the SDK of Resend: 4.0 writes camelCase within files': [
@@ -123,7 +123,7 @@ const tls = 'must be called tls; otherwise mail might be sent unencrypted';
 const dryRun = 'must be a query parameter, as in POST /api/v1/emails?dry_run=true; otherwise the email would be sent';
 const twice = 'must be the header Idempotency-Key; otherwise a retry would repeat the call';
 
-t.test('an email that would go to others, twice, in clear or at another time is refused', async (t) => {
+t.test('an email that would go to others, twice, unencrypted or at another time is refused', async (t) => {
   const refused: [fields: Fields, words: string][] = [
     [{ scheduledAt: at(3_600_000) }, scheduled],
     [{ send_at: Math.floor(Date.now() / 1000) + 3_600 }, scheduled],
@@ -163,7 +163,7 @@ t.test('an email that would go to others, twice, in clear or at another time is 
   }
 });
 
-t.test('what is said once for many would hold for none of them', async (t) => {
+t.test('a field outside the list that would apply to no item is refused', async (t) => {
   const refused: [fields: Fields, otherwise: string][] = [
     [{ scheduled_at: at(3_600_000) }, 'the email would be sent at once'],
     [{ send_at: at(3_600_000) }, 'the email would be sent at once'],
@@ -202,7 +202,7 @@ t.test('what is said once for many would hold for none of them', async (t) => {
   t.equal(refusalOf(suppressionImport, { reason: 'unsubscribe', suppressions: suppressions.slice(0, 1) }), null);
 });
 
-t.test('a key that could do more, and what else holds for mail to come', async (t) => {
+t.test('a misnamed field is refused for keys, domains and all that applies to later mail', async (t) => {
   const mayLess = 'must be called scopes; otherwise the key could send';
   const ofAll = 'must be called domains; otherwise the key would be valid for all domains';
   const endless = 'must be called expires_at; otherwise the key would never expire';
@@ -253,7 +253,7 @@ t.test('a key that could do more, and what else holds for mail to come', async (
   for (const [schema, body, detail] of cases) t.equal(refusalOf(schema, body), detail, JSON.stringify(body));
 });
 
-t.test('an endpoint that was to be called no more', async (t) => {
+t.test('an attempt to disable an endpoint by another name is refused', async (t) => {
   const changes = webhookChanges(false);
   const words =
     'must be called status, with the value "enabled" or "disabled"; otherwise the endpoint would stay as it is';
@@ -281,7 +281,7 @@ t.test('an endpoint that was to be called no more', async (t) => {
   for (const fields of taken) t.equal(refusalOf(changes, fields), null, JSON.stringify(fields));
 });
 
-t.test('whatever a value is, the answer is a refusal at the most', async (t) => {
+t.test('whatever a value is, the worst answer is a refusal', async (t) => {
   const odd: unknown[] = [
     { toString: 1, valueOf: 1 },
     [[]],

@@ -1,13 +1,13 @@
 import { createTransport } from 'nodemailer';
 import type { Peer } from '../support/mx.ts';
 
-/** Text that moves a terminal's cursor, ends a line for somebody, and looks like an entry of a log. */
+/** Text that moves a terminal's cursor, ends a line for some programs, and looks like a log entry. */
 export const unprintable = '\x1b[31m\x1b[2J\x1b]0;x\x07{"level":60,"msg":"forged"}\0\x08\x9b31m\x85\xe2\x80\xa8\x7f';
 
-/** The same in UTF-8, where U+2028 is a line end for some, and without what ends a message. */
+/** The same in UTF-8, where U+2028 ends a line for some programs, and without what ends a message. */
 const inUtf8 = Buffer.from('\x1b[31m\u2028{"level":60,"msg":"forged"}\u2029\u0085\u009b31m\ufeff').toString('latin1');
 
-/** An MX host that says such things, each connection in another place. */
+/** An MX host that answers with such text, at another step in each connection. */
 export async function talk(peer: Peer, number: number): Promise<void> {
   const place = number % 6;
   if (place === 0) peer.send(`220 mx ${unprintable}\n{"level":60}\r\n`);
@@ -22,7 +22,7 @@ export async function talk(peer: Peer, number: number): Promise<void> {
   peer.send(`550-5.7.1 ${unprintable}\r\n550 5.7.1 ${unprintable}\r\n`);
 }
 
-/** A mail client that writes such things where it may, and where it may not. */
+/** A mail client that sends such text where it may, and where it may not. */
 export async function submit(port: number, { key, from }: { key: string; from: string }): Promise<string[]> {
   const replies: string[] = [];
   const header = `From: ${from}\r\nTo: a@b.test`;

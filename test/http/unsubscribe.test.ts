@@ -14,7 +14,7 @@ t.test('unsubscribing', async (t) => {
   const post = async (fields: Record<string, unknown> = {}) =>
     (await send({ to: 'jane.roe@example.com', type: 'marketing', ...fields })).body.email.id as string;
 
-  t.test('the page asks, and changes nothing however often it is looked at', async (t) => {
+  t.test('the page asks, and changes nothing however often it is loaded', async (t) => {
     const id = await post();
     await written();
     for (let n = 0; n < 3; n++) {
@@ -24,18 +24,18 @@ t.test('unsubscribing', async (t) => {
       t.match(body, '<form method="post"><button');
       t.match(body, `<b>${from}</b>`);
       t.match(body, '<b>ja…@example.com</b>');
-      t.notMatch(body, /jane/, 'who was forwarded the link learns no address');
+      t.notMatch(body, /jane/, 'a forwarded link reveals no address');
       t.notMatch(body, /<script|https?:/);
       const policy = headers.get('content-security-policy') ?? '';
       t.match(policy, /default-src 'none'; style-src 'sha256-\S+'; .*form-action 'self'$/);
-      t.equal(headers.get('referrer-policy'), 'no-referrer', 'the token goes nowhere');
+      t.equal(headers.get('referrer-policy'), 'no-referrer', 'the token is not passed on');
       t.equal(headers.get('cache-control'), 'no-store');
     }
     t.equal((await node.call('HEAD', linkTo(id))).status, 200);
     t.strictSame(await written(), []);
   });
 
-  t.test('a POST unsubscribes, whatever is in it, and again is as good as once', async (t) => {
+  t.test('a POST unsubscribes, whatever its body is, and repeating it changes nothing', async (t) => {
     const id = await post();
     await written();
     for (const options of [
@@ -63,7 +63,7 @@ t.test('unsubscribing', async (t) => {
     );
   });
 
-  t.test('AUTH-14: what a sender wrote is shown as text', async (t) => {
+  t.test('AUTH-14: text from a sender is shown as text', async (t) => {
     const evil = `"<img src=x onerror=alert(1)>" <${from}>`;
     const id = await post({ from: evil, to: "<o'b&x@example.com>" });
     for (const method of ['GET', 'POST']) {
@@ -99,7 +99,7 @@ t.test('unsubscribing', async (t) => {
     t.strictSame(await written(), []);
   });
 
-  t.test('a reader in front of a browser sees a page that says so, and programs what they know', async (t) => {
+  t.test('a reader with a browser sees a page that says so, and programs their usual error', async (t) => {
     const good = linkTo(await post({ to: 'reader@example.com' }));
     await written();
     const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8';
@@ -118,7 +118,7 @@ t.test('unsubscribing', async (t) => {
     t.strictSame(await written(), []);
   });
 
-  t.test('however old the email is', async (t) => {
+  t.test('a link works however old the email is', async (t) => {
     const id = await post({ to: 'old@example.com' });
     await node.db.query({
       text: `UPDATE emails SET created_at = now() - interval '5 years' WHERE id = $1`,
@@ -127,12 +127,16 @@ t.test('unsubscribing', async (t) => {
     t.equal((await node.call('POST', linkTo(id))).status, 200);
   });
 
-  t.test('a link that names its reader is good for longer than the email is kept', async (t) => {
+  t.test('a link that names its reader is valid for longer than the email is kept', async (t) => {
     const reader = { accountId: account.id, emailId: await post(), position: 0, address: 'Last.Year@example.com' };
     const link = (changed: object = {}) =>
       `/unsubscribe/${sealReader(unsubscribeKey(encryptionKey), { ...reader, ...changed })}`;
     await written();
-    t.match((await node.call('GET', link())).body, `<b>${from}</b> to <b>ja…@example.com</b>?`, 'the email knows best');
+    t.match(
+      (await node.call('GET', link())).body,
+      `<b>${from}</b> to <b>ja…@example.com</b>?`,
+      'the email counts first',
+    );
     const gone = { emailId: newId() };
     for (let n = 0; n < 2; n++) {
       const { status, body } = await node.call('GET', link(gone));
@@ -158,7 +162,7 @@ t.test('unsubscribing', async (t) => {
     t.strictSame([status, body.email?.status], [200, 'suppressed']);
   });
 
-  t.test('but not of an account that is gone, and not with any character changed', async (t) => {
+  t.test('but not for an account that is gone, nor with another key or a character missing', async (t) => {
     const reader = { accountId: newId(), emailId: newId(), position: 0, address: 'a@example.com' };
     const unknown = sealReader(unsubscribeKey(encryptionKey), reader);
     const theirs = sealReader(Buffer.alloc(32, 8), { ...reader, accountId: account.id });

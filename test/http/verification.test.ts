@@ -43,7 +43,7 @@ async function startVerifying(t: Test) {
   return { node, set, publish, register };
 }
 
-t.test('verifying looks at each of the three records', async (t) => {
+t.test('verifying checks each of the three records', async (t) => {
   const { set, publish, register } = await startVerifying(t);
   const shop = await register('shop.test');
   const { verification, dkim, spf } = shop.records;
@@ -163,7 +163,7 @@ t.test('verifying looks at each of the three records', async (t) => {
   t.notMatch(body.detail, /Evil|script/);
 });
 
-t.test('one account alone holds a name, for as long as it publishes its record: SSRF-13', async (t) => {
+t.test('only one account holds a name, as long as it publishes its record: SSRF-13', async (t) => {
   const { node, set, publish, register } = await startVerifying(t);
   const [first, second] = [await register('shared.test'), await register('shared.test')];
   const both = [first.records.verification.value, second.records.verification.value];
@@ -186,7 +186,7 @@ t.test('one account alone holds a name, for as long as it publishes its record: 
   );
   t.strictSame(Object.keys(refused.body.checks), ['verification', 'dkim', 'spf']);
 
-  // The record is not gone because a name server fails to answer for it just then.
+  // The record is not gone just because a name server fails to answer at that moment.
   let asked = 0;
   const resolve = async (name: string, type: string) => {
     if (name === first.records.verification.name) asked += 1;
@@ -224,7 +224,7 @@ t.test('one account alone holds a name, for as long as it publishes its record: 
   t.strictSame(
     answers.map((answer) => answer.status).sort(),
     [200, ...Array(5).fill(400)],
-    'at once, one gets it and the others are told',
+    'of several at once, one gets it and the others are told',
   );
   const holders = await node.db.prisma.domain.count({ where: { domain: 'race.test', status: 'verified' } });
   t.equal(holders, 1);

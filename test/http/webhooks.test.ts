@@ -17,7 +17,7 @@ async function logIn(node: TestNode) {
   return { account, token, call };
 }
 
-/** Makes deliveries without any mail, as acceptance does. */
+/** Makes deliveries without any mail, as accepting an email does. */
 async function emit(node: TestNode, accountId: string, ...types: webhooks.EventType[]): Promise<number> {
   const queue = createQueue(node.databaseUrl, silentLog);
   await queue.start();
@@ -57,7 +57,7 @@ t.test('endpoints', async (t) => {
     const tables = ['webhooks', 'webhook_deliveries', 'pgboss.job'];
     for (const table of tables) {
       const rows = await node.db.query<{ t: string }>({ text: `SELECT t::text FROM ${table} t` });
-      // A job that a worker has taken already is gone.
+      // A job that a worker has taken is gone already.
       t.ok(rows.length > 0 || table === 'pgboss.job');
       for (const secret of [body.secret, rotated.body.secret]) {
         const raw = Buffer.from(secret.slice(6), 'base64');
@@ -68,7 +68,7 @@ t.test('endpoints', async (t) => {
     }
   });
 
-  t.test('accept every event of the interface, each once', async (t) => {
+  t.test('accept every documented event, each once', async (t) => {
     const events = [...webhooks.eventTypes];
     const { status, body } = await call('POST', '/webhooks', {
       url: 'http://example.com/',
@@ -78,7 +78,7 @@ t.test('endpoints', async (t) => {
     t.strictSame(body.webhook.events, events);
   });
 
-  t.test('are changed, and disabled and enabled by hand', async (t) => {
+  t.test('can be changed, and disabled and enabled by hand', async (t) => {
     const { body } = await call('POST', '/webhooks', { url: 'https://example.com/', events: all });
     const path = `/webhooks/${body.webhook.id}`;
     const change = async (fields: unknown) => (await call('PATCH', path, fields)).body.webhook;
@@ -165,7 +165,7 @@ t.test('endpoints', async (t) => {
     t.strictSame(await list('?limit=3&offset=2'), { webhooks: made.slice(2, 5) });
   });
 
-  t.test('belong to their account, and to a login', async (t) => {
+  t.test('belong to their account, and need a login', async (t) => {
     const hook = await startHook(t);
     const { body } = await call('POST', '/webhooks', { url: hook.url, events: all });
     const delivery = (await call('POST', `/webhooks/${body.webhook.id}/test`)).body.delivery.id;
@@ -204,7 +204,7 @@ t.test('endpoints', async (t) => {
 t.test('deliveries', async (t) => {
   const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: 'true' });
 
-  t.test('a test call says what the endpoint answered', async (t) => {
+  t.test('a test call returns what the endpoint answered', async (t) => {
     const { call } = await logIn(node);
     const hook = await startHook(t, (_call, number) => (number === 0 ? { status: 200, body: 'hello' } : 500));
     const { body } = await call('POST', '/webhooks', { url: hook.url, events: ['email.failed'] });
@@ -222,10 +222,10 @@ t.test('deliveries', async (t) => {
     const bad = await call('POST', `/webhooks/${body.webhook.id}/test`);
     t.match(bad.body.delivery, { status: 'failed', next_attempt_at: null, attempts: [{ response_status: 500 }] });
     t.match((await call('GET', `/webhooks/${body.webhook.id}`)).body.webhook, { failing_since: null });
-    t.equal(hook.calls.length, 2, 'a test is not tried again');
+    t.equal(hook.calls.length, 2, 'a test is not repeated');
   });
 
-  t.test('are listed with filters, and sent again', async (t) => {
+  t.test('are listed with filters, and can be sent again', async (t) => {
     const { account, call } = await logIn(node);
     let status = 500;
     let mayAnswer = Promise.resolve();
@@ -237,7 +237,7 @@ t.test('deliveries', async (t) => {
     const second = await call('POST', '/webhooks', { url: hook.url, events: ['email.sent'] });
     const emitting = emit(node, account.id, 'email.sent', 'email.failed', 'email.queued');
     const listed = async (query: string) => (await call('GET', `/webhook-deliveries?${query}`)).body;
-    // They would be called again within five seconds, in which a busy machine may not get through what follows.
+    // They would be called again within five seconds, which may be too short for what follows on a busy machine.
     const putOff = `UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour'
                      WHERE account_id = $1 AND status = 'pending' AND attempt_count = 1 AND job_id IS NULL RETURNING id`;
     await eventually(async () => (await node.db.query({ text: putOff, values: [account.id] })).length === 3, 30_000);
@@ -299,7 +299,7 @@ t.test('deliveries', async (t) => {
     t.equal((await one(ids[0])).status, 'succeeded', 'the log outlives the endpoint');
   });
 
-  t.test('a time range is replayed, bounded and under the same ids', async (t) => {
+  t.test('a time range is replayed in limited steps, under the same ids', async (t) => {
     const { account, call } = await logIn(node);
     const hook = await startHook(t);
     const { body } = await call('POST', '/webhooks', { url: hook.url, events: ['email.sent'] });
@@ -330,7 +330,7 @@ t.test('deliveries', async (t) => {
     await call('DELETE', `/webhooks/${id}`);
   });
 
-  t.test('a changed time of a waiting delivery is kept when it is asked for again', async (t) => {
+  t.test('a delivery that is sent again by hand keeps its place in the schedule', async (t) => {
     const { account, call } = await logIn(node);
     const { body } = await call('POST', '/webhooks', { url: 'http://127.0.0.1:1024/', events: ['email.sent'] });
     const [id, webhookId] = [newId(), body.webhook.id];
@@ -357,11 +357,11 @@ t.test('deliveries', async (t) => {
       return row.attemptCount === 5 && row;
     });
     const wait = (tried.nextAttemptAt?.getTime() ?? 0) - Date.now();
-    t.ok(wait > 6_000_000 && wait < 8_000_000, 'it goes on where it was in the schedule: two hours');
+    t.ok(wait > 6_000_000 && wait < 8_000_000, 'its place in the schedule: two hours');
   });
 });
 
-t.test('without ALLOW_PRIVATE_NETWORKS inward addresses are refused at once: SSRF-01, SSRF-02', async (t) => {
+t.test('without ALLOW_PRIVATE_NETWORKS internal addresses are refused at once: SSRF-01, SSRF-02', async (t) => {
   const node = await startTestNode(t);
   const { call } = await logIn(node);
   const made = (await call('POST', '/webhooks', { url: 'https://example.com/', events: all })).body.webhook;

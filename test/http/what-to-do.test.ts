@@ -4,7 +4,7 @@ import { buildAccount, buildKey, buildVerifiedDomain } from '../support/build.ts
 import type { CallOptions } from '../support/node.ts';
 import { encryptionKey, startMailer } from './scene.ts';
 
-/** A mailer, and whoever is logged in to its account. */
+/** A mailer, and a user who is logged in to its account. */
 async function startMember() {
   const mailer = await startMailer();
   const { email, password } = mailer.account;
@@ -12,7 +12,7 @@ async function startMember() {
   return { ...mailer, token: token as string };
 }
 
-t.test('a 401 and a 403 say in a header what to do; their bodies are as they were', async (t) => {
+t.test('a 401 and a 403 say in a header what to do; their bodies stay the same', async (t) => {
   const { node, account, key, token, fields } = await startMember();
   const [reader, restricted] = [
     await buildKey(node.db, account.id, { scopes: ['read'] }),
@@ -78,7 +78,7 @@ t.test('a 401 and a 403 say in a header what to do; their bodies are as they wer
   t.match(batch.body.errors, [{ index: 0, error: 'forbidden', detail: /^the API key is restricted/ }]);
 });
 
-t.test('a call that takes no fields refuses those that it is given', async (t) => {
+t.test('a call without fields refuses any that it is given', async (t) => {
   const { node, key, token, send } = await startMember();
   const { id } = (await send({})).body.email;
   const post = (path: string, options: CallOptions) => node.call('POST', `/api/v1${path}`, options);
@@ -102,11 +102,11 @@ t.test('a call that takes no fields refuses those that it is given', async (t) =
     '/webhook-deliveries/?/retry',
   ])
     t.match(await post(path.replace('?', newId()), { token, body }), refused, path);
-  // As PHP writes an object without members.
+  // As PHP writes an empty object.
   t.equal((await post(`/domains/${newId()}/verify`, { token, body: [] })).status, 404);
 });
 
-t.test('a change of a template that changes nothing leaves its time', async (t) => {
+t.test('a change that changes nothing in a template leaves its time', async (t) => {
   const { node, key } = await startMember();
   const { template } = (await node.call('POST', '/api/v1/templates', { key, body: { name: 'n', text: 't' } })).body;
   const patch = (body: unknown, id = template.id) => node.call('PATCH', `/api/v1/templates/${id}`, { key, body });
@@ -115,7 +115,7 @@ t.test('a change of a template that changes nothing leaves its time', async (t) 
   t.not((await patch({ name: 'm' })).body.template.updated_at, template.updated_at);
 });
 
-t.test('a batch as a bare array is told how it has to look', async (t) => {
+t.test('a batch as a bare array is told the right form', async (t) => {
   const { node, key, fields } = await startMember();
   t.match(await node.call('POST', '/api/v1/emails/batch', { key, body: [fields] }), {
     status: 400,
