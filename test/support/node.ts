@@ -123,12 +123,15 @@ async function firstOf(response: IncomingMessage): Promise<string> {
 
 const agent = new Agent({ keepAlive: true });
 
+/** Nothing that is asked for takes this long, on a full machine either. */
+const answerWithinMs = 120_000;
+
 /** As `fetch`, which takes twice the time: the tests make some twenty thousand calls. */
 function exchange(url: URL, options: RequestOptions, payload: string | undefined): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    request(url, { agent, ...options }, resolve)
-      .on('error', reject)
-      .end(payload);
+    const asked = request(url, { agent, ...options }, resolve);
+    asked.setTimeout(answerWithinMs, () => asked.destroy(new Error(`no answer from ${url.pathname} in time`)));
+    asked.on('error', reject).end(payload);
   });
 }
 

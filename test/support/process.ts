@@ -11,12 +11,14 @@ export interface SendwrightProcess {
   stdout(): string;
   stderr(): string;
   call(method: string, path: string, options?: CallOptions): ReturnType<typeof call>;
-  /** Sends the signal and waits for the end; the exit code, or the signal that ended it. */
+  /** Sends the signal and waits for the end; the exit code, or the signal that ended it: SIGKILL if it did not end in time. */
   end(signal: NodeJS.Signals): Promise<number | string>;
 }
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const startWithinMs = 120_000;
+/** It ends by itself within 32 s; a full machine takes longer. */
+const endWithinMs = 120_000;
 
 const { heap } = await import(new URL('../../scripts/start/launch.mjs', import.meta.url).href);
 
@@ -45,7 +47,11 @@ export async function runSendwright(
   const baseUrl = await Promise.race([
     exit.then(() => null),
     new Promise<string>((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error(`not ready in time: ${stderr}`)), startWithinMs);
+      const late = setTimeout(() => {
+        // Nobody else would end it, and its pipes would keep this process from ending.
+        child.kill('SIGKILL');
+        reject(new Error(`not ready in time: ${stderr}`));
+      }, startWithinMs);
       child.stderr.on('data', (chunk) => {
         stderr += chunk;
         const found = /Dashboard +(http:\S+)[\s\S]*Stop with Ctrl-C/.exec(stderr)?.[1];
@@ -65,6 +71,8 @@ export async function runSendwright(
     call: (method, path, options) => call(baseUrl, method, path, options),
     async end(signal) {
       child.kill(signal);
+      const late = setTimeout(() => child.kill('SIGKILL'), endWithinMs);
+      void exit.then(() => clearTimeout(late));
       return exit;
     },
   };
