@@ -36,8 +36,15 @@ export interface CallTools {
 const batchSize = 100;
 const pollEveryMs = 1_000;
 
-/** Time for calls under way to end by themselves on shutdown: longer than a call may take. */
-const drainMs = 17_000;
+/** How long a shutdown waits, in ms. */
+export interface Patience {
+  /** For calls under way to end by themselves: longer than a call may take. */
+  drainMs: number;
+  /** In all, also for their outcomes to be stored. */
+  stopMs: number;
+}
+
+const usualPatience: Patience = { drainMs: 17_000, stopMs: 20_000 };
 
 /**
  * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Jobs for endpoints that have work
@@ -51,6 +58,7 @@ export class WebhookDispatcher {
   readonly #tools: CallTools;
   readonly #recorder: Recorder;
   readonly #limits: Limits;
+  readonly #patience: Patience;
   readonly #slots: Slots;
   readonly #kept = new KeptSockets();
   readonly #lines = new Lines();
@@ -71,12 +79,19 @@ export class WebhookDispatcher {
   #unsubscribe: () => void = () => undefined;
   #idle: (() => void) | undefined;
 
-  constructor(db: Database, queue: Queue, tools: CallTools, limits: Limits = defaultLimits) {
+  constructor(
+    db: Database,
+    queue: Queue,
+    tools: CallTools,
+    limits: Limits = defaultLimits,
+    patience: Patience = usualPatience,
+  ) {
     this.#db = db;
     this.#queue = queue;
     this.#tools = { ...tools, poster: { ...tools.poster, kept: this.#kept } };
     this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
+    this.#patience = patience;
     this.#slots = new Slots(limits, () => this.#beginAll());
     this.#inDoubt = new ClaimsInDoubt(db, 'webhook_deliveries');
     this.#intake = new BatchLoop({
@@ -97,13 +112,26 @@ export class WebhookDispatcher {
     this.#intake.wake();
   }
 
-  /** Takes no new work, releases what has not begun, and waits for what has: at most about 20 seconds. */
+  /**
+   * Takes no new work, releases what has not begun, and waits for what has: at most 20 seconds, even if the database does not
+   * answer. What this node still holds then is freed when it retires or is found dead.
+   */
   async stop(): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);
     this.#unsubscribe();
+    const { drainMs, stopMs } = this.#patience;
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
     this.#recorder.giveUpAfter(drainMs);
+    const ended = new AbortController();
+    const late = sleep(stopMs, undefined, { signal: ended.signal }).catch(() => undefined);
+    await Promise.race([this.#releaseAndWait(), late]);
+    ended.abort();
+    clearTimeout(ender);
+    this.#kept.destroy();
+  }
+
+  async #releaseAndWait(): Promise<void> {
     // Nothing of a batch that is being taken now begins either.
     await this.#intake.stop();
     await this.#release(this.#emptyLines());
@@ -111,8 +139,6 @@ export class WebhookDispatcher {
       this.#idle = resolve;
       this.#checkIdle();
     });
-    clearTimeout(ender);
-    this.#kept.destroy();
   }
 
   #tick(): void {

@@ -3,6 +3,7 @@ import t from 'tap';
 import * as calls from '../../src/core/webhooks/webhook-calls.ts';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
+import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { figure } from '../support/figure.ts';
@@ -14,7 +15,7 @@ t.test('calls', async (t) => {
   const scene = await openScene(t);
   const { db, queue } = scene;
 
-  t.test('are signed over the exact bytes, and tried again under the same id until one succeeds', async (t) => {
+  t.test('are signed over the exact bytes, and repeated under the same id until one succeeds', async (t) => {
     const hook = await startHook(t, (_call, number) => (number < 2 ? { status: 500, body: 'not now\0' } : 200));
     const { id, accountId, secret } = await scene.endpoint(hook.url);
     let before = Date.now();
@@ -43,7 +44,7 @@ t.test('calls', async (t) => {
     figure('P8', `${hook.calls.length} calls of a delivery until its endpoint answered 200: ${calls.size} id and body`);
   });
 
-  t.test('happen at the time of the database, whatever the clock of this machine shows', async (t) => {
+  t.test('use the time of the database, whatever the clock of this machine shows', async (t) => {
     const hook = await startHook(t, () => 500);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent');
@@ -52,10 +53,10 @@ t.test('calls', async (t) => {
     const { attempts } = await scene.attempted(id, 1);
     const { failingSince } = await db.prisma.webhook.findUniqueOrThrow({ where: { id } });
     t.ok(Date.parse(attempts[0]?.at ?? '') > Date.now() + aheadMs - 60_000);
-    t.equal(failingSince?.toISOString(), attempts[0]?.at, 'or one failure would make of it an endpoint that fails');
+    t.equal(failingSince?.toISOString(), attempts[0]?.at, 'otherwise one failure would make the endpoint look failing');
   });
 
-  t.test('end when the schedule does', async (t) => {
+  t.test('end with the schedule', async (t) => {
     const hook = await startHook(t, () => 500);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent');
@@ -66,7 +67,7 @@ t.test('calls', async (t) => {
     t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: Date });
   });
 
-  t.test('wait as long as a Retry-After asks for', async (t) => {
+  t.test('wait as long as Retry-After asks', async (t) => {
     const headers = { 'Retry-After': '3600' };
     const hook = await startHook(t, (_call, number) => ({ status: number === 0 ? 429 : 200, headers }));
     const { id, accountId } = await scene.endpoint(hook.url);
@@ -76,7 +77,7 @@ t.test('calls', async (t) => {
     t.ok(Math.abs((nextAttemptAt?.getTime() ?? 0) - Date.now() - 3_600_000) < 60_000);
   });
 
-  t.test('410 disables the endpoint, which says so and gets nothing more', async (t) => {
+  t.test('410 disables the endpoint, which shows why and gets no more calls', async (t) => {
     const hook = await startHook(t, () => 410);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent');
@@ -96,7 +97,7 @@ t.test('calls', async (t) => {
     t.equal(await scene.emit(accountId, 'email.sent'), 1);
   });
 
-  t.test('an endpoint that only failed for five days is disabled, unless what failed is new', async (t) => {
+  t.test('an endpoint that has only failed for five days is disabled, unless the failed call is new', async (t) => {
     const hook = await startHook(t, () => 500);
     const { id, accountId } = await scene.endpoint(hook.url);
     const days = (count: number) => new Date(Date.now() - count * 86_400_000);
@@ -104,7 +105,11 @@ t.test('calls', async (t) => {
     await scene.emit(accountId, 'email.sent');
     await scene.start(t, { schedule: [] });
     t.match(await scene.settled(id), [{ status: 'failed' }]);
-    t.equal((await webhooks.get(db, accountId, id)).status, 'enabled', 'one new failure after a silence is no proof');
+    t.equal(
+      (await webhooks.get(db, accountId, id)).status,
+      'enabled',
+      'one new failure after a silence proves nothing',
+    );
 
     const old = newId(days(2));
     const draft = { accountId, webhookId: id, emailId: null, event: 'email.sent', payload: '{}', woken: true };
@@ -117,11 +122,11 @@ t.test('calls', async (t) => {
     });
   });
 
-  t.test('not so by the first call after a time in which none was made', async (t) => {
+  t.test('but not by the first call after a time without calls', async (t) => {
     const hook = await startHook(t, () => 500);
     const { id, accountId } = await scene.endpoint(hook.url);
     const days = (count: number) => new Date(Date.now() - count * 86_400_000);
-    // It failed, and the service was stopped or on hold for six days.
+    // It failed, and then the service was stopped or on hold for six days.
     await db.prisma.webhook.update({ where: { id }, data: { failingSince: days(6) } });
     const draft = { accountId, webhookId: id, emailId: null, event: 'email.sent', payload: '{}', woken: true };
     await db.transaction((tx) => lines.insert(tx, queue, [{ ...draft, id: newId(days(6)) }]));
@@ -140,7 +145,7 @@ t.test('calls', async (t) => {
     t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: null });
   });
 
-  t.test('a deleted endpoint gets no more calls, and what waited for it ends: WH-05', async (t) => {
+  t.test('a deleted endpoint gets no more calls, and waiting ones end: WH-05', async (t) => {
     const hook = await startHook(t, () => 500);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.delivered');
@@ -155,7 +160,7 @@ t.test('calls', async (t) => {
     t.equal(await scene.emit(accountId, 'email.sent'), 0);
   });
 
-  t.test('a disabled endpoint ends what waits for it, jobs included', async (t) => {
+  t.test('a disabled endpoint ends the calls that wait for it, and their jobs', async (t) => {
     const hook = await startHook(t);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent');
@@ -165,7 +170,7 @@ t.test('calls', async (t) => {
     t.equal(hook.calls.length, 0);
   });
 
-  t.test('a changed URL holds for what waits: WH-05', async (t) => {
+  t.test('a changed URL applies to waiting calls: WH-05', async (t) => {
     const before = await startHook(t, () => 500);
     const after = await startHook(t);
     const { id, accountId } = await scene.endpoint(before.url);
@@ -231,11 +236,11 @@ t.test('crashes', async (t) => {
   const take = (nodeId: string) =>
     db.transaction(async (tx) => calls.claim(tx, nodeId, await queue.webhooks.take(tx, 100, [])));
 
-  t.test('what a dead node held and what lost its job is found and sent', async (t) => {
+  t.test('calls that a dead node held, and calls that lost their job, are found and made', async (t) => {
     const hook = await startHook(t);
     const { id, accountId } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.failed');
-    t.equal((await take(newId())).length, 2, 'a node that nobody knows has them');
+    t.equal((await take(newId())).length, 2, 'held by an unknown node');
     await scene.emit(accountId, 'email.delivered');
     await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'webhook' AND state = 'created'` });
     await scene.start(t);
@@ -246,7 +251,7 @@ t.test('crashes', async (t) => {
     t.equal(hook.calls.length, 3);
   });
 
-  t.test('the sweeper goes on where it stopped', async (t) => {
+  t.test('the sweeper continues where it stopped', async (t) => {
     const { accountId, id } = await scene.endpoint('http://127.0.0.1:1024/');
     await scene.emit(accountId, ...Array.from({ length: 25 }, () => 'email.sent' as const));
     await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'webhook'` });
@@ -263,7 +268,7 @@ t.test('crashes', async (t) => {
     t.match(await scene.settled(id), { length: 25 });
   });
 
-  t.test('a node that was taken for dead changes nothing but a success', async (t) => {
+  t.test('a node considered dead changes nothing but a success', async (t) => {
     const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
     await scene.emit(accountId, 'email.sent', 'email.failed');
     const zombie = await take(newId());
@@ -285,11 +290,11 @@ t.test('crashes', async (t) => {
     t.same(both.map(({ status }) => status).sort(), ['failed', 'succeeded']);
     const heard = (wanted: string) => both.find(({ status }) => status === wanted)?.attempts;
     t.match(heard('failed'), [{ response_body: 'thanks' }]);
-    // Whom it names may have been erased since: that waits for those who hold a delivery alone.
+    // The recipient that it names may have been erased since: an erasure waits only for nodes that hold a delivery.
     t.match(heard('succeeded'), [{ response_status: 200, response_body: null }]);
   });
 
-  t.test('a call that was under way while all stood still says nothing of the time in between', async (t) => {
+  t.test('a call that was in progress during a standstill says nothing about the time in between', async (t) => {
     const { id: webhookId, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
     const days = (count: number) => new Date(Date.now() - count * 86_400_000);
     const claim = { nodeId: newId(), jobId: newId(), deliveryId: newId(days(6)), webhookId, accountId, failing: false };
@@ -331,7 +336,7 @@ t.test('crashes', async (t) => {
     t.match(await scene.deliveries(id), [{ status: 'pending', attemptCount: 0, attempts: [], claimedBy: null }]);
   });
 
-  t.test('a hold begins no call that waited here, and gives it back until it ends', async (t) => {
+  t.test('a hold starts no waiting call, and gives the calls back until it ends', async (t) => {
     const held = Promise.withResolvers<void>();
     const hook = await startHook(t, (_call, number) => (number < 2 ? held.promise.then(() => 200) : 200));
     const { accountId, id } = await scene.endpoint(hook.url);
@@ -355,12 +360,12 @@ t.test('crashes', async (t) => {
     t.equal(hook.calls.length, 30, 'each once');
   });
 
-  t.test('a stop hands back what has not begun and waits for what has', async (t) => {
+  t.test('a stop hands back calls that have not begun, and waits for those that have', async (t) => {
     let answer: (status: number) => void = () => {};
     const hook = await startHook(t, () => new Promise<number>((resolve) => (answer = resolve)));
     const { accountId, id } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
-    // A look for what is due would be waited for, and the next call begin meanwhile.
+    // A look for due calls would be waited for, and the next call would begin meanwhile.
     const worker = await scene.start(t, { wakes: false, limits: { perEndpoint: 1, perGoodEndpoint: 1 } });
     await eventually(async () => hook.calls.length === 1);
     const stopped = worker.stop();
@@ -373,7 +378,30 @@ t.test('crashes', async (t) => {
     t.equal(hook.calls.length, 1);
   });
 
-  t.test('a stop hands back what is being taken just then', async (t) => {
+  for (const what of ['the outcome of a call', 'jobs']) {
+    t.test(`a stop does not wait for a database that gives no answer about ${what}`, async (t) => {
+      let isSilent = what === 'jobs';
+      const silence = () => new Promise<never>(() => {});
+      const through: Database = {
+        ...db,
+        query: (statement) => (isSilent ? silence() : db.query(statement)),
+        transaction: (work) => (isSilent ? silence() : db.transaction(work)),
+      };
+      const hook = await startHook(t, () => {
+        isSilent = true;
+        return 200;
+      });
+      const { accountId } = await scene.endpoint(hook.url);
+      await scene.emit(accountId, 'email.sent');
+      const worker = await scene.start(t, { wakes: false, through, patience: { drainMs: 500, stopMs: 1_000 } });
+      if (!isSilent) await eventually(async () => hook.calls.length === 1);
+      const began = performance.now();
+      await worker.stop();
+      t.ok(performance.now() - began < 5_000);
+    });
+  }
+
+  t.test('a stop hands back calls that are just being claimed', async (t) => {
     const hook = await startHook(t);
     const { accountId, id } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.failed');

@@ -11,7 +11,7 @@ import type { Queue } from '../../src/queue.ts';
 import { Rounds } from '../../src/rounds.ts';
 import { Keyring } from '../../src/seal.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
-import { type CallTools, WebhookDispatcher } from '../../src/webhooks/dispatch.ts';
+import { type CallTools, type Patience, WebhookDispatcher } from '../../src/webhooks/dispatch.ts';
 import { defaultLimits, type Limits } from '../../src/webhooks/slots.ts';
 import { buildAccount } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
@@ -25,21 +25,29 @@ export const keyring = new Keyring(Buffer.alloc(32, 5));
 export interface Scene {
   db: Database;
   queue: Queue;
-  /** An endpoint of this account, or of a new one, that subscribes to these events, or to all; it has just answered, unless it is new. */
+  /** An endpoint of this account, or of a new one, for these events, or for all; it has just answered, unless it is new. */
   endpoint(
     url: string,
     options?: { accountId?: string; events?: webhooks.EventType[]; isNew?: boolean },
   ): Promise<Endpoint>;
-  /** Tells the account's endpoints of one event for each type; gives back how many deliveries were made. */
+  /** Tells the account's endpoints about one event of each type; returns how many deliveries were made. */
   emit(accountId: string, ...types: webhooks.EventType[]): Promise<number>;
   /** The endpoint's deliveries, oldest first. */
   deliveries(webhookId: string): Promise<WebhookDelivery[]>;
-  /** The endpoint's deliveries when none is pending any more. */
+  /** The endpoint's deliveries once none is pending. */
   settled(webhookId: string): Promise<WebhookDelivery[]>;
-  /** The only delivery when it has had so many attempts. */
+  /** The only delivery, once it has had this many attempts. */
   attempted(webhookId: string, attempts: number): Promise<Omit<WebhookDelivery, 'attempts'> & { attempts: Attempt[] }>;
   /** A node that makes calls, and wakes what is due unless told otherwise; stopped when the test ends. */
-  start(t: Test, options?: Partial<CallTools> & { limits?: Partial<Limits>; wakes?: boolean }): Promise<Worker>;
+  start(
+    t: Test,
+    options?: Partial<CallTools> & {
+      limits?: Partial<Limits>;
+      patience?: Patience;
+      through?: Database;
+      wakes?: boolean;
+    },
+  ): Promise<Worker>;
 }
 
 export interface Endpoint {
@@ -96,7 +104,7 @@ export async function openScene(t: Test): Promise<Scene> {
       return count;
     },
     async settled(webhookId) {
-      // To read hundreds of deliveries again and again would take from those who make them.
+      // Reading hundreds of deliveries again and again would slow down those who make them.
       await eventually(async () => {
         const [seen] = await db.query<{ some: number; pending: number }>({
           text: `SELECT count(*)::int AS some, (count(*) FILTER (WHERE status = 'pending'))::int AS pending
@@ -113,7 +121,7 @@ export async function openScene(t: Test): Promise<Scene> {
         const made = (delivery?.attempts ?? []) as unknown as Attempt[];
         return delivery && made.length >= attempts && { ...delivery, attempts: made };
       }),
-    async start(t, { limits = {}, wakes = true, ...options } = {}) {
+    async start(t, { limits = {}, patience, through = db, wakes = true, ...options } = {}) {
       const nodeId = newId();
       await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
       const tools = {
@@ -126,7 +134,7 @@ export async function openScene(t: Test): Promise<Scene> {
         schedule: [100, 100, 100],
         ...options,
       };
-      const dispatcher = new WebhookDispatcher(db, queue, tools, { ...defaultLimits, ...limits });
+      const dispatcher = new WebhookDispatcher(through, queue, tools, { ...defaultLimits, ...limits }, patience);
       const rounds = new Rounds(silentLog);
       if (wakes)
         rounds.every(50, 'wake', async () => {
