@@ -21,9 +21,10 @@ import {
   trueOrFalse,
   workerCount,
 } from './config-values.ts';
-import { quickSchedule, usualBlocklists, usualPlan } from './config-variables.ts';
+import { quickSchedule, usualBlocklists, usualPlan, variables } from './config-variables.ts';
 import type { PrivateNetworks } from './ip.ts';
 import type { SendingPools } from './sending-pools.ts';
+import { isNearly, plainly } from './spelling.ts';
 
 const nodeRoles = ['api', 'mta', 'webhooks', 'smtp'] as const;
 export type NodeRole = (typeof nodeRoles)[number];
@@ -88,6 +89,8 @@ export interface Config {
   /** Requests that each API key may make on this node. */
   rateLimit: { perSecond: number; burst: number };
   logLevel: string;
+  /** Variables that are set, are none of ours, and differ from one that is not set by a letter. */
+  misspelled: { written: string; meant: string }[];
 }
 
 /** A variable of the environment that cannot be used; the message is the one line that an operator needs. */
@@ -127,6 +130,18 @@ class Environment {
   readEntries<T>(name: string, parse: (text: string) => T, fallback: T): T {
     const text = this.#given(name);
     return text === null ? fallback : naming(name, () => parse(text));
+  }
+
+  /** See `Config`. */
+  misspelled(): Config['misspelled'] {
+    const isSet = (name: string) => Boolean(this.#env[name]?.trim());
+    const names = variables.map(({ name }) => name);
+    return Object.keys(this.#env)
+      .filter((written) => isSet(written) && !names.includes(written))
+      .flatMap((written) => {
+        const meant = names.find((name) => !isSet(name) && isNearly(plainly(name), plainly(written)));
+        return meant === undefined ? [] : [{ written, meant }];
+      });
   }
 
   #given(name: string): string | null {
@@ -206,6 +221,7 @@ function readVariables(env: Environment): Config {
     },
     rateLimit: env.read('RATE_LIMIT', rateLimit, { perSecond: 50, burst: 100 }),
     logLevel: env.read('LOG_LEVEL', oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const), 'info'),
+    misspelled: env.misspelled(),
   };
 }
 

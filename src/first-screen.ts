@@ -125,7 +125,8 @@ function rolesLine({ roles }: Config): string[] {
 }
 
 /** Settings that have no effect, or less than it seems. They may be intended, so they stop no start. */
-function remarks({ deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs, smtp, ports, startOnHold }: Config) {
+function remarks(config: Config) {
+  const { deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs, smtp, ports, startOnHold, misspelled } = config;
   const [firstDelay = 0] = retryScheduleMs;
   const opensNone = roles.has('smtp') && Object.values(ports).every((port) => port === 0);
   const said = [
@@ -139,6 +140,7 @@ function remarks({ deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs,
     smtp.tls &&
       opensNone &&
       'SMTP_TLS_CERT has no effect: INBOUND_SMTP_PORT, SUBMISSION_PORT and SUBMISSIONS_PORT are 0',
+    ...misspelled.map(({ written, meant }) => `${written} has no effect: did you mean ${meant}?`),
   ].filter((one) => typeof one === 'string');
   return said.map((one, index) => `    ${(index === 0 ? 'Note' : '').padEnd(13)}${one}`);
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { pastToleranceMs } from '../core/accounts/send-limits.ts';
-import { plainly } from '../spelling.ts';
+import { isNearly, plainly } from '../spelling.ts';
 
 /** What is wrong with an input, and which member it is about. */
 export interface Fault {
@@ -181,16 +181,3 @@ function membersOf(schema: z.ZodType): string[] {
 
 const isMeantFor = ({ ours, elsewhere }: Guarded, plain: string) =>
   elsewhere?.includes(plain) || isNearly(ours.replace('_', ''), plain);
-
-/** In shorter names, one letter more or less makes another word. */
-const shortestMistyped = 5;
-
-/** Whether it is the same, or differs by one missing, extra, wrong or swapped letter. */
-function isNearly(ours: string, written: string): boolean {
-  if (ours.length < shortestMistyped || Math.abs(ours.length - written.length) > 1) return ours === written;
-  let same = 0;
-  while (same < ours.length && ours[same] === written[same]) same += 1;
-  const [rest, other] = [ours.slice(same), written.slice(same)];
-  const swapped = rest[0] === other[1] && rest[1] === other[0] && rest.slice(2) === other.slice(2);
-  return swapped || rest.slice(1) === other.slice(1) || rest.slice(1) === other || rest === other.slice(1);
-}

@@ -55,7 +55,13 @@ t.test('what is set and comes to nothing, or to less than it seems, is said', as
     /\n {4}Note {9}nothing is sent .* release --waiting send, or --waiting fail\n/,
   );
   t.match(screenOf({ ...brief, ...ips }), /\n {4}Note {9}SENDING_IPS .*\n {17}RETRY_FOR /, 'one below the other');
+  t.match(
+    screenOf({ DELIVERY_MOD: 'direct', http_port: '80', RETRY_FRO: '1h' }),
+    / {4}Note {9}DELIVERY_MOD has no effect: did you mean DELIVERY_MODE\?\n {17}http_port .* HTTP_PORT\?\n {17}RETRY_FRO .* RETRY_FOR\?\n/,
+  );
   for (const meant of [
+    { ROLE: 'admin', ROLES: 'api,mta,webhooks,smtp' },
+    { LOG_LEVE: '', MAIL_HOST: 'mail.example.com', DATABASE: 'x', PORT: '80' },
     { ...direct, ...ips },
     { ...direct, ...brief, ROLES: 'api,smtp' },
     { RETRY_FOR: '1m', RETRY_SCHEDULE: '1m' },
