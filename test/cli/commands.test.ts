@@ -19,14 +19,14 @@ import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { makeFolder } from '../support/start.ts';
 import { sendwright, told } from './terminal.ts';
 
-/** A node that runs, and the environment of whoever administers its machine. */
+/** A running node, and the environment of whoever administers its machine. */
 async function machine() {
   const node = await sharedNode('api,mta');
   const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
   return { node, env, sender: await buildSender(node.db, encryptionKey) };
 }
 
-t.test('every command says how it is called, and none runs when it is called wrongly', async (t) => {
+t.test('every command shows its usage, and none runs if it is called wrongly', async (t) => {
   for (const [name, { operands = [] }] of Object.entries(commands)) {
     const help = await sendwright({}, ...name.split(' '), '--help');
     t.equal(help.code, 0, name);
@@ -49,12 +49,12 @@ t.test('every command says how it is called, and none runs when it is called wro
   const { code, said } = await sendwright({}, 'suppressions', 'list');
   t.match(code, 2);
   t.match(said, /unknown command "suppressions list"[\s\S]*suppressions import/);
-  t.notMatch(said, /queue flush/, 'of that group alone');
+  t.notMatch(said, /queue flush/, 'only those of the group');
   t.match(await sendwright({}, 'constructor'), { code: 2, said: /unknown command "constructor"/ });
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
 });
 
-t.test('options that are not as they should be: one line, in words of ours', async (t) => {
+t.test('invalid options get one line, in our own words', async (t) => {
   const list = ['queue', 'list'];
   for (const [args, said] of [
     [[...list, '--limit', '-1'], 'limit: must be a whole number, 0 or more'],
@@ -78,11 +78,11 @@ t.test('options that are not as they should be: one line, in words of ours', asy
   t.match(
     await sendwright({ DATA_DIR: '/nowhere' }, ...send),
     { code: 1, said: /DATA_DIR/ },
-    'a value may have a dash',
+    'a value may begin with a dash',
   );
 });
 
-t.test('an answer that cannot be written is no success', async (t) => {
+t.test('output that cannot be written is an error', async (t) => {
   if (!existsSync('/dev/full')) return void t.pass('this system has no file that is always full');
   const full = openSync('/dev/full', 'w');
   const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
@@ -95,13 +95,13 @@ t.test('an answer that cannot be written is no success', async (t) => {
   t.match(stderr, /^sendwright: cannot write to standard output \(ENOSPC: [^\n]*\)\n$/);
 });
 
-t.test('the commands in the documentation are those that there are', async (t) => {
+t.test('the documentation has exactly the commands that exist', async (t) => {
   const page = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
   const rows = [...page.matchAll(/^\| `sendwright ([a-z]+(?: [a-z-]+)?)/gm)].map(([, name]) => name);
   t.strictSame(rows.sort(), Object.keys(commands).sort());
 });
 
-t.test('accounts: created, found by an address, suspended, let in again, on another plan', async (t) => {
+t.test('accounts: created, found by address, suspended, resumed, put on another plan', async (t) => {
   const { node, env } = await machine();
   const email = `ann-${Date.now()}@shop.test`;
   const made = await told(env, 'accounts', 'create', '--name', 'Shop', '--email', email);
@@ -132,7 +132,7 @@ t.test('accounts: created, found by an address, suspended, let in again, on anot
     });
 });
 
-t.test('accounts: that of the only admin is not suspended', async (t) => {
+t.test('accounts: that of the only admin cannot be suspended', async (t) => {
   const { node, env } = await machine();
   const suspend = () => sendwright(env, 'accounts', 'suspend', 'admin@example.test');
   t.match(await suspend(), { code: 1, said: /^sendwright: this is the account of the only admin: / });
@@ -141,7 +141,7 @@ t.test('accounts: that of the only admin is not suspended', async (t) => {
   });
   const other = await told(env, 'accounts', 'create', '--name', 'Ops', '--email', `ops-${Date.now()}@shop.test`);
   await node.db.prisma.user.updateMany({ where: { accountId: other.account.id }, data: { role: 'admin' } });
-  t.match(await suspend(), { code: 0 }, 'where there is another admin, that one lets it in again');
+  t.match(await suspend(), { code: 0 }, 'if there is another admin, who can resume it');
   t.match(await sendwright(env, 'accounts', 'suspend', other.account.id), { code: 1, said: /the only admin/ });
   t.match(await told(env, 'accounts', 'resume', id), { account: { suspended_at: null } });
   await node.db.prisma.user.updateMany({ where: { accountId: other.account.id }, data: { role: 'member' } });
@@ -159,7 +159,7 @@ t.test('keys: a new one works at once, a revoked one does not', async (t) => {
   t.notMatch(JSON.stringify(keys), made.printed);
   t.match(await told(env, 'keys', 'revoke', keys[0].id), { api_key: { revoked_at: String } });
   t.equal(await call(), 401);
-  // Whoever finds a key in a repository knows neither its id nor whose it is.
+  // Whoever finds a key in a repository knows neither its id nor its account.
   const leaked = (await sendwright(env, 'keys', 'create', '--name', 'leaked', ...mine)).printed;
   t.match(await told(env, 'keys', 'revoke', leaked), { api_key: { name: 'leaked', revoked_at: String } });
   t.equal((await node.call('GET', '/api/v1/emails', { key: leaked })).status, 401);
@@ -167,7 +167,7 @@ t.test('keys: a new one works at once, a revoked one does not', async (t) => {
   t.match(await sendwright(env, 'keys', 'create', '--name', 'a', '--scope', 'all'), { code: 2, said: /scopes\[0\]/ });
 });
 
-t.test('domains: listed with their accounts, looked up as a node does, verified where asked', async (t) => {
+t.test('domains: listed with their accounts, checked as a node does, verified on request', async (t) => {
   const { node, env, sender } = await machine();
   await node.db.prisma.domain.updateMany({ where: { id: sender.domainId }, data: { status: 'pending' } });
   const { domains } = await told(env, 'domains', 'list');
@@ -201,7 +201,7 @@ t.test('domains: listed with their accounts, looked up as a node does, verified 
     t.match(
       await sendwright(env, ...args, '--account', ''),
       { code: 1, printed: '', said: /there is none called/ },
-      'a variable of a script that is not set is not all accounts',
+      'an unset variable of a script does not mean all accounts',
     );
   t.match(await sendwright(env, 'domains', 'check', 'unknown.test'), {
     code: 1,
@@ -240,7 +240,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
     [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
     [['--file', '/nowhere.json'], /cannot read \/nowhere\.json/],
-    // The recipients of the file would get what was meant for somebody else.
+    // Otherwise the recipients of the file would get what was meant for somebody else.
     [['--file', file, ...hello.slice(4)], /^sendwright send: --subject, --text, --to: cannot be combined with --file/],
     [
       ['--file', file, '--cc', 'a@b.test', '--scheduled-at', ''],
@@ -253,7 +253,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   t.match(await sendwright(env, 'send', ...hello), { code: 1, said: 'sendwright: the account is suspended' });
 });
 
-t.test('send: where nothing runs that delivers, or all is on hold, it says so and waits for nothing', async (t) => {
+t.test('send: if no node delivers, or all is on hold, it says so and does not wait', async (t) => {
   const url = await createDatabase();
   const db = connect(url, silentLog);
   t.teardown(() => db.close());
@@ -280,7 +280,7 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   t.match(waited, { code: 1, printed: / is queued$/, said: /^No node that delivers mail is running/ });
   t.strictSame(waited.progress, [''], 'it does not begin to wait');
   await register(db, { id: newId(), hostname: 'h', roles: ['mta'] }, false);
-  // And was seen just now for as long as this takes.
+  // Seen just now, for as long as this takes.
   await db.query({ text: `UPDATE nodes SET seen_at = now() + interval '1 hour'` });
   const stopping = sendwright(env, 'send', ...hello, ...waiting);
   await eventually(async () => (await db.prisma.email.count()) === 4);
@@ -289,7 +289,7 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   await hold.begin(db);
   const stopped = await stopping;
   t.match(stopped, { code: 1, printed: / is queued, after \d+ s$/, said: /^The service has been on hold since 2/ });
-  t.ok(stopped.progress.length > 1, 'a hold that begins meanwhile ends it');
+  t.ok(stopped.progress.length > 1, 'a hold that begins meanwhile ends the wait');
   const onHold = await sendwright(env, 'send', ...hello, ...waiting);
   t.match(onHold, {
     code: 1,
@@ -299,7 +299,7 @@ t.test('send: where nothing runs that delivers, or all is on hold, it says so an
   t.strictSame(onHold.progress, ['']);
 });
 
-t.test('queue: what is said about a destination is what nodes go by', async (t) => {
+t.test('queue: orders for a destination are what nodes go by', async (t) => {
   const { node, env, sender } = await machine();
   const name = `d${Date.now()}.test`;
   const { body } = await node.call('POST', '/api/v1/auth/login', {

@@ -50,7 +50,7 @@ t.test('an empty database is refused until it is migrated, and migrating again c
     });
 });
 
-t.test('the doctor looks at what needs no tables before there are any', async (t) => {
+t.test('before there are tables, the doctor checks what needs none', async (t) => {
   const zone = await startZone({ 'mail.example.com': { A: ['127.0.0.1'] } });
   t.teardown(() => zone.close());
   const dataDir = join(await makeFolder(t), 'not there', 'data');
@@ -70,7 +70,7 @@ t.test('the doctor looks at what needs no tables before there are any', async (t
   const healths = { mail_hostname: 'ok', reverse_dns: 'problem', base_url: 'ok', disk_space: 'ok', domain: undefined };
   for (const [check, health] of Object.entries({ ...healths, clock: undefined }))
     t.equal(looked(noServer.findings, check), health, check);
-  t.notOk(existsSync(dirname(dataDir)), 'nothing is made');
+  t.notOk(existsSync(dirname(dataDir)), 'nothing is created');
   t.match(await sendwright(direct, 'doctor'), {
     code: 1,
     printed: new RegExp(`^DATA_DIR ${dataDir} has no database yet: `),
@@ -91,11 +91,11 @@ t.test('the doctor looks at what needs no tables before there are any', async (t
   t.match(
     await sendwright(env, 'accounts', 'list'),
     { code: 1, said: /has no Sendwright tables/ },
-    'nor is anything made there',
+    'nothing is created there either',
   );
 });
 
-t.test('an embedded database that cannot be used is one line, as at a start', async (t) => {
+t.test('an embedded database that cannot be used gives one line, as at a start', async (t) => {
   const dataDir = join(await makeFolder(t), 'data');
   const database = join(dataDir, 'postgres');
   await mkdir(dataDir);
@@ -114,7 +114,7 @@ t.test('an embedded database that cannot be used is one line, as at a start', as
   });
 });
 
-t.test('a real process: start, commands beside it on its embedded database, and without it', async (t) => {
+t.test('a real process: start, commands next to it on its embedded database, and without it', async (t) => {
   const port = String(await freePort());
   const off = { HTTP_PORT: port, INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
   const env = { ...ownEnv(), ...off, DATA_DIR: join(await makeFolder(t), 'data'), LOG_LEVEL: 'silent' };
@@ -140,7 +140,7 @@ t.test('a real process: start, commands beside it on its embedded database, and 
   t.equal((await ended)[0], 0);
   t.match(await told(env, 'accounts', 'list'), { code: 0, count: 1 });
 
-  // Names are looked up at a server that never answers, until somebody has enough of that: its database goes with it.
+  // Looks up names at a server that never answers, until it is interrupted: the database that it started goes with it.
   const silent = createSocket('udp4').bind(0, '127.0.0.1');
   await once(silent, 'listening');
   t.teardown(() => void silent.close());

@@ -23,14 +23,14 @@ async function machine() {
   return { node, env, account: sender.account, send };
 }
 
-t.test('an account is exported into a file, which is there when all of it is', async (t) => {
+t.test('an account is exported to a file, which appears once it is complete', async (t) => {
   const { env, account, send } = await machine();
   const id = await send('a@b.test');
   const out = join(await makeFolder(t), 'account.ndjson');
   const { code, file, lines, bytes } = await told(env, 'accounts', 'export', account.email, '--out', out);
   t.strictSame([code, file, existsSync(`${out}.part`)], [0, out, false]);
   t.match(statSync(out), { size: bytes });
-  t.equal(statSync(out).mode & 0o777, 0o600, 'for its owner alone');
+  t.equal(statSync(out).mode & 0o777, 0o600, 'for its owner only');
   const read = readFileSync(out, 'utf8')
     .trimEnd()
     .split('\n')
@@ -42,7 +42,7 @@ t.test('an account is exported into a file, which is there when all of it is', a
   );
   t.match(read.at(-1), { type: 'end', complete: true, counts: { email: 1 } });
   const again = await sendwright(env, 'accounts', 'export', account.id, '--out', out);
-  t.match(again, { code: 2, said: /already exists/ }, 'what is there stays');
+  t.match(again, { code: 2, said: /already exists/ }, 'an existing file stays');
   const nowhere = await sendwright(env, 'accounts', 'export', account.id, '--out', '/nowhere/x');
   t.match(nowhere, { code: 2, said: /cannot write/ });
   t.match(await sendwright(env, 'accounts', 'export', account.id, '--out', ''), {
@@ -61,7 +61,7 @@ t.test('an account is exported into a file, which is there when all of it is', a
   });
 });
 
-t.test('an export is for its owner alone, whatever stood in its place before', async (t) => {
+t.test('an export is for its owner only, whatever was in its place before', async (t) => {
   const { env, account } = await machine();
   const folder = await makeFolder(t);
   const out = join(folder, 'account.ndjson');
@@ -77,7 +77,7 @@ t.test('an export is for its owner alone, whatever stood in its place before', a
   t.ok(lstatSync(linked).isFile());
 });
 
-t.test('a recipient is erased, and the command says what went', async (t) => {
+t.test('a recipient is erased, and the command says what was erased', async (t) => {
   const { node, env, account, send } = await machine();
   const id = await send('Ann <ann@b.test>');
   const kept = await send('bob@b.test');

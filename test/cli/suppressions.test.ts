@@ -19,7 +19,7 @@ async function scene(t: Test) {
   return { node, account, folder, env };
 }
 
-t.test('a list of suppressions is imported from a file', async (t) => {
+t.test('a list of suppressions can be imported from a file', async (t) => {
   const { node, account, folder, env } = await scene(t);
   const list = async (id = account.id) => {
     const rows = await node.db.prisma.suppression.findMany({ where: { accountId: id }, orderBy: { address: 'asc' } });
@@ -34,7 +34,7 @@ t.test('a list of suppressions is imported from a file', async (t) => {
     code: 1,
     said: /^sendwright: line 4, /,
   });
-  t.strictSame(await list(), [], 'nothing of it is taken where a line is wrong');
+  t.strictSame(await list(), [], 'nothing is imported if a line is wrong');
   t.match(
     await load('address,reason\r\nGone@one.test,bounce\r\n\r\n"Ann <a@two.test>",Unsubscribe\nnobody\nb@two.test'),
     {
@@ -65,7 +65,7 @@ t.test('a list of suppressions is imported from a file', async (t) => {
   t.match(await load('x@y.test,nonsense reason'), { code: 0 });
 });
 
-t.test('of a list of contacts those are taken who have unsubscribed', async (t) => {
+t.test('of a list of contacts, only those who have unsubscribed are imported', async (t) => {
   const { node, account, folder, env } = await scene(t);
   const load = async (text: string) => {
     await writeFile(join(folder, 'contacts.csv'), text);
@@ -92,7 +92,7 @@ t.test('of a list of contacts those are taken who have unsubscribed', async (t) 
     rows.map(({ address, reason }) => `${address} ${reason}`),
     ['ann@bar.test unsubscribe', 'dora@bar.test unsubscribe', 'eve@bar.test bounce', 'fay@bar.test unsubscribe'],
   );
-  // How a contact came onto the list is no reason, and two fields of which one says it are enough.
+  // How a contact came onto the list is not a reason, and one of two unsubscribe fields is enough.
   t.match(
     await load(
       'email,source,opt_out,unsubscribed_at\ngus@bar.test,manual,,\nhal@bar.test,manual,,2026-01-02\nida@bar.test,Smith, Jane,,\nkim@bar.test,,yes,',

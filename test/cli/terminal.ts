@@ -1,6 +1,6 @@
 import { run } from '../../src/cli/run.ts';
 
-/** Runs a command in this process: what it ended with, and what it said where. */
+/** Runs a command in this process: its exit code, and what it said where. */
 export async function sendwright(env: Record<string, string>, ...args: string[]) {
   const [printed, said, progress]: [string[], string[], string[]] = [[], [], []];
   const code = await run(args, env, {
@@ -11,7 +11,7 @@ export async function sendwright(env: Record<string, string>, ...args: string[])
   return { code, printed: printed.join('\n'), said: said.join('\n'), progress };
 }
 
-/** The same with `--json`: what it told. */
+/** The same with `--json`: what it printed, parsed. */
 export async function told(env: Record<string, string>, ...args: string[]) {
   const { code, printed, said } = await sendwright(env, ...args, '--json');
   if (printed === '') throw new Error(`${args.join(' ')} ended with ${code}: ${said}`);

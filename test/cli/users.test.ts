@@ -8,7 +8,7 @@ import { adminPassword, eventually, startTestNode, testEnv } from '../support/no
 import { encryptionKey } from '../support/shared-node.ts';
 import { sendwright, told } from './terminal.ts';
 
-t.test('users: added, given another password, listed and removed', async (t) => {
+t.test('users: added, given a new password, listed and removed', async (t) => {
   const databaseUrl = await createDatabase();
   const node = await startTestNode(t, { DATABASE_URL: databaseUrl, ENCRYPTION_KEY: encryptionKey.toString('hex') });
   const env = testEnv(databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
@@ -36,10 +36,10 @@ t.test('users: added, given another password, listed and removed', async (t) => 
   t.equal((await logIn('ann@bücher.test', added.user.password)).status, 429);
   const other = await told(env, 'users', 'password', 'ann@Bücher.test');
   t.not(other.user.password, added.user.password);
-  t.equal(await domains(body.token), 401, 'logins from before are over');
+  t.equal(await domains(body.token), 401, 'earlier logins have ended');
   t.equal((await logIn('ann@bücher.test', added.user.password)).status, 401);
   const { token } = (await logIn('ann@bücher.test', other.user.password)).body;
-  t.equal(await domains(token), 200, 'although it was tried too often');
+  t.equal(await domains(token), 200, 'even after too many tries');
   t.match(await sendwright(env, 'users', 'password', 'x@a.test'), {
     code: 1,
     said: 'sendwright: user: nobody logs in with "x@a.test"',
@@ -65,7 +65,7 @@ t.test('users: added, given another password, listed and removed', async (t) => 
   t.match(await sendwright(env, 'users', 'remove', 'ops@a.test'), { code: 1, said: onlyAdmin });
 });
 
-t.test('users: a first admin with an email outside of ASCII is one user in all spellings', async (t) => {
+t.test('users: a first admin with a non-ASCII email is one user in all spellings', async (t) => {
   const databaseUrl = await createDatabase();
   const more = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ADMIN_EMAIL: 'admin@bücher.test' };
   const node = await startTestNode(t, { DATABASE_URL: databaseUrl, ...more });
@@ -83,7 +83,7 @@ t.test('users: a first admin with an email outside of ASCII is one user in all s
 });
 
 t.test(
-  'users: whose email the first admin was to have stays, and so does one admin whoever goes at once',
+  'users: an email that belongs to a user is not given to the first admin, and one admin always remains',
   async (t) => {
     const databaseUrl = await createDatabase();
     const node = await startTestNode(t, { DATABASE_URL: databaseUrl, ENCRYPTION_KEY: encryptionKey.toString('hex') });
@@ -97,7 +97,7 @@ t.test(
     t.match(await accounts.ensureAdmin(db, 'new@a.test'), { email: 'new@a.test' });
     t.match(await accounts.find(db, 'ANN@A.test'), { id: account.id });
 
-    // Of two who remove the same user one has done it.
+    // If two calls remove the same user, one of them has done it.
     const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     const second = await db.transaction(async (tx) => {
       await tx.query({ text: `DELETE FROM users WHERE email = 'ann@a.test'` });

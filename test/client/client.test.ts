@@ -11,15 +11,19 @@ import { startHook } from '../support/hook.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 import { checkedFetch, clientOf, failure } from './scene.ts';
 
-t.test('sending: one, again, and many', async (t) => {
+t.test('sending: one email, the same again, and many', async (t) => {
   const { node, key, from } = await startMailer();
   const client = clientOf(node, { apiKey: key });
   const email = { from, to: 'a@b.test', subject: 's', text: 't' };
 
   const first = await client.emails.send(email, { idempotencyKey: 'order-1' });
   t.match(first.email, { id: String, status: 'queued', from, to: 'a@b.test' });
-  t.strictSame(await client.emails.send(email, { idempotencyKey: 'order-1' }), first, 'the same key is the same email');
-  t.not((await client.emails.send(email)).email.id, first.email.id, 'without one each call sends');
+  t.strictSame(
+    await client.emails.send(email, { idempotencyKey: 'order-1' }),
+    first,
+    'the same key gives the same email',
+  );
+  t.not((await client.emails.send(email)).email.id, first.email.id, 'without a key each call sends');
   t.match(await failure(client.emails.send({ ...email, subject: 'other' }, { idempotencyKey: 'order-1' })), {
     name: 'SendwrightError',
     status: 409,
@@ -54,7 +58,7 @@ t.test('sending: one, again, and many', async (t) => {
   });
 });
 
-t.test('sent again to those that are named, and to all only where nobody is', async (t) => {
+t.test('resending goes to the recipients that are named, and to all only if none is named', async (t) => {
   const { node, key, from } = await startMailer();
   const { emails } = clientOf(node, { apiKey: key });
   const { email } = await emails.send({ from, to: ['a@b.test', 'c@d.test'], subject: 's', text: 't' });
@@ -67,7 +71,7 @@ t.test('sent again to those that are named, and to all only where nobody is', as
   t.equal((await emails.get(all.email.id)).email.recipients.length, 2);
 });
 
-t.test('a page that there is none of is an error of the service', async (t) => {
+t.test('a page that does not exist is an error of the service', async (t) => {
   const { node } = await startMailer();
   const { service } = clientOf(node);
   for (const call of [service.unsubscribePage('nonsense'), service.unsubscribe('nonsense')])
@@ -88,7 +92,7 @@ t.test('the whole log, page by page', async (t) => {
 
   const seen: string[] = [];
   for await (const one of emails.all({ tag: 'news', limit: 3 })) {
-    // What is sent meanwhile moves no page.
+    // What is sent meanwhile does not move a page.
     if (seen.push(one.id) < 3) await emails.send({ ...email, subject: 'later' });
   }
   t.strictSame(seen, batch.emails.map(({ id }) => id).reverse());
@@ -97,14 +101,14 @@ t.test('the whole log, page by page', async (t) => {
 
   pages.length = 0;
   for await (const one of emails.all({ limit: 3 })) if (one.subject) break;
-  t.equal(pages.length, 1, 'what is not asked for is not read');
+  t.equal(pages.length, 1, 'pages that nobody asks for are not read');
   let count = 0;
   for await (const _ of emails.all()) count += 1;
   t.equal(count, 10);
   t.strictSame(pages.slice(1), ['?limit=100'], 'in large pages');
 });
 
-t.test('an email that is scheduled is moved, and canceled although the answer is lost', async (t) => {
+t.test('a scheduled email is moved, and canceled even if the answer is lost', async (t) => {
   const { node, key, from } = await startMailer();
   const client = clientOf(node, { apiKey: key });
   const email = { from, to: 'a@b.test', subject: 's', text: 't' };
@@ -120,10 +124,14 @@ t.test('an email that is scheduled is moved, and canceled although the answer is
   };
   const unlucky = clientOf(node, { apiKey: key, fetch: losing });
   t.match(await unlucky.emails.cancel(later.id), { email: { id: later.id, status: 'canceled' } });
-  t.match(await failure(client.emails.cancel(later.id)), { status: 409 }, 'what was canceled before is a conflict');
+  t.match(await failure(client.emails.cancel(later.id)), { status: 409 }, 'canceling it again is a conflict');
   const { email: under } = await client.emails.send(email);
   losses = 1;
-  t.match(await failure(unlucky.emails.cancel(under.id)), { status: 409, attempts: 2 }, 'what is on its way stays one');
+  t.match(
+    await failure(unlucky.emails.cancel(under.id)),
+    { status: 409, attempts: 2 },
+    'and so is canceling mail on its way',
+  );
 });
 
 t.test('templates', async (t) => {
@@ -149,7 +157,7 @@ t.test('templates', async (t) => {
   t.match(await failure(templates.get(id)), { status: 404, error: 'not found', detail: null });
 });
 
-t.test('what a login manages', async (t) => {
+t.test('what a login can manage', async (t) => {
   const node = await startTestNode(t, { ROLES: 'api' });
   const anyone = clientOf(node);
   t.strictSame(await anyone.service.isAlive(), { status: 'ok' });
@@ -178,12 +186,12 @@ t.test('what a login manages', async (t) => {
     t.equal((await admin.suppressions.add({ address })).suppression.address, address);
     await admin.suppressions.remove(address);
   }
-  t.equal((await admin.suppressions.list()).count, 0, 'whatever is in an address');
+  t.equal((await admin.suppressions.list()).count, 0, 'whatever characters an address has');
 
   const customer = await admin.admin.accounts.create({ name: 'Customer', email: 'c@customer.test', plan: 'pro' });
   t.equal((await admin.admin.accounts.addCredit(customer.account.id, { amount: 25 })).account.credit, '25.00');
   const member = await anyone.login('c@customer.test', customer.user.password ?? '');
-  t.strictSame((await member.emails.list()).emails, [], "their own, and nobody else's");
+  t.strictSame((await member.emails.list()).emails, [], 'only their own');
   t.match(await failure(member.admin.accounts.list()), { status: 403, error: 'forbidden' });
   const all: string[] = [];
   for await (const one of admin.admin.emails.all()) all.push(one.id);
@@ -246,7 +254,7 @@ t.test('a webhook, from the dispatcher to verifyWebhook', async (t) => {
     t.match(
       await verifyWebhook({ headers, body, secret: rotated.secret }),
       { type: 'webhook.test' },
-      'each scheme by itself',
+      'each scheme on its own',
     );
   secrets[0] = 'whsec_AAAA';
   t.match((await admin.webhooks.test(webhook.id)).delivery, { status: 'failed', attempts: [{ response_status: 400 }] });

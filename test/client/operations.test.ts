@@ -4,7 +4,7 @@ import t from 'tap';
 import { clientFiles } from '../../scripts/client-types.ts';
 import { mismatch, operations } from '../support/contract.ts';
 
-t.test('what is made from the document is up to date', async (t) => {
+t.test('the generated files are up to date', async (t) => {
   for (const [path, made] of Object.entries(clientFiles())) {
     const there = readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
     t.equal(there, made, `${path}: run npm run client-types`);
@@ -13,7 +13,7 @@ t.test('what is made from the document is up to date', async (t) => {
 
 const email = { from: 'Me <me@a.test>', to: ['b@c.test'], subject: 's', text: 't', attachments: [] };
 
-/** A call of each method, with all that it takes. */
+/** A call of each method, with everything it accepts. */
 const calls: ((client: Sendwright) => unknown)[] = [
   ({ emails }) => emails.send(email, { idempotencyKey: 'k' }),
   ({ emails }) => emails.sendBatch([email, { to: 'b@c.test', template: { alias: 'a', variables: { A: 1 } } }]),
@@ -94,7 +94,7 @@ const calls: ((client: Sendwright) => unknown)[] = [
   (client) => client.changePassword({ current_password: 'password', new_password: 'another password' }),
 ];
 
-t.test('every operation is called by some method, as the document has it', async (t) => {
+t.test('every operation is called by some method, as documented', async (t) => {
   const called = new Set<string>();
   const answers: unknown[] = [];
   const answering: typeof fetch = async (input, init) => {

@@ -8,7 +8,7 @@ import t from 'tap';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const tsc = join(root, 'node_modules/typescript/bin/tsc');
 
-/** A project with nothing in it but the client, as `npm run build:client` makes it. */
+/** A project with nothing but the client, as `npm run build:client` makes it. */
 function project(t: { teardown(work: () => void): void }): string {
   const folder = mkdtempSync(join(tmpdir(), 'sendwright client '));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -51,7 +51,7 @@ export async function run(sendwright: Sendwright) {
 export const isRefused = (error: unknown) => error instanceof SendwrightError && error.status === 400;
 `;
 
-/** What is wrong, and what the compiler has to say about it. */
+/** Mistakes, and what the compiler says about them. */
 const mistakes: [program: string, words: RegExp][] = [
   [`emails.send({ from: 'a@b.c', to: 'd@e.f', subject: 's' })`, /Property 'text' is missing/],
   [`emails.send({ from: 'a@b.c', to: 'd@e.f', text: 't' })`, /Property 'subject' is missing/],
@@ -61,7 +61,7 @@ const mistakes: [program: string, words: RegExp][] = [
   [`emails.resend('id', { idempotency_key: 'x' })`, /'idempotency_key' does not exist/],
 ];
 
-t.test('what is wrong is said by the compiler as it is', async (t) => {
+t.test('the compiler explains mistakes', async (t) => {
   const folder = project(t);
   const head = `import { Sendwright } from 'sendwright/client';\nconst { emails } = new Sendwright({ baseUrl: 'https://a.test' });\n`;
   writeFileSync(join(folder, 'wrong.ts'), head + mistakes.map(([program]) => `void ${program};\n`).join(''));
@@ -83,7 +83,7 @@ t.test('what is wrong is said by the compiler as it is', async (t) => {
   }
 });
 
-t.test('what is built can be installed, run and compiled against', async (t) => {
+t.test('the build can be installed, run and compiled against', async (t) => {
   const folder = project(t);
   writeFileSync(
     join(folder, 'run.js'),
@@ -97,7 +97,7 @@ t.test('what is built can be installed, run and compiled against', async (t) => 
   writeFileSync(join(folder, 'program.ts'), program);
   mkdirSync(join(folder, 'node_modules/@types'));
   symlinkSync(join(root, 'node_modules/@types/node'), join(folder, 'node_modules/@types/node'));
-  // Only TypeScript's own libraries are taken as they are.
+  // Only TypeScript's own libraries are not checked.
   const strict = {
     strict: true,
     noEmit: true,

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { type ClientOptions, Sendwright, SendwrightError } from 'sendwright/client';
 import { holdAnswer } from '../support/contract.ts';
 
-/** The global fetch, of which every answer is held against openapi.json. */
+/** The global fetch, with every answer checked against openapi.json. */
 export const checkedFetch: typeof fetch = async (input, init) => {
   const response = await fetch(input, init);
   const text = await response.clone().text();
@@ -29,7 +29,7 @@ export interface Received {
 
 type Handler = (response: ServerResponse, request: IncomingMessage) => unknown;
 
-/** A server on loopback that answers its first request with the first handler, and so on; the last one stays. */
+/** A server on loopback that answers its first request with the first handler, and so on; the last one repeats. */
 export async function startMisbehaving(t: { teardown(work: () => void): void }, ...handlers: Handler[]) {
   const requests: Received[] = [];
   const server = createServer(async (request, response) => {
@@ -64,7 +64,7 @@ export const say =
 /** A handler that drops the connection. */
 export const drop: Handler = (response) => response.socket?.resetAndDestroy();
 
-/** What a call fails with; the test fails when it does not. */
+/** The error of a call; the test fails if there is none. */
 export async function failure(promise: Promise<unknown>): Promise<SendwrightError> {
   try {
     await promise;

@@ -16,7 +16,7 @@ const unavailable = say(503, { error: 'unavailable' });
 t.test('a send whose answer was lost is repeated with its key, and sends once', async (t) => {
   const mailer = await startMailer();
   let lost = 0;
-  // Hands requests on, and drops the first connection after the service has accepted the email.
+  // Forwards requests, and drops the first connection after the service has accepted the email.
   const proxy = createServer(async (request, response) => {
     const { method, url, headers } = request;
     const onward = httpRequest(`${mailer.node.baseUrl}${url}`, { method, headers });
@@ -45,11 +45,11 @@ t.test('a send whose answer was lost is repeated with its key, and sends once', 
   lost = 0;
   const batch = await client.emails.sendBatch([email, email].map((one) => ({ ...one, from: mailer.from })));
   t.equal(batch.emails.length, 2);
-  t.equal((await client.emails.list()).count, 3, 'a batch neither');
+  t.equal((await client.emails.list()).count, 3, 'nor is a batch sent twice');
 });
 
-t.test('each attempt of a send has the same key and the same bytes, each send another key', async (t) => {
-  // As in a browser whose page came by http.
+t.test('all attempts of a send have the same key and the same bytes, and each send has another key', async (t) => {
+  // As in a browser whose page came over http.
   Object.defineProperty(crypto, 'randomUUID', { value: undefined, configurable: true });
   t.teardown(() => Reflect.deleteProperty(crypto, 'randomUUID'));
   const { client, requests } = await startMisbehaving(t, drop, unavailable, say(200, sent));
@@ -64,7 +64,7 @@ t.test('each attempt of a send has the same key and the same bytes, each send an
   t.equal(requests[4]?.headers['idempotency-key'], 'order-7');
 });
 
-t.test('what is given up says after how many attempts, and with which key to go on', async (t) => {
+t.test('a call that is given up says after how many attempts, and which key to continue with', async (t) => {
   const { client, requests } = await startMisbehaving(t, drop);
   const error = await failure(client.emails.send(email, { idempotencyKey: 'order-7' }));
   t.match(error, { status: null, error: 'network error', attempts: 3, idempotencyKey: 'order-7' });
@@ -82,7 +82,7 @@ t.test('what is given up says after how many attempts, and with which key to go 
   });
 });
 
-t.test('only what cannot be done twice is repeated', async (t) => {
+t.test('only calls that cannot be done twice are repeated', async (t) => {
   const repeated: ((client: Sendwright) => Promise<unknown>)[] = [
     (client) => client.domains.list(),
     (client) => client.domains.remove('1'),
@@ -123,7 +123,7 @@ t.test('only what cannot be done twice is repeated', async (t) => {
   }
 });
 
-t.test('what was refused as too much is repeated after the time that the service says', async (t) => {
+t.test('a call that was refused as too much is repeated after the time that the service says', async (t) => {
   const limited = (after: string) => say(429, { error: 'rate limited' }, { 'Retry-After': after });
   const atOnce = Array.from({ length: 5 }, () => limited('0'));
   const { baseUrl, requests } = await startMisbehaving(t, limited('1'), ...atOnce, say(200, { key: 'k' }));
@@ -141,7 +141,7 @@ t.test('what was refused as too much is repeated after the time that the service
   t.ok(late > -50 && late < 3_000, `${late} ms after the date`);
 });
 
-t.test('a time that is too long is not waited for, nor is a quota', async (t) => {
+t.test('a very long wait is not waited for, nor is a quota', async (t) => {
   const cases = [
     { answer: say(429, { error: 'rate limited' }, { 'Retry-After': '900' }), retryAfterMs: 900_000 },
     { answer: say(429, { error: 'quota exceeded', detail: 'd' }), retryAfterMs: null },
@@ -153,10 +153,10 @@ t.test('a time that is too long is not waited for, nor is a quota', async (t) =>
   }
   const odd = await startMisbehaving(t, say(503, { error: 'unavailable' }, { 'Retry-After': 'soon' }), say(200, sent));
   await odd.client.emails.get('1');
-  t.equal(odd.requests.length, 2, 'what is no time is ignored');
+  t.equal(odd.requests.length, 2, 'an invalid time is ignored');
 });
 
-t.test('an attempt has its time, for all of its answer', async (t) => {
+t.test('an attempt has a time limit, for all of its answer', async (t) => {
   const silent = await startMisbehaving(t, () => undefined, say(200, sent));
   t.strictSame(await silent.client.emails.send(email, { timeoutMs: 500 }), sent, 'the next attempt has its own');
   const stuck = await startMisbehaving(t, (response) => response.writeHead(200).write('{"email":'));
@@ -164,7 +164,7 @@ t.test('an attempt has its time, for all of its answer', async (t) => {
   t.match(error, { status: null, error: 'timeout', detail: /100 ms/, attempts: 2 });
 });
 
-t.test('a time that no timer has ends no attempt before it has begun', async (t) => {
+t.test('a time limit that is too long for a timer does not end an attempt before it begins', async (t) => {
   const { client, requests, baseUrl } = await startMisbehaving(t, say(200, sent));
   const longest = [Number.POSITIVE_INFINITY, 30 * 86_400_000, undefined, null as unknown as undefined];
   for (const timeoutMs of longest)
@@ -180,7 +180,7 @@ t.test('a time that no timer has ends no attempt before it has begun', async (t)
   t.equal(requests.length, 5);
 });
 
-t.test('what no header can have is named, and not shown', async (t) => {
+t.test('what no header may contain is named, and not shown', async (t) => {
   const { client, requests, baseUrl } = await startMisbehaving(t, say(200, sent));
   const message = (name: string) => `${name} contains characters that are not allowed in a header, such as a line end`;
   for (const [name, options] of [
@@ -200,11 +200,11 @@ t.test('what no header can have is named, and not shown', async (t) => {
   t.equal(requests.length, 0);
   const absent = null as unknown as undefined;
   await new Sendwright({ baseUrl, apiKey: absent, token: 'jwt\n' }).emails.get('1');
-  t.match(requests, [{ headers: { authorization: 'Bearer jwt' } }], 'a line end behind it is none of it');
+  t.match(requests, [{ headers: { authorization: 'Bearer jwt' } }], 'a line end after it is ignored');
   t.notOk(requests[0]?.headers['x-api-key']);
 });
 
-t.test('the signal of the caller ends a call, and the wait between two', async (t) => {
+t.test('the signal of the caller ends a call, and the wait between two attempts', async (t) => {
   const silent = await startMisbehaving(t, () => undefined);
   const limited = await startMisbehaving(t, say(429, { error: 'rate limited' }, { 'Retry-After': '30' }));
   for (const { client, requests } of [silent, limited]) {
@@ -216,7 +216,7 @@ t.test('the signal of the caller ends a call, and the wait between two', async (
     await t.rejects(call, { message: 'enough' });
     t.equal(requests.length, 1);
     await t.rejects(client.emails.send(email, { signal: controller.signal }), { message: 'enough' });
-    t.equal(requests.length, 1, 'what is over is not begun');
+    t.equal(requests.length, 1, 'an aborted call is not begun');
   }
 });
 
@@ -232,11 +232,11 @@ t.test('an answer is read up to a limit', async (t) => {
   });
   const client = new Sendwright({ baseUrl, maxAnswerBytes: 1_000_000, backoffMs: 1 });
   t.match(await failure(client.domains.list()), { status: 200, error: 'answer too large', attempts: 1 });
-  // And the connection is closed.
+  // The connection is closed, too.
   await eventually(async () => closed);
 });
 
-t.test('what is not from Sendwright is an error that shows it', async (t) => {
+t.test('an answer that is not from Sendwright is an error that shows it', async (t) => {
   for (const body of ['<html>a login page</html>', '', 'null', '"text"', '{"email":']) {
     const { client } = await startMisbehaving(t, say(200, body));
     const error = await failure(client.emails.send(email));
@@ -253,7 +253,7 @@ t.test('what is not from Sendwright is an error that shows it', async (t) => {
   t.strictSame(await cut.client.emails.send(email), sent, 'an answer that breaks off is asked for again');
 });
 
-t.test('a redirect is not followed, as the credentials would go along', async (t) => {
+t.test('a redirect is not followed, because the credentials would go with it', async (t) => {
   const elsewhere = await startMisbehaving(t, say(200, sent));
   const { client, requests } = await startMisbehaving(t, say(307, '', { Location: elsewhere.baseUrl }));
   const error = await failure(client.emails.send(email));
@@ -262,7 +262,7 @@ t.test('a redirect is not followed, as the credentials would go along', async (t
   t.equal(elsewhere.requests.length, 0);
 });
 
-t.test('an error says what the service said, and no credential', async (t) => {
+t.test('an error has what the service said, and no credential', async (t) => {
   const body = { error: 'dns verification failed', detail: 'dkim: none', missing: ['dkim'], checks: {} };
   const { client } = await startMisbehaving(t, say(400, body, { 'X-Request-Id': 'r-1' }));
   const error = await failure(client.domains.verify('1'));
@@ -293,7 +293,7 @@ t.test('addresses', async (t) => {
   );
 });
 
-t.test('what a call would pass over is refused before anything is sent', async (t) => {
+t.test('options that a call would ignore are refused before anything is sent', async (t) => {
   const { client, requests } = await startMisbehaving(t, say(200, sent));
   const refused: [options: object | string, words: RegExp][] = [
     [{ idempotency_key: 'x' }, /^idempotency_key is no option of a call: there are .*idempotencyKey$/],

@@ -4,7 +4,7 @@ import { signatureHeaders } from '../../src/webhooks/sign.ts';
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const other = 'whsec_b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2w=';
-/** The vector of Standard Webhooks, and its signature by our own scheme from another implementation. */
+/** The test vector of Standard Webhooks, and its signature by our own scheme from another implementation. */
 const vector = { id: 'msg_p5jXN8AQM9LWM0D4loKWxJek', timestamp: 1614265330, body: '{"test": 2432232314}' };
 const standard = {
   'webhook-id': vector.id,
@@ -27,7 +27,7 @@ const refused = (t: Test, changed: Record<string, unknown>, detail: RegExp, name
     name ?? String(detail),
   );
 
-t.test('both ways to sign, as both are published', async (t) => {
+t.test('both signature schemes, as published', async (t) => {
   for (const headers of [own, standard, { ...own, ...standard }])
     t.strictSame(await verifyWebhook({ ...good, headers }), event);
 });
@@ -50,7 +50,7 @@ t.test('headers and bodies of any kind', async (t) => {
     t.strictSame(await verifyWebhook({ ...good, headers, body }), { s: 'Grüße ✓ \0' });
 });
 
-t.test('whatever was changed is refused', async (t) => {
+t.test('any change is refused', async (t) => {
   const headers = signatureHeaders(vector, [secret]);
   const different = /signature is not made with this secret/;
   await refused(t, { body: `${vector.body} ` }, different);
@@ -59,7 +59,7 @@ t.test('whatever was changed is refused', async (t) => {
     await refused(t, { headers: { ...only(headers, name), [name]: 'msg_2' } }, different, name);
   for (const name of ['X-Service-Webhook-Timestamp', 'webhook-timestamp'])
     await refused(t, { headers: { ...only(headers, name), [name]: '1614265331' } }, different, name);
-  // A dot moved from one part into the next signs the same bytes.
+  // A dot that moves from one part into the next signs the same bytes.
   const shifted = {
     ...own,
     'X-Service-Webhook-Id': `${vector.id}.${vector.timestamp}`,
@@ -85,13 +85,13 @@ t.test('whatever was changed is refused', async (t) => {
   );
 });
 
-/** Those of the scheme that the name is of. */
+/** The headers of the scheme that this name belongs to. */
 function only(headers: Record<string, string>, name: string): Record<string, string> {
   const isStandard = (one: string) => one.startsWith('webhook-');
   return Object.fromEntries(Object.entries(headers).filter(([one]) => isStandard(one) === isStandard(name)));
 }
 
-t.test('headers that are missing, twice, or nonsense', async (t) => {
+t.test('headers that are missing, given twice or malformed', async (t) => {
   await refused(t, { headers: {} }, /no signature header/);
   for (const name of ['X-Service-Webhook-Id', 'X-Service-Webhook-Timestamp'] as const) {
     const { [name]: value, ...without } = own;
@@ -104,23 +104,23 @@ t.test('headers that are missing, twice, or nonsense', async (t) => {
   }
 });
 
-t.test('what is too old, or from the future', async (t) => {
+t.test('calls that are too old, or from the future', async (t) => {
   const after = (seconds: number) => new Date(now.getTime() + seconds * 1000);
   for (const seconds of [-300, 300]) t.strictSame(await verifyWebhook({ ...good, now: after(seconds) }), event);
   for (const seconds of [-301, 301]) await refused(t, { now: after(seconds) }, /not within 300 s of now/);
   t.strictSame(await verifyWebhook({ ...good, now: after(3_000), toleranceSeconds: 3_000 }), event);
   await refused(t, { now: after(11), toleranceSeconds: 10 }, /not within 10 s/);
   await refused(t, { toleranceSeconds: Number.NaN }, /not within/);
-  await refused(t, { now: undefined }, /not within/, 'now, where no time is given');
+  await refused(t, { now: undefined }, /not within/, 'now, if no time is given');
 });
 
-t.test('without headers nothing is genuine', async (t) => {
+t.test('without headers nothing is verified', async (t) => {
   for (const headers of [{}, undefined, null]) await refused(t, { headers }, /no signature header/);
 });
 
 t.test('several signatures, and several secrets', async (t) => {
   const headers = signatureHeaders(vector, [other, secret]);
-  // One that comes out of a file has a line end behind it.
+  // A secret from a file has a line end after it.
   for (const one of [headers, only(headers, 'webhook-'), only(headers, 'x')])
     for (const given of [secret, other, [secret], ['whsec_AAAA', secret], `${secret}\n`])
       t.strictSame(await verifyWebhook({ ...good, headers: one, secret: given }), event);
@@ -133,12 +133,12 @@ t.test('several signatures, and several secrets', async (t) => {
   );
 });
 
-t.test('without a secret nothing is genuine', async (t) => {
+t.test('without a secret nothing is verified', async (t) => {
   for (const none of ['', undefined, null, [], [''], [null]]) await refused(t, { secret: none }, /no secret/);
   for (const odd of ['whsec_', 'whsec_***']) await refused(t, { headers: standard, secret: odd }, /with whsec_/);
 });
 
-t.test('a body that was parsed, or is none', async (t) => {
+t.test('a body that was parsed, or is missing', async (t) => {
   for (const body of [event, undefined, null, 7]) await refused(t, { body }, /raw string or bytes/);
   const headers = signatureHeaders({ ...vector, body: 'no JSON' }, [secret]);
   await refused(t, { headers, body: 'no JSON' }, /not JSON/);

@@ -6,12 +6,12 @@ import { findBinaries, readable, serverUser } from '../../src/db/postgres-binari
 
 const user = serverUser();
 
-/** The installed package as it is without its install script: no library links. */
+/** The package as it is installed without its install script: it has no library links. */
 async function unlinked(t: Test): Promise<{ home: string; native: string }> {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), 'send wright ü '));
   fs.chmodSync(home, 0o755);
   t.teardown(() => fs.rmSync(home, { recursive: true, force: true }));
-  // As ourselves: the server's user may not be able to enter the project.
+  // Found as ourselves: the server's user may not be able to enter the project.
   const { postgres } = await findBinaries(undefined, []);
   const native = path.join(home, 'package', 'native');
   fs.cpSync(path.resolve(postgres, '..', '..'), native, {
@@ -21,14 +21,14 @@ async function unlinked(t: Test): Promise<{ home: string; native: string }> {
   return { home, native };
 }
 
-t.test('library links that are missing are made', async (t) => {
+t.test('missing library links are created', async (t) => {
   const { native } = await unlinked(t);
   const found = readable(native, user, [], 'copy');
-  t.equal(found.postgres, path.join(native, 'bin', 'postgres'), 'where it lies');
+  t.equal(found.postgres, path.join(native, 'bin', 'postgres'), 'where it is');
   t.match(found.major, /^\d+$/);
 });
 
-t.test('a package that its user cannot enter is copied, once', { skip: !user && 'needs root' }, async (t) => {
+t.test("a package that the server's user cannot enter is copied, once", { skip: !user && 'needs root' }, async (t) => {
   const { home, native } = await unlinked(t);
   fs.chmodSync(path.dirname(native), 0o700);
   fs.writeFileSync(path.join(home, 'file'), '');

@@ -17,10 +17,10 @@ const password = "p ä:/@'%";
 const fast = { fsync: 'off', full_page_writes: 'off' };
 const isRoot = process.getuid?.() === 0;
 
-/** A data directory with a space and more in its name; whatever still runs on it afterwards is stopped. */
+/** A data directory with a space and more in its name; whatever still runs on it is stopped afterwards. */
 function place(t: Test, parent = os.tmpdir()): EmbeddedOptions {
   const home = fs.mkdtempSync(path.join(parent, 'send wright ü '));
-  // mkdtemp closes the folder to the user whom PostgreSQL runs as.
+  // mkdtemp closes the folder to the user that PostgreSQL runs as.
   fs.chmodSync(home, 0o755);
   const dataDir = path.join(home, 'data');
   t.teardown(async () => {
@@ -66,7 +66,7 @@ async function otherOwner(t: Test, { dataDir, settings, systemDir }: EmbeddedOpt
   return child;
 }
 
-t.test('a first start makes the cluster, a second finds what the first wrote', async (t) => {
+t.test('the first start creates the cluster, and the second finds what was written', async (t) => {
   const at = place(t);
   const told: string[] = [];
   const first = await startEmbedded({ ...at, onProgress: (sentence) => told.push(sentence) });
@@ -111,7 +111,7 @@ t.test('the server of a process that was killed is taken over', async (t) => {
   t.equal(runningUrl(at.dataDir, password), undefined, 'it is ours to stop');
 });
 
-t.test('two first starts at once: one wins, the other is refused and does it no harm', async (t) => {
+t.test('two first starts at once: one wins, the other is refused and does no harm', async (t) => {
   const at = place(t);
   const [other, mine] = await Promise.allSettled([otherOwner(t, at), startEmbedded(at)]);
   t.not(other.status, mine.status);
@@ -124,12 +124,12 @@ t.test('two first starts at once: one wins, the other is refused and does it no 
   if (mine.status === 'fulfilled') await mine.value.stop();
 });
 
-t.test('what stands in the way of a start', async (t) => {
+t.test('obstacles to a start', async (t) => {
   const at = place(t);
   const abandoned = path.join(at.dataDir, 'postgres.initdb-99999999');
   fs.mkdirSync(path.join(abandoned, 'cluster', 'base'), { recursive: true });
   const first = await startEmbedded(at);
-  t.notOk(fs.existsSync(abandoned), 'an initdb that was killed is cleared away');
+  t.notOk(fs.existsSync(abandoned), 'what a killed initdb left is removed');
   await first.stop();
 
   const cluster = fs.realpathSync(path.join(at.dataDir, 'postgres'));
@@ -139,7 +139,11 @@ t.test('what stands in the way of a start', async (t) => {
   fs.writeFileSync(path.join(cluster, 'postmaster.pid'), `${stranger.pid}\n${cluster}\n1700000000\n1\n\n127.0.0.1\n`);
   if (user) fs.chownSync(path.join(cluster, 'postmaster.pid'), user.uid, user.gid);
   const second = await startEmbedded(at);
-  t.same(await query(second.url, 'SELECT 1 AS n'), [{ n: 1 }], 'a process id that was used again fools nobody');
+  t.same(
+    await query(second.url, 'SELECT 1 AS n'),
+    [{ n: 1 }],
+    'a process id that was used again is not mistaken for the server',
+  );
   t.equal(stranger.exitCode, null);
   await second.stop();
 
@@ -154,12 +158,12 @@ t.test('what stands in the way of a start', async (t) => {
   await t.rejects(startEmbedded(at), /is not a PostgreSQL data directory/);
 });
 
-t.test('a folder with too long a name for a socket, and sockets that nobody listens on', async (t) => {
+t.test('a folder name that is too long for a socket, and sockets that nobody listens on', async (t) => {
   const at = place(t);
   const far = path.join(at.dataDir, 'x'.repeat(100));
   const server = await startEmbedded({ ...at, dataDir: far, systemDir: path.join(far, 'system') });
   t.equal(server.url, withoutSocket(server.url));
-  t.same(await query(server.url, 'SELECT 1 AS n'), [{ n: 1 }], 'by TCP, as ever');
+  t.same(await query(server.url, 'SELECT 1 AS n'), [{ n: 1 }], 'by TCP, as always');
   await server.stop();
 
   const first = await startEmbedded(at);
@@ -171,7 +175,7 @@ t.test('a folder with too long a name for a socket, and sockets that nobody list
   await first.stop();
   fs.writeFileSync(path.join(cluster, `.s.${process.pid}`), 'of a start with the same id that was killed');
   const second = await startEmbedded(at);
-  t.equal(sockets().length, 2, 'those of the killed ones are gone');
+  t.equal(sockets().length, 2, 'those of killed processes are gone');
   t.same(await query(second.url, 'SELECT 1 AS n'), [{ n: 1 }]);
   await second.stop();
   t.same(sockets(), []);
@@ -198,7 +202,7 @@ t.test('the server crashes', async (t) => {
   const [{ pid }] = (await backend.query('SELECT pg_backend_pid() AS pid')).rows;
   process.kill(pid, 'SIGKILL');
   t.match(await heard(/has ended all sessions/), { level: 40 });
-  t.same(await query(server.url, 'SELECT 1 AS n'), [{ n: 1 }], 'it goes on by itself after one of its processes died');
+  t.same(await query(server.url, 'SELECT 1 AS n'), [{ n: 1 }], 'it recovers by itself after one of its processes died');
   const locks = () => query(server.url, "SELECT FROM pg_locks WHERE locktype = 'advisory'");
   for (let waited = 0; waited < 60_000 && (await locks()).length === 0; waited += 50) await sleep(50);
   t.equal((await locks()).length, 1, 'and is locked again');
@@ -207,18 +211,18 @@ t.test('the server crashes', async (t) => {
   t.match(await heard(/is lost/), { level: 50 });
   t.match(lost, [/^the embedded PostgreSQL has stopped unexpectedly: start Sendwright again, .*postgres\.log/]);
   await server.stop();
-  t.equal(lost.length, 1, 'an end that was asked for is no loss');
+  t.equal(lost.length, 1, 'a stop that was asked for is not a loss');
 });
 
-t.test('another process takes the server over while the lock is free for a moment', async (t) => {
+t.test('another process takes over the server while the lock is free for a moment', async (t) => {
   const at = place(t);
   const lost = Promise.withResolvers<string>();
   const server = await startEmbedded({ ...at, onLost: lost.resolve });
-  // The lock is of the database postgres.
+  // The lock belongs to the database postgres.
   const url = server.url.replace('/sendwright?', '/postgres?');
   const other = new pg.Client(url);
   await other.connect();
-  // Whoever waits for it gets it in the moment in which its session ends.
+  // A process that waits gets the lock at the moment in which its holder's session ends.
   const taken = other.query("SELECT pg_advisory_lock(hashtext('sendwright'), hashtext('data directory'))");
   const waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
   while ((await query(url, waits)).length === 0) await sleep(20);
@@ -226,7 +230,7 @@ t.test('another process takes the server over while the lock is free for a momen
   await taken;
   t.match(await lost.promise, /is in use by another Sendwright process/);
   await server.stop();
-  t.same(await query(url, 'SELECT 1 AS n'), [{ n: 1 }], 'whose server it is now, so it is left running');
+  t.same(await query(url, 'SELECT 1 AS n'), [{ n: 1 }], 'the other process owns the server now, so it is left running');
   await other.end();
 });
 
@@ -246,11 +250,11 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   await first.stop();
 
   const second = await startEmbedded({ ...at, ...tell });
-  t.same(told.slice(2), [whereabouts], 'at each start');
+  t.same(told.slice(2), [whereabouts], 'at every start');
   t.same(await query(second.url, 'SELECT n FROM kept'), [{ n: 7 }], 'the link is followed');
   await second.stop();
 
-  // As a backup is put back that followed the link.
+  // As a backup that followed the link is restored.
   const cluster = fs.realpathSync(link);
   fs.unlinkSync(link);
   execFileSync('mv', [cluster, link]);
@@ -258,7 +262,7 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   execFileSync('mv', [link, cluster]);
   fs.symlinkSync(cluster, link);
   const restored = await startEmbedded(at);
-  t.same(await query(restored.url, 'SELECT n FROM kept'), [{ n: 7 }], 'what the line says is enough');
+  t.same(await query(restored.url, 'SELECT n FROM kept'), [{ n: 7 }], 'what the line says to do is enough');
   await restored.stop();
 
   fs.rmSync(fs.realpathSync(link), { recursive: true });
@@ -269,7 +273,7 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   await third.stop();
 });
 
-t.test('a failed initdb is told by its reason alone', async (t) => {
+t.test('a failed initdb is reported by its reason only', async (t) => {
   const begun = `The files belonging to this database system will be owned by user "postgres".
 creating subdirectories ... ok
 selecting dynamic shared memory implementation ... posix

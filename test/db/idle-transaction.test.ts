@@ -11,10 +11,10 @@ t.test('QUE-07: a transaction that its node leaves open ends by itself, before t
   };
   const [row] = await db.query<{ ms: number }>(idle);
   t.ok(row && row.ms > 0 && row.ms < 20_000);
-  // What happens then, in a tenth of a second.
+  // What happens then, with a tenth of a second.
   const ended = db.transaction(async (tx) => {
     await tx.query({ text: `SET LOCAL idle_in_transaction_session_timeout = '100ms'` });
-    // More than once, as a server that has no turn for so long is late with it.
+    // More than once, because a server that gets no turn for so long is late with it.
     for (let round = 0; round < 10; round += 1) {
       await new Promise((resume) => setTimeout(resume, 400));
       await tx.query({ text: 'SELECT 1' });
@@ -22,16 +22,16 @@ t.test('QUE-07: a transaction that its node leaves open ends by itself, before t
   });
   const error = await ended.catch((reason: Error) => reason);
   t.ok(isUnavailable(error), String(error));
-  t.equal((await db.query({ text: 'SELECT 1' })).length, 1, 'and the pool goes on');
+  t.equal((await db.query({ text: 'SELECT 1' })).length, 1, 'the pool goes on');
 });
 
-t.test('transactions that stand in the way of each other are run again, and each counts once: QUE-12', async (t) => {
+t.test('transactions that block each other are run again, and each counts once: QUE-12', async (t) => {
   await db.query({ text: 'CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL)' });
   await db.query({ text: 'INSERT INTO counts VALUES (1, 0), (2, 0)' });
   const add = (tx: Sql, id: number) => tx.query({ text: 'UPDATE counts SET n = n + 1 WHERE id = $1', values: [id] });
   const counts = async () =>
     (await db.query<{ n: number }>({ text: 'SELECT n FROM counts ORDER BY id' })).map(({ n }) => n);
-  /** Runs two transactions of which neither goes on to its second step before both are through the first; how often one was begun. */
+  /** Runs two transactions, neither of which takes its second step before both have taken the first; returns how often one was begun. */
   const collide = async (step: (tx: Sql, side: 0 | 1) => Promise<unknown>, then: typeof step) => {
     const reached = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const runs: Promise<0 | 1>[] = [];
@@ -40,7 +40,7 @@ t.test('transactions that stand in the way of each other are run again, and each
     const run = (side: 0 | 1) =>
       db.transaction(async (tx) => {
         begun += 1;
-        // It could be faster than the other one, which is only just let go, and be in its way again.
+        // Otherwise it could be faster than the other one, which was only just released, and block it again.
         if (begunBefore.has(side)) await runs[1 - side];
         begunBefore.add(side);
         await step(tx, side);
@@ -50,13 +50,13 @@ t.test('transactions that stand in the way of each other are run again, and each
         return side;
       });
     runs.push(run(0), run(1));
-    t.strictSame(await Promise.all(runs), [0, 1], 'both come to an end');
+    t.strictSame(await Promise.all(runs), [0, 1], 'both finish');
     return begun;
   };
 
   const inCircle = await collide(
     async (tx, side) => {
-      // Else a second passes until it is seen.
+      // Otherwise it takes a second until the deadlock is noticed.
       await tx.query({ text: `SET LOCAL deadlock_timeout = '10ms'` });
       await add(tx, side + 1);
     },
@@ -71,7 +71,7 @@ t.test('transactions that stand in the way of each other are run again, and each
     },
     (tx) => add(tx, 1),
   );
-  t.strictSame([outdated, await counts()], [3, [4, 2]], '40001: one had seen what was no more, and looked again');
+  t.strictSame([outdated, await counts()], [3, [4, 2]], '40001: one had read old data, and was run again');
 
   for (const [code, runs] of [
     ['40001', 3],
@@ -85,7 +85,7 @@ t.test('transactions that stand in the way of each other are run again, and each
       await tx.query({ text: `DO $$ BEGIN RAISE 'always' USING ERRCODE = '${code}'; END $$` });
     });
     await t.rejects(hopeless, { code });
-    t.equal(begun, runs, `${code}: so often, and no more`);
+    t.equal(begun, runs, `${code}: this many times, and no more`);
   }
-  t.strictSame(await counts(), [4, 2], 'what was given up left nothing');
+  t.strictSame(await counts(), [4, 2], 'failed transactions left nothing');
 });

@@ -10,10 +10,10 @@ import { scheduleMany } from '../support/scheduled.ts';
 
 const never = new AbortController().signal;
 
-/** A database as the release before left it, with mail, and then the migration that declares an index. */
+/** A database as the previous release left it, with mail, after the migration that declares an index. */
 async function openDeclared(t: { teardown(work: () => Promise<void>): void }): Promise<Database> {
   const db = await openDatabase(t);
-  // That one made them four weeks ahead.
+  // The previous release made partitions four weeks ahead.
   await ensurePartitions(db, new Date(Date.now() + 14 * 24 * 3_600_000));
   await db.query({ text: 'ALTER TABLE recipients DROP COLUMN type' });
   const file = '../../prisma/migrations/20261201100000_lines_by_type/migration.sql';
@@ -22,7 +22,7 @@ async function openDeclared(t: { teardown(work: () => Promise<void>): void }): P
   return db;
 }
 
-/** Whether it is whole, and how many weeks have it. */
+/** Whether the index is valid, and how many weeks have it. */
 const declared = (db: Sql) =>
   db.query<{ whole: boolean; weeks: number }>({
     text: `SELECT x.indisvalid AS whole, (SELECT count(*)::int FROM pg_inherits WHERE inhparent = x.indexrelid) AS weeks
@@ -42,14 +42,14 @@ const create = (week: string, how = '') => ({
           WHERE num_nonnulls(job_id) = 0 AND next_attempt_at IS NOT NULL`,
 });
 
-/** Changes a row as mail does; fails when something stands in its way. */
+/** Changes a row as mail does; fails if something blocks it. */
 const write = (db: Database) =>
   db.transaction(async (tx) => {
     await tx.query({ text: `SET LOCAL lock_timeout = '3s'` });
     await tx.query({ text: `UPDATE recipients SET attempts = attempts + 1 WHERE address LIKE 'r7@%'` });
   });
 
-t.test('an index that is only declared is built, whatever somebody who was killed has left', async (t) => {
+t.test('an index that is only declared is built, whatever a killed process has left', async (t) => {
   const db = await openDeclared(t);
   const week = await whereMailIs(db);
   const weeks = await db.query<{ name: string }>({
@@ -58,7 +58,7 @@ t.test('an index that is only declared is built, whatever somebody who was kille
   t.ok(weeks.length > 4);
   t.strictSame(await declared(db), [{ whole: false, weeks: 0 }]);
 
-  // Killed while it was building one, and after it had built another.
+  // Killed while it was building one, after it had built another.
   await db.transaction(async (tx) => {
     await tx.query({ text: 'UPDATE recipients SET attempts = 1' });
     const building = db.session(async (session) => {
@@ -72,16 +72,16 @@ t.test('an index that is only declared is built, whatever somebody who was kille
   await Promise.all([completeIndexes(db, never), completeIndexes(db, never), completeIndexes(db, never)]);
   t.strictSame(await declared(db), [{ whole: true, weeks: weeks.length }], 'by one of three');
   t.equal(await isBuilt(db, 'recipients_line_idx'), true);
-  t.strictSame(await db.query({ text: 'SELECT FROM pg_index WHERE NOT indisvalid' }), [], 'and nothing is left over');
+  t.strictSame(await db.query({ text: 'SELECT FROM pg_index WHERE NOT indisvalid' }), [], 'nothing is left over');
 
   await ensurePartitions(db, new Date(Date.now() + 60 * 24 * 3_600_000));
   const later = await declared(db);
-  t.ok(later[0]?.whole && later[0].weeks > weeks.length, 'weeks that come later have it');
+  t.ok(later[0]?.whole && later[0].weeks > weeks.length, 'later weeks have it');
   await completeIndexes(db, never);
   t.strictSame(await declared(db), later);
 });
 
-t.test('weeks that come while it is only declared have it as well', async (t) => {
+t.test('weeks that are created while it is only declared have it too', async (t) => {
   const db = await openDeclared(t);
   for (const days of [60, 67]) await ensurePartitions(db, new Date(Date.now() + days * 24 * 3_600_000));
   const [{ weeks } = { weeks: 0 }] = await declared(db);
@@ -90,7 +90,7 @@ t.test('weeks that come while it is only declared have it as well', async (t) =>
   t.match(await declared(db), [{ whole: true }]);
 });
 
-t.test('mail does not wait for it, and a node that stops neither', async (t) => {
+t.test('mail does not wait for the build, and neither does a stop', async (t) => {
   const db = await openDeclared(t);
   const week = await whereMailIs(db);
   await db.transaction(async (other) => {
@@ -117,8 +117,8 @@ t.test('mail does not wait for it, and a node that stops neither', async (t) => 
     for (let time = 0; time < 20; time += 1) await write(db);
     await t.resolves(building, 'and while somebody reads the table for hours');
     t.match(await declared(db), [{ whole: false }]);
-    t.equal(await isBuilt(db, 'recipients_line_idx'), true, 'it serves all the same');
+    t.equal(await isBuilt(db, 'recipients_line_idx'), true, 'it can be used all the same');
   });
   await completeIndexes(db, never);
-  t.match(await declared(db), [{ whole: true }], 'and is taken in later');
+  t.match(await declared(db), [{ whole: true }], 'and is attached later');
 });

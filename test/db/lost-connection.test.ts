@@ -9,7 +9,7 @@ import { createQueue } from '../../src/queue.ts';
 import { createDatabase } from '../support/db.ts';
 import { throughProxy } from '../support/gate.ts';
 
-/** ErrorResponse and ReadyForQuery of PostgreSQL's protocol, as a session says that somebody has ended it. */
+/** ErrorResponse and ReadyForQuery of PostgreSQL's protocol, as a session says that it was terminated. */
 const fields = ['SFATAL', 'VFATAL', 'C57P01', 'Mterminating connection due to administrator command', ''].join('\0');
 const fatal = Buffer.concat([Buffer.from('E'), uint32(4 + fields.length + 1), Buffer.from(`${fields}\0`)]);
 const ready = Buffer.concat([Buffer.from('Z'), uint32(5)]);
@@ -17,7 +17,7 @@ const ready = Buffer.concat([Buffer.from('Z'), uint32(5)]);
 const never = Number.POSITIVE_INFINITY;
 const fallen = -1;
 
-/** Ends one session, in the same breath as an answer of the database. */
+/** Ends one session, together with an answer of the database. */
 class Axe {
   readonly #server: net.Server;
   readonly #target: URL;
@@ -40,7 +40,7 @@ class Axe {
     return throughProxy(this.#target, this.#server.address() as AddressInfo);
   }
 
-  /** Where it falls: 0 is before the end of the next answer, 1 behind it, 2 before the end of the one after that, and so on. */
+  /** Where the axe falls: 0 is before the end of the next answer, 1 after it, 2 before the end of the one after that, and so on. */
   fallAt(place: number): void {
     this.#left = place;
   }
@@ -69,7 +69,7 @@ class Axe {
     client.on('close', () => this.#clients.delete(client));
     client.on('data', (chunk) => upstream.write(chunk));
     upstream.on('data', (chunk) => {
-      // How a transaction stands is the last byte.
+      // The last byte is the state of the transaction.
       const end = chunk.length - ready.length - 1;
       const isWhole = chunk.subarray(end, -1).equals(ready);
       if (!isWhole || this.#left > 1 || this.#left === fallen) {
@@ -107,14 +107,14 @@ const uses: Record<string, (db: Database, url: string) => Promise<unknown>> = {
   "Prisma's transaction with work in it": (db) => db.prisma.$transaction(async (tx) => tx.account.count()),
 };
 
-/** What is said about connections, a line each. */
+/** The log lines about connections. */
 function hearing() {
   const lines: string[] = [];
   const out = new PassThrough().on('data', (line) => lines.push(String(line)));
   return { lines, log: createLog('info', out as unknown as NodeJS.WriteStream) };
 }
 
-/** Rejections that are no news of a database that went away. */
+/** Rejections that do not say that the database is away. */
 function surprises(results: PromiseSettledResult<unknown>[]): string[] {
   return results.flatMap((result) =>
     result.status === 'rejected' && !isUnavailable(result.reason) ? [String(result.reason?.stack)] : [],
@@ -125,7 +125,7 @@ const axe = await Axe.open(await createDatabase());
 t.teardown(() => axe.close());
 
 for (const [name, use] of Object.entries(uses)) {
-  for (const begun of ['on a new connection', 'on one that is just let go']) {
+  for (const begun of ['on a new connection', 'on one that was just released']) {
     t.test(`QUE-09: a session that ends at any answer: ${name} ${begun}`, async (t) => {
       const { lines, log } = hearing();
       const db = connect(axe.url, log, 1);
@@ -135,12 +135,12 @@ for (const [name, use] of Object.entries(uses)) {
         else await db.query(one);
         lines.length = 0;
         axe.fallAt(place);
-        // The pool has one connection, which the second waits for.
+        // The pool has one connection, which the second call waits for.
         const under = begun === 'on a new connection' ? [] : [db.query(one)];
         t.strictSame(surprises(await Promise.allSettled([...under, use(db, axe.url)])), []);
         const { hasFallen } = axe;
         axe.fallAt(never);
-        t.strictSame(await db.query(one), [{ '?column?': 1 }], 'the one that ended is not handed out again');
+        t.strictSame(await db.query(one), [{ '?column?': 1 }], 'the ended one is not used again');
         t.strictSame(db.connections(), { busy: 0, idle: 1, waiting: 0 });
         t.ok(lines.length <= 1, `it is said once: ${lines.join('')}`);
         if (!hasFallen) return t.ok(place > 1, `${place} places`);
@@ -149,7 +149,7 @@ for (const [name, use] of Object.entries(uses)) {
   }
 }
 
-t.test("QUE-09: sessions of pg-boss's own that end at any answer", async (t) => {
+t.test("QUE-09: pg-boss's own sessions that end at any answer", async (t) => {
   for (let place = 0; ; place += 1) {
     const { log } = hearing();
     const queue = createQueue(axe.url, log);

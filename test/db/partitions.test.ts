@@ -9,7 +9,7 @@ import { createDatabase, openDatabase } from '../support/db.ts';
 const hourMs = 3_600_000;
 const weekMs = 7 * 24 * hourMs;
 
-t.test('there are partitions at once where a machine wakes up, or its clock is set to', async (t) => {
+t.test('partitions exist at once when a machine wakes up or its clock is set', async (t) => {
   const db = await openDatabase(t);
   let refuses = false;
   let asked = 0;
@@ -33,7 +33,7 @@ t.test('there are partitions at once where a machine wakes up, or its clock is s
   await keep(at(0));
   asked = 0;
   await keep(at(5 * hourMs));
-  t.equal(asked, 1, 'most of the time there is nothing to do but to look at the clock');
+  t.equal(asked, 1, 'usually there is nothing to do but to look at the clock');
 
   for (const awake of [at(10 * weekMs), at(-10 * weekMs)]) {
     t.notOk(await takes(awake));
@@ -45,13 +45,13 @@ t.test('there are partitions at once where a machine wakes up, or its clock is s
     t.ok(await takes(new Date(awake.getTime() + weekMs)));
   }
 
-  // Those of one week are there together, and none twice.
+  // The partitions of one week exist together, and none twice.
   const names = (await listPartitions(db)).map(({ name }) => name);
   t.equal(new Set(names).size, names.length);
   t.equal(names.length % 6, 0);
 });
 
-t.test('a node whose clock is months behind makes those that emails need, too', async (t) => {
+t.test('a node whose clock is months behind also makes those that emails need', async (t) => {
   const db = await openDatabase(t);
   for (const { name } of await listPartitions(db)) await db.query({ text: `DROP TABLE ${name}` });
   const insert = (at: Date) =>
@@ -62,7 +62,7 @@ t.test('a node whose clock is months behind makes those that emails need, too', 
   await t.resolves(insert(new Date(Date.now() - 20 * weekMs)));
 });
 
-t.test('there are partitions at once where another database takes over, whose clock is weeks off', async (t) => {
+t.test('partitions exist at once when another database takes over whose clock is weeks off', async (t) => {
   const url = await createDatabase();
   const open = () => {
     const db = connect(url, silentLog, 2);
@@ -75,7 +75,7 @@ t.test('there are partitions at once where another database takes over, whose cl
     VALUES ((lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid, 't')`;
   await keep(new Date());
   for (const weeks of [10, -10]) {
-    // By this one's clock, whoever asks.
+    // By the clock of this database, whoever asks.
     await db.query({
       text: `CREATE OR REPLACE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE AS
                $$ SELECT pg_catalog.now() + make_interval(weeks => ${weeks}) $$`,

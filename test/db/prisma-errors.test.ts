@@ -3,7 +3,7 @@ import { codeOf, isAway, isUnavailable } from '../../src/db/errors.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 
-t.test('what PostgreSQL says by way of Prisma is understood as if it had said it to us', async (t) => {
+t.test('PostgreSQL errors that come through Prisma are understood like direct ones', async (t) => {
   const db = await openDatabase(t);
   const errorOf = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
   const late = await db.transaction(async (tx) => {

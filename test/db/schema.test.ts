@@ -26,7 +26,7 @@ function modelsOf(schema: string): Map<string, string[]> {
   return models;
 }
 
-t.test('schema.prisma and the migrations say the same', async (t) => {
+t.test('schema.prisma and the migrations agree', async (t) => {
   const db = await openDatabase(t);
   const rows = await db.query<{ table_name: string; column_name: string }>({
     text: `SELECT c.table_name, c.column_name FROM information_schema.columns c JOIN pg_class p ON p.relname = c.table_name
@@ -67,7 +67,7 @@ t.test('schema.prisma and the migrations say the same', async (t) => {
   }
 });
 
-t.test('migrating is done once, by one of many', async (t) => {
+t.test('each migration is applied once, by one of several processes', async (t) => {
   const url = await createDatabase();
   t.same(
     await Promise.all([migrate(url), migrate(url), migrate(url)]),
@@ -76,7 +76,7 @@ t.test('migrating is done once, by one of many', async (t) => {
   );
 });
 
-t.test('rows land in the partition of their week, and a far week finds none', async (t) => {
+t.test('rows go to the partition of their week, and a distant week has none', async (t) => {
   const db = await openDatabase(t);
   const insert = (id: string) =>
     db.query({
@@ -91,7 +91,7 @@ t.test('rows land in the partition of their week, and a far week finds none', as
   await t.resolves(insert(newId(far)));
 });
 
-t.test('a migration whose connection is ended at any moment fails, and the process goes on', async (t) => {
+t.test('a migration whose connection ends at any moment fails, and the process goes on', async (t) => {
   const url = await createDatabase();
   const db = connect(url, silentLog, 1);
   t.teardown(() => db.close());
@@ -122,7 +122,7 @@ t.test('a migration whose connection is ended at any moment fails, and the proce
   t.same(await migrate(url), []);
 });
 
-t.test('a migration that does not get its table gives way, and is tried again', async (t) => {
+t.test('a migration that cannot lock its table gives way, and is tried again', async (t) => {
   const url = await createDatabase();
   const db = connect(url, silentLog, 2);
   t.teardown(() => db.close());
@@ -137,12 +137,12 @@ t.test('a migration that does not get its table gives way, and is tried again', 
   t.same(await (await migrating).begun, ['20261130100000_counts_kept']);
 });
 
-t.test('numbers of a release that did not cut them by weeks are kept, those of each week in its place', async (t) => {
+t.test('counts of a release without weekly partitions are kept, each in its week', async (t) => {
   const db = await openDatabase(t);
   const [before] = /CREATE TABLE email_counts [\s\S]*?;\n/.exec(migration('20261122010000_email_counts')) ?? [];
   await db.query({ text: 'DROP TABLE email_counts' });
   await db.query({ text: before ?? '' });
-  // The second of these hours is the last of its week; summer begins in between where the database's clock has one.
+  // The second of these hours is the last of its week; in between, daylight saving time begins for a database that has it.
   const hours = ['2026-03-26T11:00:00Z', '2026-03-29T23:00:00Z', '2026-03-30T00:00:00Z', new Date().toISOString()];
   const insert = {
     text: `INSERT INTO email_counts SELECT '', $1, date_trunc('hour', hour), 'sent', 'transactional', n FROM unnest($2::timestamptz[]) WITH ORDINALITY h (hour, n)`,
@@ -164,9 +164,9 @@ t.test('numbers of a release that did not cut them by weeks are kept, those of e
   );
   t.equal(rows.length, 4);
   await ensurePartitions(db, new Date());
-  await t.rejects(db.query(insert), { code: '23505' }, 'with its key');
+  await t.rejects(db.query(insert), { code: '23505' }, 'its key is there');
 
-  // What a node of the release before does every hour, which takes this for one table.
+  // A node of the previous release does this every hour, and takes it for one table.
   await db.query({
     text: `DELETE FROM email_counts WHERE ctid = ANY (ARRAY(SELECT ctid FROM email_counts WHERE hour < '2026-03-30T00:00:00Z'))`,
   });
@@ -174,13 +174,13 @@ t.test('numbers of a release that did not cut them by weeks are kept, those of e
   t.strictSame(
     left.map(({ emails }) => emails),
     [1, 2, 3, 4],
-    'no hour that is kept loses its numbers to it',
+    'no hour that is kept loses its counts',
   );
 });
 
-t.test('a small body lies in its row, in a week that was there before as in one that comes', async (t) => {
+t.test('a small body is stored in its row, in existing weeks and in new ones', async (t) => {
   const db = await openDatabase(t);
-  // Created without a word about it, as a release before did; then the migration that speaks of it.
+  // Created without this setting, as an earlier release did; then the migration that adds it.
   await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (toast_tuple_target)` });
   await db.query({ text: migration('20261128100000_small_bodies') });
   const later = new Date(Date.now() + 60 * 24 * 3_600_000);
@@ -200,76 +200,70 @@ t.test('a small body lies in its row, in a week that was there before as in one 
       return row?.bytes ?? -1;
     };
     t.equal(await elsewhere('x'.repeat(1_900)), 0);
-    t.ok((await elsewhere('x'.repeat(5_000))) > 0, 'a large one does not');
+    t.ok((await elsewhere('x'.repeat(5_000))) > 0, 'a large one is not');
   }
 });
 
-t.test(
-  'bodies that were only written are not vacuumed, in a week that was there before as in one that comes',
-  async (t) => {
-    const db = await openDatabase(t);
-    const setting = 'autovacuum_vacuum_insert_threshold';
-    await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (${setting}, toast.${setting})` });
-    await db.query({ text: migration('20261202100000_bodies_left_alone') });
-    const later = new Date(Date.now() + 60 * 24 * 3_600_000);
-    await ensurePartitions(db, later);
-    for (const at of [new Date(), later]) {
-      const rows = await db.query<{ kind: string; value: string }>({
-        text: `SELECT c.relkind AS kind, o.option_value AS value FROM pg_class t JOIN pg_class c ON c.oid IN (t.oid, t.reltoastrelid)
+t.test('bodies that were only inserted are not vacuumed, in existing weeks and in new ones', async (t) => {
+  const db = await openDatabase(t);
+  const setting = 'autovacuum_vacuum_insert_threshold';
+  await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (${setting}, toast.${setting})` });
+  await db.query({ text: migration('20261202100000_bodies_left_alone') });
+  const later = new Date(Date.now() + 60 * 24 * 3_600_000);
+  await ensurePartitions(db, later);
+  for (const at of [new Date(), later]) {
+    const rows = await db.query<{ kind: string; value: string }>({
+      text: `SELECT c.relkind AS kind, o.option_value AS value FROM pg_class t JOIN pg_class c ON c.oid IN (t.oid, t.reltoastrelid)
               CROSS JOIN pg_options_to_table(c.reloptions) o WHERE t.oid = $1::regclass AND o.option_name = $2 ORDER BY 1`,
-        values: [await bodiesOf(db, at), setting],
-      });
-      t.strictSame(rows, [
-        { kind: 'r', value: '-1' },
-        { kind: 't', value: '-1' },
-      ]);
-    }
-  },
-);
-
-t.test(
-  'no statistics are gathered of what people wrote, in a week that was there before as in one that comes',
-  async (t) => {
-    const db = await openDatabase(t);
-    const later = new Date(Date.now() + 60 * 24 * 3_600_000);
-    await ensurePartitions(db, later);
-    const parents = ['emails', 'email_contents', 'recipients', 'attempts', 'webhook_deliveries'];
-    const without = async (table: string) => {
-      const rows = await db.query<{ name: string }>({
-        text: 'SELECT attname AS name FROM pg_attribute WHERE attrelid = $1::regclass AND attstattarget = 0 ORDER BY 1',
-        values: [table],
-      });
-      return rows.map(({ name }) => name);
-    };
-    for (const parent of parents) {
-      const made = await without(await weekOf(db, parent, later));
-      t.ok(made.length > 0, parent);
-      // As a release before left it.
-      const now = await weekOf(db, parent, new Date());
-      const reset = made.map((column) => `ALTER COLUMN "${column}" SET STATISTICS DEFAULT`).join(', ');
-      await db.query({ text: `ALTER TABLE ${parent} ${reset}; ALTER TABLE ${now} ${reset}` });
-      t.strictSame(await without(now), []);
-    }
-    await db.query({ text: migration('20261202110000_statistics_of_what_is_searched') });
-    for (const parent of parents) {
-      const made = await without(await weekOf(db, parent, later));
-      t.strictSame(await without(await weekOf(db, parent, new Date())), made, parent);
-      t.strictSame(await without(parent), made, `${parent} itself`);
-    }
-
-    const week = await weekOf(db, 'email_contents', new Date());
-    await db.query({
-      text: `INSERT INTO ${week} (email_id, html, text) SELECT unnest($1::uuid[]), 'private', 'words'`,
-      values: [[newId(), newId()]],
+      values: [await bodiesOf(db, at), setting],
     });
-    await db.query({ text: `ANALYZE ${week}` });
-    const kept = await db.query<{ column: string }>({
-      text: 'SELECT attname AS column FROM pg_stats WHERE tablename = $1 ORDER BY 1',
-      values: [week],
+    t.strictSame(rows, [
+      { kind: 'r', value: '-1' },
+      { kind: 't', value: '-1' },
+    ]);
+  }
+});
+
+t.test('no statistics are collected of what people wrote, in existing weeks and in new ones', async (t) => {
+  const db = await openDatabase(t);
+  const later = new Date(Date.now() + 60 * 24 * 3_600_000);
+  await ensurePartitions(db, later);
+  const parents = ['emails', 'email_contents', 'recipients', 'attempts', 'webhook_deliveries'];
+  const without = async (table: string) => {
+    const rows = await db.query<{ name: string }>({
+      text: 'SELECT attname AS name FROM pg_attribute WHERE attrelid = $1::regclass AND attstattarget = 0 ORDER BY 1',
+      values: [table],
     });
-    t.strictSame(kept, [{ column: 'attachments' }, { column: 'email_id' }]);
-  },
-);
+    return rows.map(({ name }) => name);
+  };
+  for (const parent of parents) {
+    const made = await without(await weekOf(db, parent, later));
+    t.ok(made.length > 0, parent);
+    // As an earlier release left it.
+    const now = await weekOf(db, parent, new Date());
+    const reset = made.map((column) => `ALTER COLUMN "${column}" SET STATISTICS DEFAULT`).join(', ');
+    await db.query({ text: `ALTER TABLE ${parent} ${reset}; ALTER TABLE ${now} ${reset}` });
+    t.strictSame(await without(now), []);
+  }
+  await db.query({ text: migration('20261202110000_statistics_of_what_is_searched') });
+  for (const parent of parents) {
+    const made = await without(await weekOf(db, parent, later));
+    t.strictSame(await without(await weekOf(db, parent, new Date())), made, parent);
+    t.strictSame(await without(parent), made, `${parent} itself`);
+  }
+
+  const week = await weekOf(db, 'email_contents', new Date());
+  await db.query({
+    text: `INSERT INTO ${week} (email_id, html, text) SELECT unnest($1::uuid[]), 'private', 'words'`,
+    values: [[newId(), newId()]],
+  });
+  await db.query({ text: `ANALYZE ${week}` });
+  const kept = await db.query<{ column: string }>({
+    text: 'SELECT attname AS column FROM pg_stats WHERE tablename = $1 ORDER BY 1',
+    values: [week],
+  });
+  t.strictSame(kept, [{ column: 'attachments' }, { column: 'email_id' }]);
+});
 
 function migration(name: string): string {
   return readFileSync(new URL(`../../prisma/migrations/${name}/migration.sql`, import.meta.url), 'utf8');

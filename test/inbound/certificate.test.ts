@@ -9,11 +9,11 @@ import { StartError } from '../../src/start-error.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'sendwright-tls-'));
 t.teardown(() => rm(folder, { recursive: true }));
-/** Not there yet: a node whose database is elsewhere may have no other use for it. */
+/** Does not exist yet: a node whose database is elsewhere may not need it otherwise. */
 const dataDir = join(folder, 'data');
 const own = (host: string) => readCertificate({ dataDir, host, files: null });
 
-t.test('without files there is a certificate of our own, the same at each start, for the owner only', async (t) => {
+t.test('without files we make our own certificate, keep it between starts and protect its file', async (t) => {
   const [first, second] = await Promise.all([own('a.test'), own('a.test')]);
   const third = await own('a.test');
   t.strictSame(third, await own('a.test'));
@@ -22,7 +22,7 @@ t.test('without files there is a certificate of our own, the same at each start,
   t.equal((await stat(join(dataDir, 'smtp-tls.pem'))).mode & 0o777, 0o600);
 });
 
-t.test('it is made anew for another host, when it is damaged, and before it ends', async (t) => {
+t.test('a new one is made for another host, if it is damaged, and before it expires', async (t) => {
   const first = await own('b.test');
   t.equal(new X509Certificate(first.cert).subject, 'CN=b.test');
   const file = join(dataDir, 'smtp-tls.pem');
@@ -33,7 +33,7 @@ t.test('it is made anew for another host, when it is damaged, and before it ends
   t.not((await own('b.test')).cert, old.cert);
 });
 
-t.test('files of the operator are taken as they are, or the start says what is wrong with them', async (t) => {
+t.test('files of the operator are used as they are, or the start says what is wrong with them', async (t) => {
   const [one, other] = [selfSignedCertificate('c.test'), selfSignedCertificate('c.test')];
   const put = async (name: string, text: string) => {
     await writeFile(join(dataDir, name), text);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { bounce, complaint, returnPath, startReturns } from './returned.ts';
 
-t.test('DOS-05: a bounce whose fields are called as what every object has is read as any other', async (t) => {
+t.test('DOS-05: a bounce whose fields are named like members of Object.prototype is read like any other', async (t) => {
   const scene = await startReturns(t);
   const names = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', '__defineGetter__', 'valueOf'];
   const fields = names.map((name) => `${name}: polluted\n${name}.polluted: yes\n`).join('');

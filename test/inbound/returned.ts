@@ -13,7 +13,7 @@ export const host = serverName;
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
 export const keys = { returnPath: deriveKey(encryptionKey, 'return path'), unsubscribe: unsubscribeKey(encryptionKey) };
 
-/** A node that delivers nothing, and beside it the server for what comes back. */
+/** A node that delivers nothing, and next to it the server for bounces and complaints. */
 export async function startReturns(t: Test, options: Partial<ReturnsServerOptions> & { databaseUrl?: string } = {}) {
   const { databaseUrl, ...rest } = options;
   const node = await (databaseUrl ? startTestNode(t, { ...env, DATABASE_URL: databaseUrl }) : sharedNode('api'));
@@ -40,7 +40,7 @@ export async function startReturns(t: Test, options: Partial<ReturnsServerOption
     return dialog;
   };
   const idle: Dialog[] = [];
-  /** Hands a message over; the reply to it, or to whatever was refused before. Text is Latin-1. */
+  /** Delivers a message; returns the reply to it, or to what was refused before it. Text is Latin-1. */
   const deliver = async (to: string | string[], message: string | Buffer, from = '') => {
     const text = (typeof message === 'string' ? message : message.toString('latin1')).replaceAll(/\r?\n/g, '\r\n');
     const dialog = idle.pop() ?? (await dial());
@@ -63,7 +63,7 @@ async function buildCorrespondent(node: Awaited<ReturnType<typeof startTestNode>
   return {
     ...sender,
     token,
-    /** Accepted and, as far as anybody knows, delivered. */
+    /** An email that was accepted and, as far as anybody knows, delivered. */
     async send(to: string | string[], fields: Record<string, unknown> = {}): Promise<string> {
       const body = { from: sender.from, to, subject: 's', text: 't', ...fields };
       const { id, status } = (await node.call('POST', '/api/v1/emails', { key: sender.key, body })).body.email;
@@ -81,7 +81,7 @@ async function buildCorrespondent(node: Awaited<ReturnType<typeof startTestNode>
       (await get('/api/v1/suppressions')).suppressions.map(
         (one: { address: string; reason: string }) => `${one.address} ${one.reason}`,
       ),
-    /** What the endpoint is going to be told, oldest first. */
+    /** What the endpoint will be told, oldest first. */
     async events() {
       const rows = await node.db.query<{ payload: string }>({
         text: 'SELECT payload FROM webhook_deliveries WHERE account_id = $1 ORDER BY id',
@@ -94,7 +94,7 @@ async function buildCorrespondent(node: Awaited<ReturnType<typeof startTestNode>
 
 export const returnPath = (emailId: string, position = 0, alone = true) =>
   createReturnPath(keys.returnPath, emailId, host, { position, alone });
-/** As it was before a recipient was named in it. */
+/** A return path of the old form, which names no recipient. */
 export const oldReturnPath = (emailId: string) => createReturnPath(keys.returnPath, emailId, host);
 export const unsubscribeAddress = (emailId: string, position = 0) =>
   createUnsubscribeAddress(keys.unsubscribe, { emailId, position }, host);
@@ -124,7 +124,7 @@ ${fields.join('\n')}
 `;
 }
 
-/** A feedback report about a message with these lines in its header. */
+/** A feedback report about a message with these header lines. */
 export function complaint(header: string, fields = '', type = 'abuse'): string {
   return `From: feedback@provider.test
 Subject: FW: s

@@ -56,7 +56,7 @@ t.test('MAIL-01: nothing is relayed', async (t) => {
   }
   const [dialog] = dialogs;
   t.match(await dialog.ask('DATA'), /^503 /);
-  t.match(await dialog.ask(`RCPT TO:<@relay.test:${good.toUpperCase()}>`), /^250 /, 'a source route is left out');
+  t.match(await dialog.ask(`RCPT TO:<@relay.test:${good.toUpperCase()}>`), /^250 /, 'a source route is ignored');
   t.match(await dialog.ask('VRFY jane'), /^25[02] |^50[02] /);
   for (const from of [`<postmaster@${host}>`, '<>']) {
     await dialog.ask('RSET');
@@ -84,19 +84,19 @@ t.test('MAIL-03: nothing is ever sent from here', async (t) => {
   t.equal(await jobs(), before, 'no email was queued');
 });
 
-t.test('SSRF-11: what has come through more than 25 servers goes in circles, and is refused', async (t) => {
+t.test('SSRF-11: mail that has passed more than 25 servers is in a loop, and is refused', async (t) => {
   const { send, suppressed } = await scene.sender();
   const to = returnPath(await send('jane@example.com'));
   const hops = (count: number) => 'Received: from a.test by b.test;\n\tSat, 21 Nov 2026 09:00:00 +0000\n'.repeat(count);
   for (const content of [bounce({}), complaint(`Return-Path: <${to}>`), 'Subject: hello\n\nx\n'])
     t.match(await deliver(to, hops(26) + content), /^554 5\.4\.6 .*more than 25 servers/);
   t.strictSame(await suppressed(), []);
-  // Those of the message that comes back are not the notice's own.
+  // The Received lines of the returned message do not count for the notice.
   t.match(await deliver(to, hops(25) + bounce({}).replace('It failed.', hops(26))), taken);
   t.strictSame(await suppressed(), ['jane@example.com bounce']);
 });
 
-t.test('an address for reports takes nothing else, and says so', async (t) => {
+t.test('an address for reports accepts nothing else, and says so', async (t) => {
   for (const to of [`fbl@${host}`, `abuse@${host}`, `postmaster@${host}`, 'Postmaster']) {
     t.match(
       await deliver(to, 'Subject: hello\n\nIs anybody there?\n', 'jane@example.com'),
@@ -106,7 +106,7 @@ t.test('an address for reports takes nothing else, and says so', async (t) => {
   }
 });
 
-t.test('one message may be for several addresses, and does for each what it says', async (t) => {
+t.test('one message can be for several addresses, and counts for each of them', async (t) => {
   const { send, suppressed } = await scene.sender();
   const ids = [await send('jane@example.com'), await send('jane@example.com', { subject: 'other' })];
   t.match(
@@ -127,7 +127,7 @@ t.test('one message may be for several addresses, and does for each what it says
   t.match(await dialog.ask(`RCPT TO:<${returnPath(ids[0] ?? '', 10)}>`), /^452 /);
 });
 
-t.test('SMG-03: only CR LF . CR LF ends a message, and other line ends are read as such', async (t) => {
+t.test('SMG-03: only CR LF . CR LF ends a message, and other line ends are just line ends', async (t) => {
   const { send, read } = await scene.sender();
   const other = await send('other@example.com');
   for (const [index, ender] of [
@@ -174,7 +174,7 @@ t.test('SMG-04: a message is the same in whatever pieces it arrives', async (t) 
   t.equal((await read(id)).returns.length, 1);
 });
 
-t.test('SMG-05: what was sent before TLS is forgotten when TLS begins', async (t) => {
+t.test('SMG-05: what was sent before TLS is discarded when TLS begins', async (t) => {
   const { send, read } = await scene.sender();
   const id = await send('jane@example.com');
   const dialog = await dial();
@@ -189,7 +189,7 @@ t.test('SMG-05: what was sent before TLS is forgotten when TLS begins', async (t
   t.equal((await read(id)).returns.length, 1);
 });
 
-t.test('SMG-09: no AUTH, no CHUNKING, and no commands of other times', async (t) => {
+t.test('SMG-09: no AUTH, no CHUNKING, and no obsolete commands', async (t) => {
   const dialog = await dial();
   const offered = await dialog.ask('EHLO mx.other.test');
   t.match(offered, /STARTTLS/);
@@ -201,18 +201,18 @@ t.test('SMG-09: no AUTH, no CHUNKING, and no commands of other times', async (t)
 });
 
 t.test(
-  'HTTP is no SMTP, and SMTP no HTTP: whoever mistakes the port is hung up on, and nothing is done: SMG-10',
+  'HTTP is not SMTP, and SMTP is not HTTP: clients on the wrong port are hung up on, and nothing is done: SMG-10',
   async (t) => {
     const { send, read } = await scene.sender();
     const id = await send('jane@example.com');
     const said = `EHLO x.test\r\nMAIL FROM:<>\r\nRCPT TO:<${returnPath(id)}>\r\nDATA\r\n${bounce({}).replaceAll('\n', '\r\n')}\r\n.\r\n`;
     for (const line of ['POST / HTTP/1.1', 'GET /healthz HTTP/1.0', 'post /x http/1.1']) {
       const browser = await Dialog.open(t, scene.server.port, false);
-      // A page can have a browser post any text, and so a whole dialogue as its body.
+      // A page can make a browser post any text, even a whole dialogue.
       browser.send(`${line}\r\nHost: 127.0.0.1\r\nContent-Length: ${said.length}\r\n\r\n${said}`);
       t.match(await browser.rest(), /^421 .*HTTP.*\r\n$/, line);
     }
-    t.strictSame((await read(id)).returns, [], 'none of what came behind it was heard');
+    t.strictSame((await read(id)).returns, [], 'nothing after the first line was read');
     const { port } = new URL(scene.node.baseUrl);
     for (const bytes of [said, 'EHLO x.test\r\n', 'QUIT\r\n', 'HELO']) {
       const client = await Dialog.open(t, Number(port), false, false);
@@ -226,7 +226,7 @@ t.test(
   },
 );
 
-t.test('DOS-07: a message that is too large is refused, before or after it was sent', async (t) => {
+t.test('DOS-07: a message that is too large is refused, before or after it is sent', async (t) => {
   const { send, read } = await scene.sender();
   const id = await send('jane@example.com');
   const dialog = await dial();
@@ -234,7 +234,7 @@ t.test('DOS-07: a message that is too large is refused, before or after it was s
   t.match(await dialog.ask(`MAIL FROM:<> SIZE=${largestMessage}`), /^250 /);
   await dialog.ask('RSET');
   const notice = bounce({}).replaceAll('\n', '\r\n');
-  /** The notice, and behind it lines up to this many octets in all. */
+  /** Sends the notice, and lines after it up to this many octets in all. */
   const offer = async (octets: number) => {
     await dialog.envelope('', [returnPath(id)]);
     dialog.send(notice);
@@ -246,11 +246,11 @@ t.test('DOS-07: a message that is too large is refused, before or after it was s
   };
   t.match(await offer(largestMessage + 1), /^552 5\.3\.4 /);
   t.strictSame((await read(id)).returns, []);
-  t.match(await offer(largestMessage), taken, 'to the byte');
+  t.match(await offer(largestMessage), taken, 'exactly the limit');
   t.equal((await read(id)).returns.length, 1);
 });
 
-t.test('the largest message that goes out comes back whole, and is heard', async (t) => {
+t.test('a bounce has room for the largest message that goes out', async (t) => {
   const files = limits.attachmentsBytes / 10;
   const text = '\u20ac'.repeat(limits.body);
   const parts: MessageParts = {
@@ -276,7 +276,7 @@ t.test('the largest message that goes out comes back whole, and is heard', async
   t.ok(size > 70_000_000 && size + bounce({}).length < largestMessage - 1024 * 1024, `${size} of ${largestMessage}`);
 });
 
-t.test('DOS-07: of messages under way only the beginning is held', async (t) => {
+t.test('DOS-07: of incoming messages only the beginning is held in memory', async (t) => {
   const dialogs = await Promise.all(Array.from({ length: 10 }, () => dial()));
   const line = `${'x'.repeat(998)}\r\n`;
   const megabyte = line.repeat(1_000);
@@ -292,28 +292,31 @@ t.test('DOS-07: of messages under way only the beginning is held', async (t) => 
     for (const dialog of dialogs) dialog.send(megabyte);
     await sleep(50);
   }
-  // Many small chunks are held as little as a large one.
+  // Many small chunks take as little as one large one.
   for (let n = 0; n < 1_000; n += 1) for (const dialog of dialogs) dialog.send('x');
   await eventually(async () => held() - before < 20_000_000);
   for (const dialog of dialogs) t.match(await dialog.ask('\r\n.'), /^554 5\.6\.0 /);
 });
 
-t.test('S14: while the database is away the sender is to try again, and then it is applied once', async (t) => {
-  const gate = await startGate(await createDatabase());
-  t.teardown(() => gate.close());
-  const behind = await startReturns(t, { databaseUrl: gate.url });
-  const { send, read, events } = await behind.sender();
-  const id = await send('jane@example.com');
-  gate.set('shut');
-  t.match(await behind.deliver(returnPath(id), bounce({})), /^451 4\.3\.0 /);
-  gate.set('open');
-  t.match(await eventually(async () => (await behind.deliver(returnPath(id), bounce({}))).match(taken)?.[0]), taken);
-  t.match(await behind.deliver(returnPath(id), bounce({})), taken);
-  t.equal((await read(id)).returns.length, 1);
-  t.equal((await events()).length, 1);
-});
+t.test(
+  'S14: while the database is away the sender is told to try again, and then the bounce counts once',
+  async (t) => {
+    const gate = await startGate(await createDatabase());
+    t.teardown(() => gate.close());
+    const behind = await startReturns(t, { databaseUrl: gate.url });
+    const { send, read, events } = await behind.sender();
+    const id = await send('jane@example.com');
+    gate.set('shut');
+    t.match(await behind.deliver(returnPath(id), bounce({})), /^451 4\.3\.0 /);
+    gate.set('open');
+    t.match(await eventually(async () => (await behind.deliver(returnPath(id), bounce({}))).match(taken)?.[0]), taken);
+    t.match(await behind.deliver(returnPath(id), bounce({})), taken);
+    t.equal((await read(id)).returns.length, 1);
+    t.equal((await events()).length, 1);
+  },
+);
 
-t.test('S14: one that breaks off before the final dot changes nothing', async (t) => {
+t.test('S14: a message that breaks off before the final dot changes nothing', async (t) => {
   const { send, read } = await scene.sender();
   const id = await send('jane@example.com');
   const dialog = await dial();
@@ -321,11 +324,11 @@ t.test('S14: one that breaks off before the final dot changes nothing', async (t
   dialog.send(bounce({}).replaceAll('\n', '\r\n'));
   dialog.end();
   await dialog.rest();
-  t.match(await deliver(`fbl@${host}`, 'x'), /^554/, 'the next one is served');
+  t.match(await deliver(`fbl@${host}`, 'x'), /^554/, 'the next message is served');
   t.strictSame((await read(id)).returns, []);
 });
 
-t.test('whoever is answered with errors, or talks of nothing, is hung up on after a while: DOS-09', async (t) => {
+t.test('a client that makes only errors, or sends pointless commands, is hung up on: DOS-09', async (t) => {
   const { send } = await scene.sender();
   const to = returnPath(await send('jane@example.com'));
   const unknown = ['RCPT TO:<user@elsewhere.test>', 'DATA', 'MAIL FROM:<> SIZE=99999999', 'RCPT TO:<'];
@@ -336,17 +339,25 @@ t.test('whoever is answered with errors, or talks of nothing, is hung up on afte
   t.equal(await wrong.rest(), '');
   const idle = await dial();
   idle.send('NOOP\r\nRSET\r\nVRFY x\r\nEHLO again.test\r\n'.repeat(100));
-  t.match(await idle.rest(), /^(?:25[02][ -].*\r\n)+421 4\.7\.0 too many commands\r\n$/, 'and nothing behind is heard');
+  t.match(
+    await idle.rest(),
+    /^(?:25[02][ -].*\r\n)+421 4\.7\.0 too many commands\r\n$/,
+    'and nothing after that is read',
+  );
   const honest = await dial();
   for (let n = 0; n < 4; n++) {
     for (let errors = 0; errors < 8; errors++) await honest.ask('RCPT TO:<user@elsewhere.test>');
-    t.match(await honest.message('', bounce({}).replaceAll('\n', '\r\n'), [to]), taken, 'one that has messages is not');
+    t.match(
+      await honest.message('', bounce({}).replaceAll('\n', '\r\n'), [to]),
+      taken,
+      'but not one that delivers messages',
+    );
   }
 });
 
-t.test('nobody holds a connection for ever, or all of them: DOS-09', async (t) => {
+t.test('nobody can hold a connection forever, or all of them: DOS-09', async (t) => {
   const patient = { idleMs: 60_000, contentMs: 60_000, visitMs: 60_000 };
-  // Each to one of its own: where the machine stands still who says little is one who says nothing.
+  // Each on a server of its own: if the machine stands still, a client that says little looks like one that says nothing.
   const dialOf = async (patience: Partial<typeof patient>) =>
     (await startReturns(t, { patience: { ...patient, ...patience } })).dial();
   const idle = await dialOf({ idleMs: 1_000 });
@@ -354,11 +365,11 @@ t.test('nobody holds a connection for ever, or all of them: DOS-09', async (t) =
   const slow = await dialOf({ contentMs: 1_800 });
   await slow.envelope('', [`fbl@${host}`]);
   const drip = setInterval(() => slow.send('x'), 50);
-  t.match(await slow.rest(), /^421 4\.4\.2 the message took too long/, 'sends one byte after the other');
+  t.match(await slow.rest(), /^421 4\.4\.2 the message took too long/, 'sends one byte at a time');
   clearInterval(drip);
   const busy = await dialOf({ visitMs: 3_000 });
   const noise = setInterval(() => busy.send('NOOP\r\n'), 100);
-  t.match(await busy.rest(), /421 4\.4\.2 the session took too long\r\n$/, 'comes to no end');
+  t.match(await busy.rest(), /421 4\.4\.2 the session took too long\r\n$/, 'never ends');
   clearInterval(noise);
   const guests = await Promise.all(Array.from({ length: 20 }, () => dial()));
   const tooMany = await Dialog.open(t, scene.server.port, false, false);

@@ -17,12 +17,12 @@ const scene = await startReturns(t);
 const { deliver } = scene;
 const taken = /^250 2\.0\.0 taken/;
 
-t.test('a late bounce is written down, suppresses, and is told: once', async (t) => {
+t.test('a late bounce is recorded, suppresses the address, and is reported, each once', async (t) => {
   const { send, read, explain, suppressed, events } = await scene.sender();
   const id = await send('Jane@example.com');
   t.match(await deliver(returnPath(id), bounce({})), taken);
   const email = await read(id);
-  t.equal(email.status, 'sent', 'QUE-19: what the server said then stays');
+  t.equal(email.status, 'sent', 'QUE-19: the status from then stays');
   t.match(email.recipients, [{ status: 'delivered' }]);
   t.match(email.returns, [
     {
@@ -52,7 +52,7 @@ t.test('a late bounce is written down, suppresses, and is told: once', async (t)
   t.equal((await read(id)).returns.length, 1);
 });
 
-t.test('what is over, but not because there is nobody, suppresses nobody', async (t) => {
+t.test('a failure that does not mean a missing mailbox suppresses nobody', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const cases: [Parameters<typeof bounce>[0], Record<string, string>][] = [
     [
@@ -82,10 +82,10 @@ t.test('what is over, but not because there is nobody, suppresses nobody', async
     t.match((await read(id)).returns, [expected]);
   }
   t.strictSame(await suppressed(), []);
-  t.equal((await events()).length, 4, 'that it did not arrive is told all the same, a delay is not');
+  t.equal((await events()).length, 4, 'failures are reported all the same, a delay is not');
 });
 
-t.test('a full mailbox that is gone later is gone', async (t) => {
+t.test('a full mailbox that turns out to be gone counts as gone', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const id = await send('jane@example.com');
   for (const [group, suppressedNow] of [
@@ -112,7 +112,7 @@ t.test('MAIL-05: delivered, relayed, automatic and unknown messages change nothi
   t.strictSame([(await read(id)).returns, await suppressed(), await events()], [[], [], []]);
 });
 
-t.test('MAIL-05: what a person writes to a return path is no bounce, whatever words it has', async (t) => {
+t.test('MAIL-05: what a person writes to a return path is not a bounce, whatever its words are', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const id = await send('jane@example.com');
   const said = 'Final-Recipient: rfc822; jane@example.com\nAction: failed\nStatus: 5.1.1';
@@ -126,13 +126,13 @@ t.test('MAIL-05: what a person writes to a return path is no bounce, whatever wo
   t.strictSame([(await read(id)).returns, await suppressed(), await events()], [[], [], []]);
   const [, , last = ''] = messages;
   await deliver(returnPath(id), `From: Mail Delivery Subsystem <x@mx.test>\n${last}`, 'x@mx.test');
-  t.strictSame(await suppressed(), ['jane@example.com bounce'], 'a server may have an envelope sender');
+  t.strictSame(await suppressed(), ['jane@example.com bounce'], 'a server may use an envelope sender');
   const other = await send('ann@example.com');
   await deliver(returnPath(other), `From: it@mx.test\n${last.replace('jane@', 'ann@')}`, '');
-  t.equal((await suppressed()).length, 2, 'or call itself as it likes');
+  t.equal((await suppressed()).length, 2, 'or any name that it likes');
 });
 
-t.test('MAIL-05: a return path of several speaks for those whom the bounce names', async (t) => {
+t.test('MAIL-05: a return path of several recipients counts for those that the bounce names', async (t) => {
   const { send, read, suppressed } = await scene.sender();
   const to = ['ann@one.test', 'bob@one.test', 'cid@two.test'];
   const id = await send(to);
@@ -150,7 +150,7 @@ t.test('MAIL-05: a return path of several speaks for those whom the bounce names
   t.strictSame((await suppressed()).sort(), ['bob@one.test bounce', 'cid@two.test bounce']);
 });
 
-t.test('who passed it on is not gone because somebody behind is', async (t) => {
+t.test('a forwarder is not suppressed because a mailbox behind it is gone', async (t) => {
   const { send, read, suppressed } = await scene.sender();
   const passed = await send('list@example.com');
   await deliver(returnPath(passed), bounce({ to: 'member@elsewhere.test' }));
@@ -159,7 +159,11 @@ t.test('who passed it on is not gone because somebody behind is', async (t) => {
   ]);
   t.strictSame(await suppressed(), []);
   await deliver(returnPath(passed), bounce({ to: 'list@example.com' }));
-  t.strictSame(await suppressed(), ['list@example.com bounce'], 'what was said of another does not hide it');
+  t.strictSame(
+    await suppressed(),
+    ['list@example.com bounce'],
+    'an earlier bounce of another address does not hide it',
+  );
   const team = await send('team@example.com');
   const forMember = bounce({ to: 'bob@gone.example' });
   const expanded = forMember.replace('Action: failed', 'Original-Recipient: rfc822;team@example.com\nAction: failed');
@@ -172,20 +176,20 @@ t.test('who passed it on is not gone because somebody behind is', async (t) => {
     'We could not deliver to the list members one@gone.example and two@gone.example: 550 5.1.1 no such user',
   ])
     await deliver(returnPath(others), inWords(words));
-  t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor where the notice says who was written to');
+  t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor if the notice names the original recipient');
   t.match((await read(team)).returns, [{ recipient: 'team@example.com', diagnostic: /^for bob@gone\.example: 550/ }]);
   t.match((await read(others)).returns, [{ diagnostic: /^for \S+@\S+ or \S+@\S+: / }]);
   const forwards = await send('jane@a.example');
   for (const to of ['"j d"@b.example', '"jane doe"@a.example', '/s=doe/o=x', '|/usr/bin/procmail'])
     await deliver(returnPath(forwards), bounce({ to }));
-  t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor where the address cannot be read');
+  t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor if the address cannot be read');
   t.match((await read(forwards)).returns, [{ diagnostic: /^for "j d"@b\.example: 550/ }]);
   const renamed = await send('jane+news@example.com');
   await deliver(returnPath(renamed), bounce({ to: 'jane@internal.example.net' }));
   t.ok((await suppressed()).includes('jane+news@example.com bounce'));
 });
 
-t.test('a refusal for the policy of a server suppresses nobody, whatever it says of a domain', async (t) => {
+t.test('a refusal by the policy of a server suppresses nobody, whatever it says about a domain', async (t) => {
   const { send, suppressed } = await scene.sender();
   for (const said of [
     '550 5.7.25 Reverse host name not found',
@@ -196,7 +200,7 @@ t.test('a refusal for the policy of a server suppresses nobody, whatever it says
   t.strictSame(await suppressed(), []);
 });
 
-t.test('INJ-13: what PostgreSQL does not take, and what a terminal obeys, is left out', async (t) => {
+t.test('INJ-13: what PostgreSQL cannot store, and what a terminal obeys, is left out', async (t) => {
   const { send, read } = await scene.sender();
   const id = await send('list@example.com');
   const evil = bounce({ to: 'mem=1B=07ber@elsewhere.test', said: '550 5.1.1 no=1B[2J=00 such user' });
@@ -206,11 +210,11 @@ t.test('INJ-13: what PostgreSQL does not take, and what a terminal obeys, is lef
   t.match((await read(id)).returns, [{ diagnostic: 'for member@elsewhere.test: 550 5.1.1 no[2J such user' }]);
 });
 
-t.test('MAIL-04: only an email of ours, of the last 90 days', async (t) => {
+t.test('MAIL-04: only for our own emails, of the last 90 days', async (t) => {
   const { send, read, suppressed } = await scene.sender();
   const id = await send('jane@example.com');
-  t.match(await deliver(returnPath(newId()), bounce({})), taken, 'one that is not there any more');
-  t.match(await deliver(returnPath(id, 7), bounce({})), taken, 'a recipient that it does not have');
+  t.match(await deliver(returnPath(newId()), bounce({})), taken, 'an email that no longer exists');
+  t.match(await deliver(returnPath(id, 7), bounce({})), taken, 'a recipient that the email does not have');
   const age = (days: number) =>
     scene.node.db.query({
       text: 'UPDATE emails SET created_at = now() - make_interval(days => $2) WHERE id = $1',
@@ -224,13 +228,13 @@ t.test('MAIL-04: only an email of ours, of the last 90 days', async (t) => {
   t.strictSame(await suppressed(), ['jane@example.com bounce']);
 });
 
-t.test('a complaint is known by whichever token it has left', async (t) => {
+t.test('a complaint is recognized by whichever token is left in it', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const cases: [what: string, to: (id: string) => string, header: (id: string) => string][] = [
     ['the return path', () => `fbl@${host}`, (id) => `Return-Path: <${returnPath(id)}>`],
     ['the link', () => `abuse@${host}`, (id) => `List-Unsubscribe: <https://x.test/unsubscribe/${linkOf(id)}>`],
     [
-      'one of an older release',
+      'a link of an older release',
       () => `abuse@${host}`,
       (id) => `List-Unsubscribe: <https://x.test/unsubscribe/${tokenOf(id)}>`,
     ],
@@ -266,7 +270,7 @@ const linkOf = (id: string) =>
   sealReader(keys.unsubscribe, { accountId: newId(), emailId: id, position: 0, address: 'whoever@example.com' });
 const tokenOf = (id: string) => unsubscribeAddress(id).slice('unsubscribe+'.length).split('@')[0];
 
-t.test('MAIL-04: a complaint that may be anybody’s is nobody’s', async (t) => {
+t.test('MAIL-04: a complaint that could be about anybody counts for nobody', async (t) => {
   const { send, read, suppressed } = await scene.sender();
   const to = ['ann@one.test', 'bob@one.test', 'cid@two.test'];
   const id = await send(to);
@@ -289,7 +293,7 @@ t.test('MAIL-04: a complaint that may be anybody’s is nobody’s', async (t) =
   t.strictSame(await suppressed(), ['bob@one.test complaint']);
 });
 
-t.test('a report that asks for no more mail unsubscribes', async (t) => {
+t.test('an opt-out report unsubscribes', async (t) => {
   const { send, suppressed, events } = await scene.sender();
   const id = await send('jane@example.com', { type: 'marketing' });
   await deliver(`fbl@${host}`, complaint(`Return-Path: <${returnPath(id)}>`, '', 'opt-out'));
@@ -310,16 +314,16 @@ t.test('a mail to the address in List-Unsubscribe unsubscribes', async (t) => {
   ] as const) {
     t.match(await deliver(unsubscribeAddress(id, 1), message, from), taken);
   }
-  t.strictSame(await suppressed(), [], 'MAIL-03: no program asks for that');
+  t.strictSame(await suppressed(), [], 'MAIL-03: automatic mail does not');
   t.match(await deliver(unsubscribeAddress(id, 1), mail(), 'bob@gmail.test'), taken);
   t.strictSame(await suppressed(), ['bob@example.com unsubscribe']);
   t.match((await read(id)).returns, [{ recipient: 'bob@example.com', kind: 'unsubscribe', diagnostic: null }]);
   await scene.node.call('DELETE', '/api/v1/suppressions/bob%40example.com', { token });
   t.match(await deliver(unsubscribeAddress(id, 1), mail(), 'bob@gmail.test'), taken);
-  t.strictSame(await suppressed(), ['bob@example.com unsubscribe'], 'whoever asks again means it');
+  t.strictSame(await suppressed(), ['bob@example.com unsubscribe'], 'asking again counts again');
   const written = mail('Auto-Submitted: auto-generated');
   t.match(await deliver(unsubscribeAddress(id, 0), written, 'ann@example.com'), taken);
-  t.equal((await suppressed()).length, 2, 'a mail program may say that it is one');
+  t.equal((await suppressed()).length, 2, 'a mail program may call itself automatic');
   t.equal((await events()).length, 2);
   // As iCloud sends it for Apple Mail.
   const apple = mail('Auto-Submitted: auto-replied\nX-Apple-Unsubscribe: true\n');
@@ -327,5 +331,5 @@ t.test('a mail to the address in List-Unsubscribe unsubscribes', async (t) => {
   t.match(await deliver(unsubscribeAddress(byApple, 0), apple, ''), taken);
   t.equal((await suppressed()).length, 2);
   t.match(await deliver(unsubscribeAddress(byApple, 0), apple, 'eve@example.com'), taken);
-  t.equal((await suppressed()).length, 3, 'Apple Mail calls that an answer');
+  t.equal((await suppressed()).length, 3, 'Apple Mail calls it a reply');
 });

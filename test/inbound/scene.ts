@@ -19,7 +19,7 @@ export { encryptionKey };
 export const serverName = 'mail.submission.test';
 export const certificate = selfSignedCertificate(serverName);
 
-/** What a mail client is told: the reply of the server to the final dot, or to what it refused. */
+/** What a mail client is told: the server's reply to the final dot, or to what it refused. */
 export type Outcome = { accepted: string } | { refused: string };
 
 /** A node and its two submission ports. Without the role `mta` nothing is delivered. */
@@ -63,7 +63,7 @@ async function buildSubmitter(
 ) {
   const sender = await buildSender(node.db, encryptionKey);
   const plainMessage = { from: sender.from, to: 'a@b.test', subject: 's', text: 't' };
-  /** Sends as a program with nodemailer does, on one of the ports. */
+  /** Sends through one of the ports, as a program with nodemailer does. */
   const mail = async (
     message: Record<string, unknown>,
     { key = sender.key, port = 'submissions' as keyof typeof ports } = {},
@@ -89,7 +89,7 @@ async function buildSubmitter(
   return {
     ...sender,
     mail,
-    /** Logs in once, and sends what nodemailer makes of each message; the call gives the reply. */
+    /** Logs in once; the returned function sends what nodemailer makes of a message, and returns the reply. */
     offers: async () => {
       const dialog = await logIn(sender.key);
       return async (message: Record<string, unknown>, to?: string[]) => {
@@ -102,7 +102,7 @@ async function buildSubmitter(
       };
     },
     logIn: () => logIn(sender.key),
-    /** The stored email of a 250. */
+    /** The stored email that a 250 names. */
     read: async (outcome: Outcome | string) => {
       const reply = typeof outcome === 'string' ? outcome : 'accepted' in outcome ? outcome.accepted : outcome.refused;
       const id = /queued as (\S+)/.exec(reply)?.[1];
@@ -128,7 +128,7 @@ export class Dialog {
     this.#listen();
   }
 
-  /** Connected and, unless somebody wants to read it, greeted. */
+  /** Connected and, unless the caller wants to read it, greeted. */
   static async open(t: Test, port: number, tls: boolean, greeted = true): Promise<Dialog> {
     const secure = { port, host: '127.0.0.1', ca: certificate.cert, servername: serverName };
     const socket = tls ? connectTls(secure) : connectTcp(port, '127.0.0.1');
@@ -155,7 +155,7 @@ export class Dialog {
     this.#socket.write(Buffer.from(bytes, 'latin1'));
   }
 
-  /** The next reply, all of its lines; empty when the server hung up instead. */
+  /** The next reply with all its lines; empty if the server hung up instead. */
   async reply(): Promise<string> {
     for (;;) {
       const whole = /^(?:\d{3}-.*\r\n)*\d{3}(?: .*)?\r\n/.exec(this.#received)?.[0];
@@ -173,7 +173,7 @@ export class Dialog {
     return this.reply();
   }
 
-  /** A transaction up to DATA; returns the last reply, 354 when all went well. */
+  /** A transaction up to DATA; returns the last reply, 354 if all went well. */
   async envelope(from: string, to: string[] = ['a@b.test']): Promise<string> {
     const reply = await this.ask(`MAIL FROM:<${from}>`);
     if (!reply.startsWith('250')) return reply;
@@ -184,13 +184,13 @@ export class Dialog {
     return this.ask('DATA');
   }
 
-  /** A whole message, dots as they are; returns the reply to it. */
+  /** A whole message, with its dots unchanged; returns the reply to it. */
   async message(from: string, content: string, to?: string[]): Promise<string> {
     const reply = await this.envelope(from, to);
     return reply.startsWith('354') ? this.ask(`${content}\r\n.`) : reply;
   }
 
-  /** Goes on inside TLS, whatever else was sent. */
+  /** Continues inside TLS, whatever else was sent. */
   async startTls(behind = ''): Promise<void> {
     this.send(`STARTTLS\r\n${behind}`);
     await this.reply();
@@ -206,7 +206,7 @@ export class Dialog {
     this.#socket.end();
   }
 
-  /** Everything until the server has hung up. */
+  /** Everything until the server hangs up. */
   async rest(): Promise<string> {
     if (!this.#socket.destroyed && !this.#socket.readableEnded) await once(this.#socket, 'close');
     return this.#received;

@@ -5,7 +5,7 @@ import { ContentRoom } from '../../src/inbound/submission-content.ts';
 
 const large = Buffer.from(`${'x'.repeat(998)}\r\n`.repeat(38 * 1024));
 
-/** A message of 38 MB that is taken in, and stays until `leave`. */
+/** A message of 38 MB that is received, and stays until `leave`. */
 function arriving(room: ContentRoom, accountId: string) {
   let leave = () => {};
   const left = new Promise<void>((resolve) => {
@@ -24,7 +24,7 @@ function arriving(room: ContentRoom, accountId: string) {
 }
 
 t.test(
-  'messages under way have so much room, an account as much as it leaves to others, and what is through gives it back',
+  'incoming messages share limited room, an account gets as much as it leaves to others, and what is finished gives it back',
   async (t) => {
     const room = new ContentRoom();
     const enter = async (accountId: string) => {
@@ -38,10 +38,10 @@ t.test(
     );
     const full = /^4\.3\.0 too many large messages/;
     t.match((await enter('one')).refused, full);
-    t.equal((await enter('two')).refused, '', 'another finds room');
-    t.match((await enter('two')).refused, full, 'for one, as it leaves as much');
-    t.equal((await enter('three')).refused, '', 'which the next one finds');
-    t.match((await enter('four')).refused, full, 'until there is less than a whole message');
+    t.equal((await enter('two')).refused, '', 'another account finds room');
+    t.match((await enter('two')).refused, full, 'but only for one, as it has to leave as much');
+    t.equal((await enter('three')).refused, '', 'which the next account finds');
+    t.match((await enter('four')).refused, full, 'until less than a whole message is left');
     ofOne[0]?.leave();
     await ofOne[0]?.refused;
     t.equal((await enter('four')).refused, '');

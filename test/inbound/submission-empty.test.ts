@@ -6,7 +6,7 @@ import { startSubmitter } from './scene.ts';
 const file = 'Content-Type: application/pdf; name=a.pdf\r\nContent-Transfer-Encoding: base64';
 const mixed = 'MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n';
 
-t.test('what has no subject or no text is taken as it is, and everything copes with it', async (t) => {
+t.test('mail without a subject or text is accepted as it is, and everything handles it', async (t) => {
   const { node, sender } = await startSubmitter(t, { roles: 'api,mta' });
   const { from, key, account, logIn, read } = await sender();
   const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;

@@ -10,7 +10,7 @@ const shared = await startSubmitter(t);
 
 const content = (from: string) => `From: ${from}\r\nSubject: s\r\n\r\nt`;
 
-t.test('an email has as many recipients as by the REST API; for the rest the client is to send again', async (t) => {
+t.test('an email has as many recipients as in the REST API; the client is told to send the rest later', async (t) => {
   const { from, logIn, read } = await shared.sender();
   const dialog = await logIn();
   await dialog.ask(`MAIL FROM:<${from}>`);
@@ -21,7 +21,7 @@ t.test('an email has as many recipients as by the REST API; for the rest the cli
   t.equal((await read(await dialog.ask(`${content(from)}\r\n.`))).bcc.length, 100);
 });
 
-t.test('a message that is too large is refused before it is sent, or when it is through', async (t) => {
+t.test('a message that is too large is refused before it is sent, or after', async (t) => {
   const { from, logIn, count } = await shared.sender();
   const dialog = await logIn();
   t.match(await dialog.ask(`MAIL FROM:<${from}> SIZE=50000000`), /^552 /);
@@ -37,7 +37,7 @@ t.test('a client that does nothing, or too much, keeps nobody else away: DOS-09'
   const { from, logIn } = await sender();
   const good = await logIn();
   const idle = await Promise.all(Array.from({ length: 49 }, () => dial('submission')));
-  // The other port has a count of its own.
+  // The other port counts separately.
   t.match(await good.message(from, content(from)), /^250 /);
   const last = await dial('submission');
   t.match(await last.ask('NOOP'), /^250 /);
@@ -53,7 +53,7 @@ t.test('a client that does nothing, or too much, keeps nobody else away: DOS-09'
   t.match(await good.message(from, content(from)), /^250 /);
 });
 
-t.test('an account has as many connections as it leaves to others: DOS-09', async (t) => {
+t.test('an account gets as many connections as it leaves to others: DOS-09', async (t) => {
   const { sender, dial } = await startSubmitter(t, { most: { mostInAll: 8, mostOfOne: 8 } });
   const [one, other] = [await sender(), await sender()];
   const logIn = async (key: string) => {
@@ -77,13 +77,13 @@ t.test('an account has as many connections as it leaves to others: DOS-09', asyn
   t.match((await logIn(one.key)).reply, /^235 /, 'room is given back');
 });
 
-t.test('a connection that began TLS with STARTTLS gives its room back too', async (t) => {
+t.test('a connection with STARTTLS gives its room back too', async (t) => {
   const { sender } = await startSubmitter(t);
   const { mail } = await sender();
   for (let n = 0; n < 51; n++) t.match(await mail({}, { port: 'submission' }), { accepted: /^250 / });
 });
 
-t.test('a command line has a length, and a stranger a number of commands', async (t) => {
+t.test('the length of a command line is limited, and so are the commands before a login', async (t) => {
   const { dial } = shared;
   const long = await dial('submission');
   t.match(await long.ask(`EHLO ${'x'.repeat(5_000)}`), /^421 /);
@@ -93,8 +93,8 @@ t.test('a command line has a length, and a stranger a number of commands', async
   t.match(last, /^421 /);
 });
 
-t.test('whoever does not log in, dawdles or lets a message trickle is sent away in time: DOS-09', async (t) => {
-  // Who stands still for the longest is the one who says nothing: a machine that stood still would make all of them such.
+t.test('a client that does not log in, idles or lets a message trickle is hung up on in time: DOS-09', async (t) => {
+  // The idle client waits longest: if the machine stood still, all of them would look idle.
   const { sender, dial } = await startSubmitter(t, { patience: { idleMs: 6_000, loginMs: 3_000, contentMs: 4_000 } });
   const { from, logIn, count } = await sender();
   const [idle, stranger, slow] = [await logIn(), await dial('submission'), await logIn()];
@@ -111,7 +111,7 @@ t.test('whoever does not log in, dawdles or lets a message trickle is sent away 
   t.equal(await count(), 0);
 });
 
-t.test('what is being received when the server stops is brought to its end, the others go at once', async (t) => {
+t.test('what is being received when the server stops is finished, the others are hung up on at once', async (t) => {
   const { sender, server, dial } = await startSubmitter(t);
   const { from, logIn, read } = await sender();
   const [busy, idle, stranger] = [await logIn(), await logIn(), await dial('submission')];
@@ -147,7 +147,7 @@ t.test('while the database is away the client is told to try again, and nothing 
   t.equal(await count(), 1);
 });
 
-t.test('a port that is taken stops the start with a line that names it', async (t) => {
+t.test('a port that is in use stops the start with a line that names it', async (t) => {
   const { node, queue, ports } = shared;
   const options = {
     db: node.db,

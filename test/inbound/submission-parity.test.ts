@@ -5,7 +5,7 @@ import { startSubmitter } from './scene.ts';
 
 const png = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000a49444154', 'hex');
 
-/** One email in the words of the REST API and in those of nodemailer. */
+/** The same email for the REST API and for nodemailer. */
 const emails = (from: string) => {
   const text = 'Grüße\n.\n..dots\n\nFrom the start of a line, and a long one: '.padEnd(1_200, 'x ');
   const html = '<p>Grüße <img src="cid:logo@b.test"></p>\n<p>=3D &amp; so on</p>';
@@ -91,7 +91,7 @@ const emails = (from: string) => {
   ];
 };
 
-// What differs between two emails that say the same: when, and which.
+// What differs between two equal emails: their ids and times.
 const own = [
   'id',
   'email_id',
@@ -106,7 +106,7 @@ const own = [
 ];
 
 t.test(
-  'the same email by the REST API and by SMTP is the same rows and the same bytes to its recipients',
+  'the same email by the REST API and by SMTP gives the same rows, and the same bytes to its recipients',
   async (t) => {
     const { node, sender } = await startSubmitter(t, { roles: 'api,mta' });
     const { key, from, mail, read, account } = await sender();
@@ -138,7 +138,7 @@ t.test(
       return found.map(({ row }) => Object.fromEntries(Object.entries(row).filter(([name]) => !own.includes(name))));
     }
 
-    /** The sources as the recipients' servers got them, but for what is made of the id, the time and the signature. */
+    /** The sources as the recipients' servers got them, without what depends on the id, the time and the signature. */
     async function arrived(id: string) {
       const messages = await node.db.prisma.sandboxMessage.findMany({ where: { emailId: id, accountId: account.id } });
       return messages
@@ -156,7 +156,7 @@ t.test(
   },
 );
 
-t.test('a scheduled email can be moved and cancelled by the API, whichever way it came', async (t) => {
+t.test('a scheduled email that came by SMTP can be moved and canceled with the API', async (t) => {
   const { node, sender } = await startSubmitter(t);
   const { mail, read, key } = await sender();
   const { id } = await read(await mail({ headers: { 'X-Sendwright-Scheduled-At': at(3_600_000) } }));

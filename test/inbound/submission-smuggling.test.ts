@@ -5,7 +5,7 @@ import { plain, startSubmitter } from './scene.ts';
 const scene = await startSubmitter(t);
 const { dial } = scene;
 
-/** What a parser might take for the end of a message; none of them is. */
+/** What a parser might take for the end of a message; none of these is. */
 const enders = [
   '\n.\n',
   '\r.\r',
@@ -21,7 +21,7 @@ const enders = [
   '\n\n.\r\n',
 ];
 
-t.test('SMG-03: only CR LF . CR LF ends a message, and one that holds another ender is refused whole', async (t) => {
+t.test('SMG-03: only CR LF . CR LF ends a message, and a message with another ender is refused whole', async (t) => {
   const { from, logIn, count } = await scene.sender();
   const dialog = await logIn();
   const header = `From: ${from}\r\nTo: a@b.test\r\nSubject: s\r\n\r\n`;
@@ -69,18 +69,18 @@ t.test('SMG-04: a dot that arrives alone as the first line does not end the mess
   const { from, logIn, read } = await scene.sender();
   const dialog = await logIn();
   await dialog.envelope(from);
-  // Stuffed, and cut between the dots.
+  // A doubled dot, cut between the two.
   for (const piece of ['.', `.\r\nFrom: ${from}\r\nSubject: s\r\n\r\nt\r\n`, '.', '\r\n']) dialog.send(piece);
   t.match(await dialog.reply(), '554 5.6.0 the header has a line that is not a field');
   t.match(await read(await dialog.message(from, `From: ${from}\r\nSubject: s\r\n\r\nt`)), { status: 'queued' });
 });
 
-t.test('SMG-05: what was sent before TLS is forgotten when TLS begins', async (t) => {
+t.test('SMG-05: what was sent before TLS is discarded when TLS begins', async (t) => {
   const { from, key, count } = await scene.sender();
   const dialog = await dial('submission');
   await dialog.ask('EHLO client.test');
   await dialog.startTls(`EHLO injected.test\r\nAUTH PLAIN ${plain(key)}\r\nMAIL FROM:<${from}>\r\nRSET\r\n`);
-  // Every command has one reply: an answer to what was injected would come first.
+  // Every command has one reply: a reply to what was injected would come first.
   t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^503 .*EHLO first/);
   await dialog.ask('EHLO client.test');
   t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^530 /);
@@ -88,7 +88,7 @@ t.test('SMG-05: what was sent before TLS is forgotten when TLS begins', async (t
 });
 
 t.test(
-  'SMG-09: commands of other times and of proxies are not known, and pipelined ones are answered one by one',
+  'SMG-09: obsolete commands and those of proxies are unknown, and pipelined ones are answered one by one',
   async (t) => {
     const { from, logIn, count } = await scene.sender();
     const dialog = await logIn();
@@ -113,12 +113,12 @@ t.test(
     t.match(await dialog.reply(), /^250 2\.0\.0 queued/);
     t.match(await dialog.reply(), /^250 /);
     t.match(await dialog.reply(), /^221 /);
-    t.equal(await dialog.rest(), '', 'nothing behind QUIT is heard');
+    t.equal(await dialog.rest(), '', 'nothing after QUIT is read');
     t.equal(await count(), 1);
   },
 );
 
-t.test('SMG-10: a browser is sent away, and so is PROXY', async (t) => {
+t.test('SMG-10: a browser is hung up on, and PROXY is refused', async (t) => {
   for (const line of ['POST /x HTTP/1.1', 'GET / HTTP/1.1']) {
     const dialog = await dial('submission');
     t.match(await dialog.ask(line), /^421 /);
@@ -128,32 +128,29 @@ t.test('SMG-10: a browser is sent away, and so is PROXY', async (t) => {
   t.match(await dialog.ask('PROXY TCP4 10.0.0.1 10.0.0.2 1 2'), /^50[02] /);
 });
 
-t.test(
-  'INJ: bytes above 127 in a header have to be UTF-8, and in an address of the envelope need SMTPUTF8',
-  async (t) => {
-    const { from, logIn, read } = await scene.sender();
-    const dialog = await logIn();
-    const latin1 = `From: ${from}\r\nSubject: Gr\xfc\xdfe\r\n\r\nt`;
-    const utf8 = `From: ${from}\r\nSubject: ${Buffer.from('Grüße').toString('latin1')}\r\n\r\nt`;
-    t.match(await dialog.message(from, latin1), /^554 5\.6\.0 Subject: contains bytes that are not UTF-8/);
-    t.match(await read(await dialog.message(from, utf8)), { subject: 'Grüße' });
-    const withUtf8 = async (content: string) => {
-      await dialog.ask(`MAIL FROM:<${from}> SMTPUTF8 BODY=8BITMIME`);
-      await dialog.ask(`RCPT TO:<${Buffer.from('jörg@b.test').toString('latin1')}>`);
-      await dialog.ask('DATA');
-      return dialog.ask(`${content}\r\n.`);
-    };
-    t.match(await withUtf8(latin1), /^554 5\.6\.0 Subject: contains bytes that are not UTF-8/);
-    t.match(await read(await withUtf8(utf8)), { subject: 'Grüße', bcc: ['jörg@b.test'] });
-    t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^250 /);
-    t.match(
-      await dialog.ask(`RCPT TO:<${Buffer.from('jörg@b.test').toString('latin1')}>`),
-      /^553 5\.6\.7 .*needs SMTPUTF8/,
-    );
-  },
-);
+t.test('INJ: bytes above 127 must be UTF-8 in a header, and need SMTPUTF8 in an envelope address', async (t) => {
+  const { from, logIn, read } = await scene.sender();
+  const dialog = await logIn();
+  const latin1 = `From: ${from}\r\nSubject: Gr\xfc\xdfe\r\n\r\nt`;
+  const utf8 = `From: ${from}\r\nSubject: ${Buffer.from('Grüße').toString('latin1')}\r\n\r\nt`;
+  t.match(await dialog.message(from, latin1), /^554 5\.6\.0 Subject: contains bytes that are not UTF-8/);
+  t.match(await read(await dialog.message(from, utf8)), { subject: 'Grüße' });
+  const withUtf8 = async (content: string) => {
+    await dialog.ask(`MAIL FROM:<${from}> SMTPUTF8 BODY=8BITMIME`);
+    await dialog.ask(`RCPT TO:<${Buffer.from('jörg@b.test').toString('latin1')}>`);
+    await dialog.ask('DATA');
+    return dialog.ask(`${content}\r\n.`);
+  };
+  t.match(await withUtf8(latin1), /^554 5\.6\.0 Subject: contains bytes that are not UTF-8/);
+  t.match(await read(await withUtf8(utf8)), { subject: 'Grüße', bcc: ['jörg@b.test'] });
+  t.match(await dialog.ask(`MAIL FROM:<${from}>`), /^250 /);
+  t.match(
+    await dialog.ask(`RCPT TO:<${Buffer.from('jörg@b.test').toString('latin1')}>`),
+    /^553 5\.6\.7 .*needs SMTPUTF8/,
+  );
+});
 
-t.test('INJ: an encoded-word brings no line, no header and no address with it', async (t) => {
+t.test('INJ: an encoded-word cannot bring in a line, a header or an address', async (t) => {
   const { from, logIn, read, count } = await scene.sender();
   const dialog = await logIn();
   const send = (header: string) => dialog.message(from, `${header}\r\n\r\nt`);
@@ -178,7 +175,7 @@ t.test('INJ: an encoded-word brings no line, no header and no address with it', 
   t.equal(named.from, `"x@evil.test>, <y@evil.test" <${from}>`);
 });
 
-t.test('RCPT takes the addresses that the REST API takes', async (t) => {
+t.test('RCPT refuses malformed addresses, and ignores parameters', async (t) => {
   const { from, logIn } = await scene.sender();
   const dialog = await logIn();
   await dialog.ask(`MAIL FROM:<${from}>`);

@@ -9,7 +9,7 @@ import { certificate, startSubmitter } from './scene.ts';
 const swaks = '/usr/bin/swaks';
 
 t.test(
-  'a client that is not ours: swaks, over STARTTLS and over TLS, with PLAIN and with LOGIN',
+  'a foreign client: swaks, over STARTTLS and over TLS, with PLAIN and with LOGIN',
   { skip: !existsSync(swaks) && `${swaks} not installed (apt-get install swaks libnet-ssleay-perl)` },
   async (t) => {
     const { sender, ports } = await startSubmitter(t);
@@ -58,7 +58,7 @@ t.test(
     t.match(wrong.output, '535 5.7.8 the password must be a valid API key');
     const clear = await run('--port', String(ports.submission), ...login('PLAIN'));
     t.match(clear.output, /did not advertise auth/i);
-    t.notMatch(clear.output, 'AUTH', 'no key goes out in clear');
+    t.notMatch(clear.output, 'AUTH', 'no key is sent in clear');
     const foreign = await run(...overTls, '--h-From', 'x@foreign.test');
     t.match(foreign.output, '550 5.7.1 From: foreign.test is not a verified domain');
     t.equal(await count(), 2);

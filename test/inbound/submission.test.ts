@@ -6,7 +6,7 @@ import { startSubmitter } from './scene.ts';
 const scene = await startSubmitter(t);
 const { node } = scene;
 
-t.test('a message goes in on both ports, and the 250 names the email', async (t) => {
+t.test('a message is accepted on both ports, and the 250 names the email', async (t) => {
   const { mail, read, from, account } = await scene.sender();
   for (const port of ['submission', 'submissions'] as const) {
     const outcome = await mail({ to: 'Ann <ann@b.test>', cc: 'c@b.test', bcc: 'd@b.test', subject: 'Grüße' }, { port });
@@ -25,7 +25,7 @@ t.test('a message goes in on both ports, and the 250 names the email', async (t)
   t.equal(jobs.length, 6);
 });
 
-t.test('what the REST API takes as fields are headers here, and are taken off', async (t) => {
+t.test('fields of the REST API are headers here, and are removed', async (t) => {
   const { mail, read } = await scene.sender();
   const when = at(3_600_000);
   const outcome = await mail({
@@ -60,7 +60,7 @@ t.test('what the REST API takes as fields are headers here, and are taken off', 
 });
 
 t.test(
-  'the envelope says who gets it: the rest of To and Cc is left out, and who is in neither gets a blind copy',
+  'the envelope decides who gets it: other addresses in To and Cc are left out, and those in neither get a blind copy',
   async (t) => {
     const { mail, read, from } = await scene.sender();
     const outcome = await mail({
@@ -80,7 +80,7 @@ t.test(
   },
 );
 
-t.test('SSRF-11: what has come through more than 25 servers goes in circles, and is refused', async (t) => {
+t.test('SSRF-11: mail that has passed more than 25 servers is in a loop, and is refused', async (t) => {
   const { from, logIn, count } = await scene.sender();
   const dialog = await logIn();
   const message = (hops: number) =>
@@ -90,7 +90,7 @@ t.test('SSRF-11: what has come through more than 25 servers goes in circles, and
   t.match(await dialog.message(from, message(25)), /^250 /);
 });
 
-t.test('an idempotency key makes of two messages one, whatever boundaries and dates they have', async (t) => {
+t.test('an idempotency key makes one email of two messages, even if their boundaries and dates differ', async (t) => {
   const { mail, count } = await scene.sender();
   const headers = { 'X-Sendwright-Idempotency-Key': 'order-1' };
   const message = { headers, html: '<p>t', attachments: [{ filename: 'a.txt', content: 'hello' }] };
@@ -105,7 +105,7 @@ t.test('an idempotency key makes of two messages one, whatever boundaries and da
   t.equal(await count(), 1);
 });
 
-t.test('a client that asks for REQUIRETLS, which is not offered, is refused and can go on without', async (t) => {
+t.test('a client that asks for REQUIRETLS, which is not offered, is refused and can continue without it', async (t) => {
   const { from, logIn, read } = await scene.sender();
   const dialog = await logIn();
   t.notMatch(await dialog.ask('EHLO client.test'), /REQUIRETLS/);
@@ -113,7 +113,7 @@ t.test('a client that asks for REQUIRETLS, which is not offered, is refused and 
   const content = `From: ${from}\r\nSubject: s\r\n\r\nt`;
   t.match(await read(await dialog.message(from, content)), { status: 'queued' });
   t.match(await dialog.ask('MAIL FROM:<x@foreign.test> SMTPUTF8'), /^550 /);
-  t.match(await dialog.envelope(from, ['j\xc3\xb6rg@b.test']), /^553 5\.6\.7 /, 'nor is another parameter kept');
+  t.match(await dialog.envelope(from, ['j\xc3\xb6rg@b.test']), /^553 5\.6\.7 /, 'another parameter is not kept either');
 });
 
 t.test('a refused message leaves its idempotency key free', async (t) => {

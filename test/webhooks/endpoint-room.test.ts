@@ -1,7 +1,7 @@
 import t from 'tap';
 import { EndpointRoom } from '../../src/webhooks/endpoint-room.ts';
 
-/** Calls that end one after the other while as many others are under way as there is room for. */
+/** Calls that end one after another while the room is full. */
 function answer(room: EndpointRoom, count: number, durationMs: number, works = true): void {
   for (let n = 0; n < count; n += 1) room.learn('a', { works, durationMs }, room.of('a'));
 }
@@ -10,20 +10,20 @@ t.test('an endpoint gets more calls at once while it answers well', (t) => {
   const room = new EndpointRoom(4, 32);
   t.equal(room.of('a'), 4);
   answer(room, 23, 250);
-  t.equal(room.of('a'), 4, 'once it is known what it takes');
+  t.equal(room.of('a'), 4, 'only once it is known how long it takes');
   answer(room, 4, 250);
   t.equal(room.of('a'), 5);
   answer(room, 120, 270);
-  t.equal(room.of('a'), 32, 'up to a bound');
-  t.equal(room.of('b'), 4, 'which is of no concern to others');
+  t.equal(room.of('a'), 32, 'up to a limit');
+  t.equal(room.of('b'), 4, 'which does not affect others');
   room.learn('a', { works: false, durationMs: 30 }, 32);
-  t.equal(room.of('a'), 16, 'and half with a failure');
+  t.equal(room.of('a'), 16, 'half after a failure');
   answer(room, 10, 15_000, false);
-  t.equal(room.of('a'), 4, 'to no less than it began with');
+  t.equal(room.of('a'), 4, 'but no less than it began with');
   t.end();
 });
 
-t.test('how soon it fails is no measure of how soon it answers', (t) => {
+t.test('how soon it fails says nothing about how soon it answers', (t) => {
   const room = new EndpointRoom(4, 32);
   answer(room, 10, 1, false);
   answer(room, 200, 250);
@@ -31,14 +31,14 @@ t.test('how soon it fails is no measure of how soon it answers', (t) => {
   t.end();
 });
 
-t.test('what it was not given it has not shown to bear', (t) => {
+t.test('room that was never used is not earned', (t) => {
   const room = new EndpointRoom(4, 32);
   for (let n = 0; n < 200; n += 1) room.learn('a', { works: true, durationMs: 20 }, 1);
   t.equal(room.of('a'), 4);
   t.end();
 });
 
-/** The same numbers each time. */
+/** Random numbers that are the same each time. */
 function dice(seed: number): () => number {
   let state = seed;
   return () => {
@@ -48,9 +48,9 @@ function dice(seed: number): () => number {
 }
 
 /**
- * An endpoint that serves so many calls at a time, and is called as often as it has room for. The others wait there.
+ * An endpoint that serves this many calls at a time, and is called as often as it has room for. The others wait there.
  *
- * @returns the mean of the room that it had, after the first twenty seconds
+ * @returns the mean of its room after the first twenty seconds
  */
 function meanRoom(serves: number, service: () => number, forMs = 120_000): number {
   let now = 0;
@@ -71,13 +71,13 @@ function meanRoom(serves: number, service: () => number, forMs = 120_000): numbe
   return sum / (now - 20_000);
 }
 
-/** Times in ms as those of most servers: some are a multiple of the median. */
+/** Times in ms as most servers have them: some are a multiple of the median. */
 function logNormal(median: number, spread: number, random: () => number): () => number {
   const normal = () => Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random());
   return () => median * Math.exp(spread * normal());
 }
 
-t.test('one that takes now more and now less is not taken for crowded', (t) => {
+t.test('varying times are not mistaken for crowding', (t) => {
   for (const seed of [1, 2, 3]) {
     const random = dice(seed);
     for (const [what, service] of [
@@ -94,7 +94,7 @@ t.test('one that takes now more and now less is not taken for crowded', (t) => {
   t.end();
 });
 
-t.test('it gets no more where calls wait for each other', (t) => {
+t.test('it gets no more room if calls wait for each other', (t) => {
   for (const seed of [1, 2, 3]) {
     const random = dice(seed);
     for (const [what, serves, service, least, most] of [
@@ -109,7 +109,7 @@ t.test('it gets no more where calls wait for each other', (t) => {
   t.end();
 });
 
-t.test('one that has become slow gets few, until it is looked at anew', (t) => {
+t.test('an endpoint that has become slow gets little room, until it is measured again', (t) => {
   let now = 0;
   const room = new EndpointRoom(4, 32, () => now);
   answer(room, 200, 60);
@@ -122,7 +122,7 @@ t.test('one that has become slow gets few, until it is looked at anew', (t) => {
   t.end();
 });
 
-t.test('what was learned is forgotten after a while, and is bounded', (t) => {
+t.test('what was learned is forgotten after a while, and is limited', (t) => {
   let now = 0;
   const room = new EndpointRoom(4, 32, () => now);
   answer(room, 200, 20);
@@ -132,6 +132,6 @@ t.test('what was learned is forgotten after a while, and is bounded', (t) => {
   t.equal(room.of('a'), 4);
   answer(room, 200, 20);
   for (let n = 0; n < 10_000; n += 1) room.learn(`b${n}`, { works: true, durationMs: 20 }, 4);
-  t.equal(room.of('a'), 4, 'the oldest goes');
+  t.equal(room.of('a'), 4, 'the oldest is dropped');
   t.end();
 });

@@ -12,10 +12,10 @@ import { eventually } from '../support/node.ts';
 import { type Endpoint, openScene } from './scene.ts';
 
 const hang = () => undefined;
-/** Waits for an answer for longer than any test takes: a call that hangs does so until its endpoint is closed. */
+/** Waits longer for an answer than any test takes: a call that hangs does so until its endpoint is closed. */
 const patient = { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 600_000 };
 
-/** As many deliveries as an outage leaves behind, due now and without a job; by statements that a slow machine has time for. */
+/** As many deliveries as an outage leaves behind, due now and without a job, in statements that a slow machine can handle. */
 async function pile(db: Database, { id, accountId }: Endpoint, count: number): Promise<void> {
   for (let from = 1; from <= count; from += 10_000)
     await db.query({
@@ -38,7 +38,7 @@ t.test('fairness', async (t) => {
   const scene = await openScene(t);
   const { db, queue } = scene;
 
-  t.test('an endpoint that hangs delays no other, and is not hurried', async (t) => {
+  t.test('an endpoint that hangs delays no other, and its calls are not cut short', async (t) => {
     let open = 0;
     let most = 0;
     const dead = await startHook(t, (_call, _number, response) => {
@@ -56,14 +56,14 @@ t.test('fairness', async (t) => {
     for (let round = 0; round < 10; round += 1) await scene.emit(accountId, 'email.queued', 'email.sent');
     t.equal((await scene.settled(id)).length, 20);
     t.equal(most, 4, 'at most four calls at once');
-    t.equal(dead.calls.length, 4, 'and none of them is over');
+    t.equal(dead.calls.length, 4, 'none of which is over');
     await dead.close();
   });
 
-  t.test('one that goes on answering well gets more than four at once', async (t) => {
+  t.test('an endpoint that keeps answering well gets more than four calls at once', async (t) => {
     let open = 0;
     let most = 0;
-    // For so long that what this machine takes for a call is little beside it.
+    // So long that the time this machine needs for a call hardly matters.
     const far = await startHook(t, async () => {
       open += 1;
       most = Math.max(most, open);
@@ -77,13 +77,13 @@ t.test('fairness', async (t) => {
       if (open < 4) await scene.emit(accountId, ...Array.from({ length: 40 }, () => 'email.sent' as const));
       return most >= 12;
     });
-    // Those that come after find an empty queue.
+    // So that later tests find an empty queue.
     await scene.settled(id);
     await worker.stop();
     t.ok(most <= 32, `${most}`);
   });
 
-  t.test('a crowd of endpoints that are known to fail leaves room for the others', async (t) => {
+  t.test('many endpoints that are known to fail leave room for the others', async (t) => {
     const dead = await startHook(t, hang);
     const living = await startHook(t);
     const crowd = await Promise.all(Array.from({ length: 12 }, () => scene.endpoint(dead.url)));
@@ -99,7 +99,7 @@ t.test('fairness', async (t) => {
     await dead.close();
   });
 
-  t.test('a crowd that takes its time, and then answers, leaves room for the others: WH-06', async (t) => {
+  t.test('many endpoints that are slow but answer leave room for the others: WH-06', async (t) => {
     const slow = await startHook(t, hang);
     const living = await startHook(t);
     const crowd = await Promise.all(Array.from({ length: 12 }, () => scene.endpoint(slow.url)));
@@ -113,7 +113,7 @@ t.test('fairness', async (t) => {
     await slow.close();
   });
 
-  t.test('an account with many endpoints has no more turns than one with a single one', async (t) => {
+  t.test('an account with many endpoints gets no more turns than one with a single endpoint', async (t) => {
     const hook = await startHook(t);
     const first = await scene.endpoint(`${hook.url}/many`);
     const { accountId } = first;
@@ -124,12 +124,12 @@ t.test('fairness', async (t) => {
     await scene.start(t, { limits: { running: 1 } });
     await scene.settled(single.id);
     const before = hook.calls.findLastIndex(({ path }) => path === '/single');
-    // In turn it is the sixth, or on a slow machine one of those that were begun with it.
+    // With turns it is the sixth, or on a slow machine one of those that were begun with it.
     t.ok(before < 20, `${before} calls of both came before its last`);
     await eventually(async () => hook.calls.length === 43);
   });
 
-  t.test('an endpoint that fails is given four calls at a time, those that were asked for first', async (t) => {
+  t.test('a failing endpoint gets four calls at a time, those asked for by hand first', async (t) => {
     const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
     await scene.emit(accountId, ...Array.from({ length: 30 }, () => 'email.sent' as const));
     const asked = await sendTest(db, queue, accountId, id);
@@ -144,7 +144,7 @@ t.test('fairness', async (t) => {
     await db.prisma.webhook.delete({ where: { id } });
   });
 
-  t.test('an endpoint that has not answered yet is given four calls, and all the others once it does', async (t) => {
+  t.test('a new endpoint gets four calls, and all others once it answers', async (t) => {
     let up = false;
     const held: (() => void)[] = [];
     const hook = await startHook(t, (_call, _number, response) => {
@@ -196,7 +196,7 @@ t.test('fairness', async (t) => {
     const { id, accountId } = await scene.endpoint(living.url);
     await scene.start(t, { schedule: [60_000, 60_000] });
     await eventually(async () => (await jobs(db, dead.id)) <= 10);
-    t.pass('what was queued goes back into the line when it fails');
+    t.pass('queued calls go back into the line when it fails');
 
     const latencies: number[] = [];
     for (let round = 1; round <= 20; round += 1) {
@@ -207,7 +207,7 @@ t.test('fairness', async (t) => {
       await sleep(20);
     }
     latencies.sort((a, b) => a - b);
-    // Any of them would wait for the dead one; a full machine may be slow with many.
+    // Each of them would wait for the dead one; a busy machine may be slow with many.
     t.ok((latencies[3] ?? 0) < 500, `the others are called at once: ${latencies.map(Math.round)}`);
     t.equal((await scene.settled(id)).length, 20);
 
@@ -217,13 +217,13 @@ t.test('fairness', async (t) => {
       await lines.wakeDue(db, queue);
       look = Math.min(look, performance.now() - started);
     }
-    t.ok(look < 100, `a look for work takes ${look} ms`);
+    t.ok(look < 100, `a search for work takes ${look} ms`);
     await db.prisma.webhook.delete({ where: { id: dead.id } });
     await eventually(async () => {
       await lines.wakeDue(db, queue);
       return (await db.prisma.webhookDelivery.count({ where: { webhookId: dead.id, status: 'pending' } })) === 0;
     }, 120_000);
-    t.pass('all of it ends with the endpoint');
+    t.pass('all calls end with the endpoint');
   });
 
   t.test('when it answers again, the line empties', async (t) => {

@@ -9,7 +9,7 @@ const poster = { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, 
 const body = Buffer.from('{}');
 const send = (url: string) => post(poster, { url, headers: {}, body }, new AbortController().signal);
 
-/** An endpoint that begins like this and then says the same for as long as anybody listens; how much it has said. */
+/** An endpoint that begins like this and then repeats itself as long as anybody listens; and how much it has sent. */
 async function startTalker(t: Test, head: string, more: string) {
   let bytes = 0;
   const sockets: Socket[] = [];
@@ -39,7 +39,7 @@ async function startTalker(t: Test, head: string, more: string) {
 
 const mostBytes = 16 * 1024 * 1024;
 
-t.test('DOS-14: an endpoint that never comes to an end is heard for a moment only', async (t) => {
+t.test('DOS-14: an endless answer is read for a moment only', async (t) => {
   const ok = 'HTTP/1.1 200 OK\r\n';
   const talkers: [what: string, head: string, more: string, status: number | null][] = [
     ['one header line', `${ok}X: `, 'x', null],
@@ -58,7 +58,7 @@ t.test('DOS-14: an endpoint that never comes to an end is heard for a moment onl
     const { url, said } = await startTalker(t, head, more);
     let saidBefore = 0;
     let answer = await send(url);
-    // Once more where the machine stood still meanwhile.
+    // Tried again if the machine stood still meanwhile.
     for (let again = 0; again < 4 && (answer.status !== status || answer.durationMs >= 2_500); again += 1) {
       saidBefore = said();
       answer = await send(url);
@@ -66,12 +66,12 @@ t.test('DOS-14: an endpoint that never comes to an end is heard for a moment onl
     t.equal(answer.status, status, `${what}: ${answer.error}`);
     t.ok((answer.body?.length ?? 0) <= 2_048, what);
     t.ok(answer.durationMs < 2_500, `${what}: ${answer.durationMs} ms`);
-    // Interim answers are thrown away as they come, until the deadline.
+    // Interim answers are discarded as they come, until the deadline.
     if (what !== 'interim answers') t.ok(said() - saidBefore < mostBytes, `${what}: ${said()} bytes`);
   }
 });
 
-t.test('DOS-14, SSRF-05: a thousand redirects are none that is followed', async (t) => {
+t.test('DOS-14, SSRF-05: of a thousand redirects none is followed', async (t) => {
   const hook = await startHook(t, (_call, number) => ({ status: 302, headers: { Location: `/${number + 1}` } }));
   t.match(await send(hook.url), { status: 302, error: /redirects are not followed/ });
   t.equal(hook.calls.length, 1);

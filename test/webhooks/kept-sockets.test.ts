@@ -11,7 +11,7 @@ import { startZone } from '../support/zone.ts';
 const never = new AbortController().signal;
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n';
 
-/** An endpoint that is told of each piece of what it gets, with the connection's number and the piece's on that. */
+/** An endpoint that calls `act` for each piece it gets, with the numbers of the connection and of the piece on it. */
 async function startEndpoint(
   t: Test,
   act: (socket: Socket, connection: number, piece: number) => void,
@@ -43,22 +43,22 @@ function posterOf(t: Test, options: Partial<Poster> = {}) {
   };
 }
 
-t.test('an endpoint that answers before it has taken the request keeps no connection', async (t) => {
+t.test('an endpoint that answers before it has read the request keeps no connection', async (t) => {
   const { port, sockets } = await startEndpoint(t, (socket) => {
     socket.pause();
     socket.write(ok);
   });
   const { call } = posterOf(t);
-  // More than any system holds for a connection that nobody reads.
+  // More than any system buffers for a connection that nobody reads.
   const body = Buffer.alloc(64 * 1024 * 1024, 'x');
   t.match(await call(`http://127.0.0.1:${port}/`, 'a', body), { status: 200 });
   const [socket] = sockets as [Socket];
   socket.removeAllListeners('data').resume();
   await once(socket, 'end').catch(() => undefined);
-  t.ok(socket.bytesRead < body.length, 'and is sent no more of it');
+  t.ok(socket.bytesRead < body.length, 'it gets no more of the request');
 });
 
-t.test('what has begun to be answered is not posted again', async (t) => {
+t.test('a call whose answer has begun is not posted again', async (t) => {
   for (const begun of [
     'HTTP/1.1 20',
     'HTTP/1.1 100 Continue\r\n\r\n',
@@ -76,7 +76,7 @@ t.test('what has begun to be answered is not posted again', async (t) => {
   }
 });
 
-t.test('what a connection over TLS ends without a word is posted again, once', async (t) => {
+t.test('a call on a TLS connection that ends without an answer is posted again, once', async (t) => {
   const certificate = selfSignedCertificate('hooks.test');
   const { port, sockets } = await startEndpoint(
     t,
@@ -94,11 +94,11 @@ t.test('what a connection over TLS ends without a word is posted again, once', a
   t.equal(sockets.length, 2);
 });
 
-t.test('one that breaks while a request is being written is posted again, once', async (t) => {
+t.test('a call whose connection breaks while it is being written is posted again, once', async (t) => {
   const body = Buffer.alloc(16 * 1024 * 1024, 'x');
   const { port, sockets } = await startEndpoint(t, (socket, connection, piece) => {
     if (connection === 1 && piece === 1) socket.write(ok);
-    // Most of it is still to be written, as nobody reads that.
+    // Most of it is still to be written, because nobody reads it.
     else socket.resetAndDestroy();
   });
   const { call } = posterOf(t);
@@ -107,7 +107,7 @@ t.test('one that breaks while a request is being written is posted again, once',
   t.equal(sockets.length, 2);
 });
 
-t.test('each connection goes to an address that was checked, whatever one before went to', async (t) => {
+t.test('each connection goes to a checked address, wherever an earlier one went', async (t) => {
   const { port, sockets } = await startEndpoint(t, (socket) => void socket.write(ok));
   const zone = await startZone({ 'hooks.test': { A: ['127.0.0.1'] } });
   t.teardown(() => zone.close());
@@ -123,7 +123,7 @@ t.test('each connection goes to an address that was checked, whatever one before
   t.equal(sockets.length, 1);
 });
 
-t.test('an answer that nobody has asked for is of no concern to the next call', async (t) => {
+t.test('an answer that nobody asked for does not affect the next call', async (t) => {
   const forged = 'HTTP/1.1 299 Forged\r\nContent-Length: 0\r\n\r\n';
   for (const [what, act] of [
     ['at once', (socket: Socket) => socket.write(ok + forged)],
@@ -146,7 +146,7 @@ t.test('endpoints on the same host share no connection', async (t) => {
   t.equal(sockets.length, 2);
 });
 
-t.test('what is kept and what is not', async (t) => {
+t.test('which connections are kept', async (t) => {
   const fields = (lines: string) => `HTTP/1.1 200 OK\r\n${lines}Content-Length: 0\r\n\r\n`;
   for (const [what, text, ends, connections] of [
     ['an answer that says nothing of it', ok, false, 1],
@@ -167,7 +167,7 @@ t.test('what is kept and what is not', async (t) => {
   }
 });
 
-t.test('a connection that is used again and again gathers no listeners', async (t) => {
+t.test('a connection that is used again and again collects no listeners', async (t) => {
   const warnings: Error[] = [];
   const warn = (warning: Error) => void warnings.push(warning);
   process.on('warning', warn);

@@ -42,7 +42,7 @@ t.test('nine attempts over about 45 hours: WH-04', async (t) => {
   t.match(last, { status: 'failed', nextAttemptAt: null, attemptCount: 9, error: 'given up after 9 attempts' });
 });
 
-t.test('each delay is spread by a tenth', async (t) => {
+t.test('each delay varies by up to a tenth', async (t) => {
   const at = (random: number) =>
     (decide(claim, call(1), answer(null), now, { random: () => random }).nextAttemptAt?.getTime() ?? 0) - now.getTime();
   t.strictSame([at(0), at(0.5), at(1)], [54_000, 60_000, 66_000]);
@@ -97,7 +97,7 @@ t.test('Retry-After: WH-04', async (t) => {
     for (const status of [429, 503]) t.equal(waits(status, header), seconds, `${status} ${header.slice(0, 40)}`);
     t.equal(waits(500, header), 5, `500 ${header.slice(0, 40)}`);
   }
-  t.equal(waits(429, '10', 2), 300, 'the schedule is the least');
+  t.equal(waits(429, '10', 2), 300, 'the schedule is the minimum');
   t.equal(waitOf(null, now), 0);
-  t.equal(waits(503, '3600', 8), null, 'and does not add an attempt');
+  t.equal(waits(503, '3600', 8), null, 'and it adds no attempt');
 });

@@ -5,10 +5,10 @@ import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
 import { openScene } from './scene.ts';
 
-/** Waits for an answer for longer than any test takes: a call that hangs does so until its endpoint is closed. */
+/** Waits longer for an answer than any test takes: a call that hangs does so until its endpoint is closed. */
 const patient = { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 600_000 };
 
-t.test('accounts whose endpoints take their time leave claims to the others', async (t) => {
+t.test('accounts with slow endpoints leave claims to the others', async (t) => {
   const scene = await openScene(t);
   const { db } = scene;
   const slow = await startHook(t, () => undefined);
@@ -24,7 +24,7 @@ t.test('accounts whose endpoints take their time leave claims to the others', as
   await slow.close();
 });
 
-t.test('an account with endpoints that are known to fail leaves calls to those of others', async (t) => {
+t.test('an account with failing endpoints leaves calls to others that fail', async (t) => {
   const scene = await openScene(t);
   const { db } = scene;
   const called: string[] = [];
@@ -42,11 +42,11 @@ t.test('an account with endpoints that are known to fail leaves calls to those o
   await eventually(async () => called.length >= 3);
   await scene.emit(other.accountId, 'email.sent');
   await eventually(async () => called.includes('/other'));
-  t.equal(called.filter((path) => path === '/one').length, 3, 'half of what there is for one');
+  t.equal(called.filter((path) => path === '/one').length, 3, 'one account gets half');
   await dead.close();
 });
 
-t.test('an account whose endpoints take their time leaves calls to the others', async (t) => {
+t.test('an account with slow endpoints leaves calls to the others', async (t) => {
   const scene = await openScene(t);
   const slow = await startHook(t, () => undefined);
   const living = await startHook(t);
@@ -58,11 +58,11 @@ t.test('an account whose endpoints take their time leaves calls to the others', 
   const other = await scene.endpoint(living.url);
   await scene.emit(other.accountId, 'email.queued', 'email.sent', 'email.delivered');
   t.equal((await scene.settled(other.id)).length, 3);
-  t.equal(slow.calls.length, 4, 'half of what there is for one');
+  t.equal(slow.calls.length, 4, 'one account gets half');
   await slow.close();
 });
 
-t.test('endpoints take turns at the calls that a node makes', async (t) => {
+t.test('endpoints take turns with the calls of a node', async (t) => {
   const scene = await openScene(t);
   const { db } = scene;
   const open: ServerResponse[] = [];
@@ -82,7 +82,7 @@ t.test('endpoints take turns at the calls that a node makes', async (t) => {
     answered += 1;
     await eventually(async () => open.length === 4 || living.calls.length > 0);
   }
-  // One for each line before it, and some more where it was claimed and not yet in line.
+  // One for each line before it, and some more if it was claimed but not yet in line.
   t.ok(answered < 10, `after ${answered} calls of others`);
   await slow.close();
 });

@@ -13,11 +13,11 @@ t.test('the vector of Standard Webhooks: WH-01', async (t) => {
   t.equal(digest.toString('hex'), '83484cf52b04f8e4cf2531adfed9882ad4b2665137b852442d594d20e2c9d4e1');
 });
 
-t.test('every header, exactly', async (t) => {
+t.test('all headers, exactly', async (t) => {
   t.strictSame(signatureHeaders(vector, [secret]), {
     'X-Service-Webhook-Id': vector.id,
     'X-Service-Webhook-Timestamp': '1614265330',
-    // Computed with another implementation, keyed with the whole secret.
+    // Computed with another implementation, with the whole secret as the key.
     'X-Service-Webhook-Signature': 'v1=4dcc6584af5be940fa895235654dad4eaa7c3c455f611b1e34d7dae9bf8b7148',
     'webhook-id': vector.id,
     'webhook-timestamp': '1614265330',
@@ -25,7 +25,7 @@ t.test('every header, exactly', async (t) => {
   });
 });
 
-t.test('what is signed is bytes, whatever is in them: WH-01', async (t) => {
+t.test('the signed bytes can be anything: WH-01', async (t) => {
   const body = '{"s":"Grüße ✓ \\u0000"}';
   const expected = 'v1=98344df1c7ab56d9d57304c4082cbabcf89bb4067817c2e77db2166fd31de453';
   for (const form of [body, Buffer.from(body)]) {
@@ -44,7 +44,7 @@ t.test('during a rotation both secrets sign, the new one first', async (t) => {
   t.equal(headers['webhook-signature'], `v1,${digest(raw(secret), 'base64')} v1,${digest(raw(old), 'base64')}`);
 });
 
-t.test('ids hold no dot, so that nothing can be shifted between the parts: WH-03', async (t) => {
+t.test('ids contain no dot, so that nothing can be shifted between the parts: WH-03', async (t) => {
   const times = fc.date({ noInvalidDate: true, min: new Date(0), max: new Date('9999-12-31') });
   fc.assert(fc.property(times, (at) => /^[0-9a-f-]{36}$/.test(newId(at))));
   t.match(newId(), /^[0-9a-f-]{36}$/);

@@ -6,7 +6,7 @@ import { Rounds } from '../../src/rounds.ts';
 import { addUpkeep } from '../../src/webhooks/upkeep.ts';
 import { openScene } from './scene.ts';
 
-t.test('a stop does not wait for all calls to an endpoint that was deleted to end', async (t) => {
+t.test('a stop does not wait for all calls of a deleted endpoint to end', async (t) => {
   const scene = await openScene(t);
   const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
   await scene.db.query({
