@@ -1,5 +1,5 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
-import { holdsBidiControl, holdsInvisible, refuseText } from './characters.ts';
+import { holdsBidiControl, holdsInvisible, refuseText, trimSpaces } from './characters.ts';
 
 /** One address as a person writes it, parsed. `address` is canonical: local part as given, domain as lower-case A-labels. */
 export interface Mailbox {
@@ -161,15 +161,6 @@ function closingQuote(text: string): number {
     }
   }
   return -1;
-}
-
-/** Only U+0020, and by hand: `trim` would remove U+FEFF and U+00A0 too, and a regular expression is quadratic on spaces. */
-function trimSpaces(text: string): string {
-  let start = 0;
-  let end = text.length;
-  while (start < end && text[start] === ' ') start++;
-  while (end > start && text[end - 1] === ' ') end--;
-  return text.slice(start, end);
 }
 
 /** The form for comparing and looking up addresses: they mean the same mailbox in any case. */

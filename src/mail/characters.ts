@@ -28,3 +28,12 @@ export function holdsInvisible(text: string): boolean {
 export function cutText(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).replace(/\p{Surrogate}$/u, '');
 }
+
+/** Without spaces at both ends. `trim` would remove U+FEFF and U+00A0 too, and a regular expression is quadratic on spaces. */
+export function trimSpaces(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && text[start] === ' ') start++;
+  while (end > start && text[end - 1] === ' ') end--;
+  return text.slice(start, end);
+}

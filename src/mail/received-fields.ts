@@ -1,3 +1,4 @@
+import { trimSpaces } from './characters.ts';
 import { isFieldName, readHeader } from './headers.ts';
 import { MimeError } from './mime-error.ts';
 
@@ -47,13 +48,4 @@ function readField(name: string, raw: Buffer, what: string): ReceivedField {
   }
   const value = text.slice(text.indexOf(':') + 1).replaceAll('\r\n', '');
   return { name, value: trimSpaces(value.replaceAll('\t', ' ')) };
-}
-
-/** Only U+0020: `trim` would remove other characters too. By hand: a regular expression is quadratic on spaces. */
-function trimSpaces(text: string): string {
-  let start = 0;
-  let end = text.length;
-  while (start < end && text[start] === ' ') start++;
-  while (end > start && text[end - 1] === ' ') end--;
-  return text.slice(start, end);
 }
