@@ -1,5 +1,6 @@
 import { decoderOf } from './charset.ts';
 import { decodeWords } from './encoded-words.ts';
+import { withoutTags } from './html-text.ts';
 import { parseParameters } from './parameters.ts';
 
 /**
@@ -95,22 +96,17 @@ export function readHeaderLoosely(text: string): { header: LooseHeader; body: st
     const line = text.slice(at, Math.min(end, at + longestHeader));
     at = end + 1;
     if (line === '') break;
-    const field = /^([!-9;-~]{1,76})[ \t]*:/.exec(line);
-    const last = fields.at(-1);
-    if (field && fields.length < mostFields) {
-      fields.push({ name: (field[1] ?? '').toLowerCase(), value: line.slice(field[0].length).trim() });
-    } else if (
-      !field &&
-      last &&
-      (/^[ \t]/.test(line) || last.value.endsWith(';')) &&
-      last.value.length < longestValue
-    ) {
-      // Some programs continue a parameter on the next line without an indent.
-      last.value += ` ${line.trim()}`;
-    } else if (!field && fields.length === 0 && !line.startsWith('From ') && !line.startsWith('>From ')) {
-      // There is no header: all of it is text.
-      return { header: new LooseHeader([]), body: text };
+    const [start, name] = /^([!-9;-~]{1,76})[ \t]*:/.exec(line) ?? [];
+    if (start !== undefined && name !== undefined) {
+      if (fields.length < mostFields) fields.push({ name: name.toLowerCase(), value: line.slice(start.length).trim() });
+      continue;
     }
+    const last = fields.at(-1);
+    // There is no header: all of it is text.
+    if (!last && !/^>?From /.test(line)) return { header: new LooseHeader([]), body: text };
+    // Some programs continue a parameter on the next line without an indent.
+    const isContinued = last && (/^[ \t]/.test(line) || last.value.endsWith(';'));
+    if (isContinued && last.value.length < longestValue) last.value += ` ${line.trim()}`;
   }
   return { header: new LooseHeader(fields), body: text.slice(at) };
 }
@@ -172,39 +168,4 @@ function inCharset(octets: Buffer, given: string): string {
     } catch {}
   }
   return octets.toString('latin1');
-}
-
-const entities: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ', '#39': "'" };
-
-/** The words of HTML, in lines as far as it is clear where they begin. */
-export function withoutTags(html: string): string {
-  return withoutHidden(html)
-    .replaceAll(/\s+/g, ' ')
-    .replaceAll(/<\/?(?:br|p|div|tr|td|th|table|li|ul|ol|h[1-6]|hr|pre|blockquote)\b[^<>]{0,2000}>/gi, '\n')
-    .replaceAll(/<[!/a-z][^<>]{0,2000}>/gi, '')
-    .replaceAll(/&(lt|gt|amp|quot|apos|nbsp|#39);/g, (_, name: string) => entities[name] ?? ' ')
-    .replaceAll(/&#(\d{2,6});/g, (_, code: string) => character(Number(code)))
-    .replaceAll(/ +/g, ' ')
-    .replaceAll(/ ?\n ?/g, '\n');
-}
-
-const character = (code: number) => (code > 31 && code < 0xd800 ? String.fromCharCode(code) : ' ');
-
-/** By hand: given very many opening tags, a regular expression would search for the end of each. */
-function withoutHidden(html: string): string {
-  let text = html;
-  for (const name of ['style', 'script', 'title']) {
-    const lower = text.toLowerCase();
-    let kept = '';
-    let at = 0;
-    for (;;) {
-      const open = lower.indexOf(`<${name}`, at);
-      const close = open === -1 ? -1 : lower.indexOf(`</${name}`, open);
-      if (close === -1) break;
-      kept += text.slice(at, open);
-      at = close + name.length + 2;
-    }
-    text = kept + text.slice(at);
-  }
-  return text;
 }

@@ -1,4 +1,4 @@
-import { withoutTags } from './loose-mime.ts';
+import { withoutTags } from './html-text.ts';
 import { longest } from './template.ts';
 
 /** What a part of a message shows in HTML, if there is any, and in plain text. */
