@@ -20,6 +20,7 @@ export interface ReturnedRecipient {
   phase: 'mail' | 'rcpt' | 'dot';
 }
 
+const longestText = 256 * 1024;
 const mostRecipients = 100;
 const longestDiagnostic = 4_000;
 
@@ -28,34 +29,49 @@ const longestDiagnostic = 4_000;
  * groups that are run together or torn apart, and values continued on the next line without an indent.
  */
 export function readDeliveryStatus(text: string): ReturnedRecipient[] {
-  const recipients: Map<string, string>[] = [];
-  let group: Map<string, string> | null = null;
-  let last = '';
-  let apart = false;
-  for (const line of text.slice(0, 256 * 1024).split('\n')) {
-    const [, written = '', value = ''] = /^([A-Za-z][A-Za-z0-9-]{2,40})[ \t]?:(.*)$/s.exec(line) ?? [];
-    const name = written.toLowerCase();
-    if (name === '') {
-      if (line.trim() === '') [last, apart] = ['', true];
-      const known = group?.get(last);
-      if (group && last !== '' && known !== undefined && known.length < longestDiagnostic)
-        group.set(last, `${known} ${line.trim()}`);
-      continue;
-    }
-    if (beginsRecipient(name, group, apart)) {
-      if (recipients.length === mostRecipients) break;
-      group = new Map();
-      recipients.push(group);
-    }
-    apart = false;
-    last = name;
-    const known = group?.get(name);
-    // If there are several diagnostics, a server's says more.
-    if (group && (known === undefined || (name === 'diagnostic-code' && !/^smtp/i.test(known))))
-      group.set(name, value.trimStart());
-    else last = '';
+  const groups: Group[] = [];
+  for (const line of text.slice(0, longestText).split('\n')) {
+    const [, name, value = ''] = /^([A-Za-z][A-Za-z0-9-]{2,40})[ \t]?:(.*)$/s.exec(line) ?? [];
+    const group = groups.at(-1);
+    if (name === undefined) group?.continueWith(line.trim());
+    else if (!beginsRecipient(name.toLowerCase(), group)) group?.add(name.toLowerCase(), value.trimStart());
+    else if (groups.length === mostRecipients) break;
+    else groups.push(new Group(name.toLowerCase(), value.trimStart()));
   }
-  return recipients.map(recipientOf);
+  return groups.map(({ fields }) => recipientOf(fields));
+}
+
+/** The fields of one recipient. */
+class Group {
+  readonly fields = new Map<string, string>();
+  /** The field that the next line may continue; null: none. */
+  #open: string | null = null;
+  /** Whether an empty line has come after the last field. */
+  isInterrupted = false;
+
+  constructor(name: string, value: string) {
+    this.add(name, value);
+  }
+
+  add(name: string, value: string): void {
+    this.isInterrupted = false;
+    const known = this.fields.get(name);
+    // If there are several diagnostics, a server's says more.
+    const isBetter = known === undefined || (name === 'diagnostic-code' && !/^smtp/i.test(known));
+    if (isBetter) this.fields.set(name, value);
+    this.#open = isBetter ? name : null;
+  }
+
+  /** Takes a line that is no field. */
+  continueWith(line: string): void {
+    if (line === '') {
+      this.#open = null;
+      this.isInterrupted = true;
+    }
+    if (this.#open === null) return;
+    const known = this.fields.get(this.#open) ?? '';
+    if (known.length < longestDiagnostic) this.fields.set(this.#open, `${known} ${line}`);
+  }
 }
 
 const about = new Set(['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code', 'remote-mta']);
@@ -64,13 +80,14 @@ const about = new Set(['final-recipient', 'original-recipient', 'action', 'statu
  * A new group begins when a per-recipient field repeats: immediately for a field that names the recipient, and only after an
  * empty line for the others. Some groups contain an empty line, and in some the recipient does not come first.
  */
-function beginsRecipient(name: string, group: Map<string, string> | null, apart: boolean): boolean {
+function beginsRecipient(name: string, group: Group | undefined): boolean {
   if (!about.has(name)) return false;
-  if (group === null) return true;
-  const named = group.has('final-recipient') || group.has('original-recipient');
+  if (!group) return true;
+  const { fields, isInterrupted } = group;
+  const isNamed = fields.has('final-recipient') || fields.has('original-recipient');
   if (name === 'final-recipient' || name === 'original-recipient')
-    return group.has(name) || (named && group.has('status'));
-  return apart && named && group.has(name);
+    return fields.has(name) || (isNamed && fields.has('status'));
+  return isInterrupted && isNamed && fields.has(name);
 }
 
 function recipientOf(fields: Map<string, string>): ReturnedRecipient {
