@@ -51,15 +51,22 @@ function recipientAtStart(line: string): string | null {
 /** Drops a copied To that names several, or one if there is a Cc too: it does not say which of them the bounce is about. */
 export function withoutUnclearTo(lines: string[]): string[] {
   const hasCc = lines.some((line) => copiedCc.test(line));
-  const kept: string[] = [];
-  for (let start = 0, end = 1; start < lines.length; start = end++) {
-    const isTo = copiedTo.test(lines[start] ?? '');
-    while (isTo && end < lines.length && /[,;]\s?$/.test(lines[end - 1] ?? '')) end++;
-    const field = lines.slice(start, end);
-    const named = isTo ? (field.join(' ').match(addressAnywhere)?.length ?? 0) : 0;
-    if (named === 0 || (named === 1 && !hasCc)) kept.push(...field);
+  return toFieldsApart(lines).flatMap((field) => {
+    const named = copiedTo.test(field[0] ?? '') ? (field.join(' ').match(addressAnywhere)?.length ?? 0) : 0;
+    return named === 0 || (named === 1 && !hasCc) ? field : [];
+  });
+}
+
+/** Each copied To with the lines that it goes on in, and each other line by itself. */
+function toFieldsApart(lines: string[]): string[][] {
+  const fields: string[][] = [];
+  let goesOn = false;
+  for (const line of lines) {
+    if (goesOn) fields.at(-1)?.push(line);
+    else fields.push([line]);
+    goesOn = (goesOn || copiedTo.test(line)) && /[,;]\s?$/.test(line);
   }
-  return kept;
+  return fields;
 }
 
 /** All addresses that may be recipients, wherever they are in a line. */
