@@ -1,5 +1,5 @@
 import { addressIn } from './delivery-status.ts';
-import { decoded, type LooseHeader, type LooseMessage, readHeaderLoosely, readLoosely, textOf } from './loose-mime.ts';
+import { decoded, LooseHeader, type LooseMessage, readHeaderLoosely, readLoosely, textOf } from './loose-mime.ts';
 
 /** A feedback report (RFC 5965) about an email of ours: its reader reports it as spam, or wants to unsubscribe. */
 export interface Complaint {
@@ -24,7 +24,14 @@ const kinds = new Map<string, Complaint['kind']>([
 
 const mostTokens = 50;
 
-/** The envelope sender, as servers that check it record it (RFC 8601 section 2.7.2, RFC 7208 section 9.1). */
+/** Fields that may contain a token of ours: of the report, and of the message's header. */
+const reportFields = ['original-mail-from', 'removal-recipient', 'original-envelope-id'];
+const messageFields = ['return-path', 'list-unsubscribe', 'x-original-return-path', 'errors-to'];
+
+/** Where servers that check the envelope sender record it: Microsoft returns the message without its Return-Path. */
+const senderChecks = ['authentication-results', 'received-spf'];
+
+/** The envelope sender in those (RFC 8601 section 2.7.2, RFC 7208 section 9.1). */
 const notedSender = /\b(?:smtp\.mailfrom|envelope-from)="?<?([^\s<>;"]{1,320})/i;
 
 /** Reads a feedback report; null for anything else, and for reports that are not a complaint (`not-spam`, `auth-failure`). */
@@ -36,23 +43,24 @@ export function readComplaint(bytes: Uint8Array): Complaint | null {
   const type = /^[a-z-]*/.exec(report.get('feedback-type').toLowerCase())?.[0] ?? '';
   const kind = kinds.get(type);
   if (!kind) return null;
-  const places = [
-    report.all('original-mail-from'),
-    report.all('removal-recipient'),
-    report.all('original-envelope-id'),
-  ];
-  for (const name of ['return-path', 'list-unsubscribe', 'x-original-return-path', 'errors-to'])
-    places.push(original?.all(name) ?? []);
-  // Microsoft returns the message without its Return-Path.
-  for (const name of ['authentication-results', 'received-spf'])
-    places.push((original?.all(name) ?? []).flatMap((value) => value.match(notedSender)?.slice(1) ?? []));
-  const said = [...report.all('original-rcpt-to'), ...report.all('removal-recipient'), ...hotmail(original)];
+  const named = [...report.all('original-rcpt-to'), ...report.all('removal-recipient'), ...hotmail(original)];
   return {
     kind,
     type,
-    tokens: [...new Set(places.flat().flatMap(tokensIn))].slice(0, mostTokens),
-    recipients: said.flatMap((value) => addressIn(value) ?? []),
+    tokens: tokensOf(report, original),
+    recipients: named.flatMap((value) => addressIn(value) ?? []),
   };
+}
+
+function tokensOf(report: LooseHeader, original: LooseHeader | null): string[] {
+  const ofMessage = (name: string) => original?.all(name) ?? [];
+  const values = [
+    ...reportFields.flatMap((name) => report.all(name)),
+    ...messageFields.flatMap(ofMessage),
+    ...senderChecks.flatMap(ofMessage).flatMap((value) => notedSender.exec(value)?.[1] ?? []),
+  ];
+  const tokens = values.flatMap((value) => value.match(/[^\s<>,;"]{8,500}/g) ?? []);
+  return [...new Set(tokens)].slice(0, mostTokens);
 }
 
 function reportOf({ parts }: LooseMessage): LooseHeader | null {
@@ -71,9 +79,7 @@ function originalOf({ parts }: LooseMessage): LooseHeader | null {
 /** Microsoft's reports (JMRP) contain only the message, with the reader's address added to its header. */
 function withoutReport({ header, parts }: LooseMessage, original: LooseHeader | null): LooseHeader | null {
   const isOne = /^complaint about message from/i.test(header.get('subject')) && hotmail(original).length > 0;
-  return isOne && parts.length <= 3 ? readHeaderLoosely('Feedback-Type: abuse\n\n').header : null;
+  return isOne && parts.length <= 3 ? new LooseHeader([{ name: 'feedback-type', value: 'abuse' }]) : null;
 }
 
 const hotmail = (original: LooseHeader | null) => original?.all('x-hmxmroriginalrecipient') ?? [];
-
-const tokensIn = (value: string) => value.match(/[^\s<>,;"]{8,500}/g) ?? [];
