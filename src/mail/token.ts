@@ -1,9 +1,9 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { isAscii } from './address.ts';
+import { fromBase32, toBase32 } from './base32.ts';
 
 const bounces = 'bounces+';
 const unsubscribe = 'unsubscribe+';
-const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 const macLength = 10;
 /** Set in the byte of the position if the return path is for other recipients too. */
 const notAlone = 0x80;
@@ -115,11 +115,11 @@ function checked(position: number): number {
 }
 
 const sign = (key: Buffer, use: keyof typeof labels, named: Buffer) =>
-  encode(Buffer.concat([named, mac(key, use, named)]));
+  toBase32(Buffer.concat([named, mac(key, use, named)]));
 
 /** The signed bytes of the token, `length` of them; null when it was not signed for this use. */
 function verify(key: Buffer, use: keyof typeof labels, token: string, length: number): Buffer | null {
-  const bytes = decode(token, length + macLength);
+  const bytes = fromBase32(token, length + macLength);
   if (!bytes) return null;
   const named = bytes.subarray(0, length);
   return timingSafeEqual(bytes.subarray(length), mac(key, use, named)) ? named : null;
@@ -132,38 +132,4 @@ function mac(key: Buffer, use: keyof typeof labels, named: Buffer): Buffer {
   const secret = keyObjects.get(key) ?? createSecretKey(key);
   keyObjects.set(key, secret);
   return createHmac('sha256', secret).update(labels[use]).update(named).digest().subarray(0, macLength);
-}
-
-/** RFC 4648 section 6, in lower case and without padding. */
-function encode(bytes: Buffer): string {
-  let text = '';
-  let bits = 0;
-  let value = 0;
-  for (const byte of bytes) {
-    value = ((value << 8) | byte) & 0xfff;
-    bits += 8;
-    for (; bits >= 5; bits -= 5) text += alphabet[(value >> (bits - 5)) & 31];
-  }
-  return bits > 0 ? text + alphabet[(value << (5 - bits)) & 31] : text;
-}
-
-/** The bytes of a token, or null when it is not of this size, holds another character or ends in bits that are not zero. */
-function decode(text: string, size: number): Buffer | null {
-  if (text.length !== Math.ceil((size * 8) / 5)) return null;
-  const bytes = Buffer.alloc(size);
-  let length = 0;
-  let bits = 0;
-  let value = 0;
-  for (const character of text) {
-    const digit = alphabet.indexOf(character);
-    if (digit === -1) return null;
-    value = ((value << 5) | digit) & 0xfff;
-    bits += 5;
-    if (bits >= 8) {
-      bits -= 8;
-      bytes[length++] = value >> bits;
-      value &= (1 << bits) - 1;
-    }
-  }
-  return length === bytes.length && value === 0 ? bytes : null;
 }
