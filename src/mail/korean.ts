@@ -38,8 +38,10 @@ let pairs: Uint16Array | null = null;
 function pairOf(lead: number, trail: number): number {
   pairs ??= allPairs();
   const isPair = lead >= firstLead && lead < 0xff && trail >= firstTrail && trail < 0xff;
-  return (isPair && pairs[(lead - firstLead) * trails + trail - firstTrail]) || notKnown;
+  return (isPair && pairs[indexOf(lead, trail)]) || notKnown;
 }
+
+const indexOf = (lead: number, trail: number) => (lead - firstLead) * trails + trail - firstTrail;
 
 /** The character of every pair of octets, indexed by the first and then by the second. */
 function allPairs(): Uint16Array {
@@ -49,7 +51,7 @@ function allPairs(): Uint16Array {
   for (let lead = 0xa1; lead < 0xff; lead++)
     for (let trail = 0xa1; trail < 0xff; trail++) {
       const code = standard.decode(Uint8Array.of(lead, trail)).charCodeAt(0);
-      all[(lead - firstLead) * trails + trail - firstTrail] = code;
+      all[indexOf(lead, trail)] = code;
       known.add(code);
     }
   // The other syllables follow in Unicode order, in the pairs whose first or second octet is too low for EUC-KR.
@@ -58,9 +60,9 @@ function allPairs(): Uint16Array {
     for (let trail = firstTrail; trail < (lead < 0xa1 ? 0xff : 0xa1); trail++) {
       if ((trail > 0x5a && trail < 0x61) || (trail > 0x7a && trail < 0x81)) continue;
       while (known.has(code)) code++;
-      if (code <= 0xd7a3) all[(lead - firstLead) * trails + trail - firstTrail] = code++;
+      if (code <= 0xd7a3) all[indexOf(lead, trail)] = code++;
     }
-  all[(0xa2 - firstLead) * trails + 0xe6 - firstTrail] = 0x20ac;
-  all[(0xa2 - firstLead) * trails + 0xe7 - firstTrail] = 0x00ae;
+  all[indexOf(0xa2, 0xe6)] = 0x20ac;
+  all[indexOf(0xa2, 0xe7)] = 0x00ae;
   return all;
 }
