@@ -112,48 +112,68 @@ function writePhrase(name: string, room: number): string[] {
   return [quote(name)];
 }
 
+/** One of the two encodings of RFC 2047. */
+interface WordEncoding {
+  method: 'B' | 'Q';
+  /** What a character takes of the size of a word. */
+  sizeOf(character: string): number;
+  /** The most that fits into so many columns. */
+  sizeIn(columns: number): number;
+  encode(text: string): string;
+}
+
+/** Four columns for three octets. */
+const base64: WordEncoding = {
+  method: 'B',
+  sizeOf: (character) => Buffer.byteLength(character),
+  sizeIn: (room) => Math.floor(room / 4) * 3,
+  encode: (text) => Buffer.from(text).toString('base64'),
+};
+
+const quoted: WordEncoding = {
+  method: 'Q',
+  sizeOf: (character) => encodeQ(character).length,
+  sizeIn: (room) => room,
+  encode: encodeQ,
+};
+
+/** Columns of "=?utf-8?Q?" and "?=". */
+const frame = 12;
+
 /**
  * The text as encoded-words of whole characters (RFC 2047); the first has at most `room` columns. A decoder drops the white
  * space between two of them, so joining them with spaces or folds adds nothing.
  */
 function encodeWords(text: string, room: number): string[] {
-  const bytes = Buffer.from(text);
-  const quoted = bytes.reduce((length, byte) => length + (inQ(byte) === undefined ? 3 : 1), 0);
-  const method = quoted <= Math.ceil(bytes.length / 3) * 4 ? 'Q' : 'B';
+  const isShorterInQ = encodeQ(text).length <= Math.ceil(Buffer.byteLength(text) / 3) * 4;
+  const { method, sizeOf, sizeIn, encode } = isShorterInQ ? quoted : base64;
   const words: string[] = [];
-  // Twelve columns of every word are its frame, "=?utf-8?Q?" and "?=". A few characters fit even after a very long field name.
-  let space = Math.max(room, 24) - 12;
+  // A few characters fit even after a very long field name.
+  let left = sizeIn(Math.max(room, 24) - frame);
   let word = '';
-  let octets = 0;
   for (const character of text) {
-    const piece = Buffer.from(character);
-    const length = method === 'B' ? Math.ceil((octets + piece.length) / 3) * 4 : word.length + encodeQ(piece).length;
-    if (length > space && word !== '') {
-      words.push(frame(method, word));
-      space = 63;
+    const size = sizeOf(character);
+    if (size > left && word !== '') {
+      words.push(word);
       word = '';
-      octets = 0;
+      left = sizeIn(columns - 1 - frame);
     }
-    word += method === 'B' ? character : encodeQ(piece);
-    octets += piece.length;
+    word += character;
+    left -= size;
   }
-  words.push(frame(method, word));
-  return words;
+  words.push(word);
+  return words.map((each) => `=?utf-8?${method}?${encode(each)}?=`);
 }
 
-function frame(method: 'B' | 'Q', word: string): string {
-  return `=?utf-8?${method}?${method === 'B' ? Buffer.from(word).toString('base64') : word}?=`;
-}
+/** Each octet in Q, in the form that is allowed in display names too (RFC 2047 section 5, rule 3): one form serves all fields. */
+const octetsInQ = Array.from({ length: 256 }, (_, octet) => {
+  const character = String.fromCharCode(octet);
+  if (character === ' ') return '_';
+  return /[A-Za-z0-9!*+\-/]/.test(character) ? character : `=${octet.toString(16).toUpperCase().padStart(2, '0')}`;
+});
 
-/** Uses the form that is allowed in display names too (RFC 2047 section 5, rule 3), so that one form serves all fields. */
-function encodeQ(bytes: Buffer): string {
+function encodeQ(text: string): string {
   let encoded = '';
-  for (const byte of bytes) encoded += inQ(byte) ?? `=${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+  for (const octet of Buffer.from(text)) encoded += octetsInQ[octet];
   return encoded;
-}
-
-function inQ(byte: number): string | undefined {
-  if (byte === 0x20) return '_';
-  const character = String.fromCharCode(byte);
-  return /[A-Za-z0-9!*+\-/]/.test(character) ? character : undefined;
 }
