@@ -1,16 +1,12 @@
 import { formatMailbox, isAscii, type Mailbox } from './address.ts';
 import { parseAddressList } from './address-list.ts';
-import type { MessageAttachment } from './attachments.ts';
 import { refuseText } from './characters.ts';
 import { readWords } from './encoded-words.ts';
 import { type Header, holdsMailboxes, holdsUrlsOrIds, inAngles, longestValue, refuseHeader } from './headers.ts';
-import { leavesOf, type MimePart, type MimeTree, readParts } from './mime.ts';
+import { readParts } from './mime.ts';
 import { MimeError } from './mime-error.ts';
 import { mostHops, only, type ReceivedField, readFields } from './received-fields.ts';
-import { amongAlternatives, type Bodies, inSequence } from './submitted-bodies.ts';
-import { type SubmittedFile, withFiles } from './submitted-files.ts';
-import { decodeText } from './text-part.ts';
-import { decodeTransfer } from './transfer-encoding.ts';
+import { readContent, type SubmittedContent } from './submitted-content.ts';
 
 /** The fields that say how to send; they are not part of the message. */
 const controls = {
@@ -28,7 +24,7 @@ const controlNames = Object.keys(controls).join(', ');
 const controlOf = new Map(Object.entries(controls).map(([name, control]) => [name.toLowerCase(), control]));
 
 /** A message from a mail client, decoded. `to` and `cc` are what it shows; the envelope decides who gets it. */
-export interface SubmittedMessage {
+export interface SubmittedMessage extends SubmittedContent {
   from: Mailbox;
   sender: Mailbox | null;
   to: Mailbox[];
@@ -36,11 +32,8 @@ export interface SubmittedMessage {
   replyTo: Mailbox[];
   /** Empty when it has none. */
   subject: string;
-  html: string | null;
-  text: string | null;
   /** All that a client may set itself, in order. */
   headers: Header[];
-  attachments: MessageAttachment[];
   controls: Partial<Record<Control, string>>;
 }
 
@@ -198,60 +191,4 @@ function readControls(fields: ReceivedField[]): SubmittedMessage['controls'] {
     found[control] = readText(name, value);
   }
   return found;
-}
-
-/** Every part that is not a body, or part of one, is a file. */
-async function readContent(tree: MimeTree): Promise<Pick<SubmittedMessage, 'html' | 'text' | 'attachments'>> {
-  const files: SubmittedFile[] = [];
-  const leaves = leavesOf(tree);
-  const readLeaf = async (part: MimePart, followsBody: boolean): Promise<Bodies> => {
-    const index = leaves.indexOf(part);
-    const content = await within(index, part, () => decodeTransfer(part.body, part.encoding));
-    const kind = bodyKind(part, followsBody);
-    if (!kind) {
-      files.push({ part, content });
-      return { html: null, text: null };
-    }
-    const text = await within(index, part, async () => decodeText(content, part.type));
-    // The line end before the final dot is not the author's, nor is one before a boundary that the client counts as text.
-    const own = leaves.length === 1 && part.encoding !== 'base64' ? text.replace(/\n$/, '') : text;
-    return { html: null, text: null, [kind]: own };
-  };
-  const readTree = async (node: MimeTree, followsBody: boolean): Promise<Bodies> => {
-    if (!('parts' in node)) return readLeaf(node, followsBody);
-    const forMany = node.isAlternative ? node.parts.filter((part) => !isForFew(part)) : [];
-    const bodies: Bodies[] = [];
-    for (const part of forMany.length > 0 ? forMany : node.parts) {
-      // An alternative stands for the others, and follows none of them.
-      const follows = !node.isAlternative && (followsBody || bodies.some(({ html, text }) => (html ?? text) !== null));
-      bodies.push(await readTree(part, follows));
-    }
-    return node.isAlternative ? amongAlternatives(bodies) : inSequence(bodies);
-  };
-  const bodies = await readTree(tree, false);
-  return { text: bodies.text || null, ...withFiles(bodies.html || null, files) };
-}
-
-/** AMP, and HTML for watches: other programs would show it as a file, and those that know it have another alternative. */
-const isForFew = (node: MimeTree) =>
-  !('parts' in node) &&
-  node.disposition?.value !== 'attachment' &&
-  /^text\/(?:x-amp|watch)-html$/.test(node.type.value);
-
-async function within<T>(index: number, part: MimePart, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof MimeError)
-      throw new MimeError(`part ${index + 1} (${part.type.value.slice(0, 60)}) ${error.message}`);
-    throw error;
-  }
-}
-
-/** Which body this part is, null for a file. A named text is a file only after a body, because some clients name all parts. */
-function bodyKind({ type, disposition }: MimePart, followsBody: boolean): 'html' | 'text' | null {
-  const name = disposition?.parameters.get('filename') || type.parameters.get('name');
-  if (disposition?.value === 'attachment' || (name && followsBody)) return null;
-  if (type.value === 'text/html') return 'html';
-  return type.value === 'text/plain' ? 'text' : null;
 }
