@@ -173,6 +173,8 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   await seed(1, ['c@rare.test'], '3 min');
   for (let n = 0; n < 10; n += 1) await seed(n === 0 ? 9_998 : 10_000, ['a@common.test'], '4 min');
   t.match(await search('to=@rare.test'), { emails: { length: 1 }, count: 1, count_exact: false });
+  const exactly = `created_after=${new Date(Date.now() - 58.5 * 60_000).toISOString()}`;
+  t.match(await search(`to=@rare.test&${exactly}`), { emails: [{}], count: 1, count_exact: true, next_cursor: null });
   await seed(1, ['a@common.test'], '5 min');
   const next = await search('to=@rare.test');
   t.match([next.emails.length, next.count, next.count_exact], [1, 1, false]);

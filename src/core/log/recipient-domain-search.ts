@@ -39,13 +39,17 @@ async function find(db: Sql, filter: Filter, page: Page): Promise<Found> {
 }
 
 /** SQL: the candidates of a search from this cursor on, each with its `id` and whether a recipient of it is `there`. */
-function candidatesOf(filter: Filter, cursor: string | null): { candidates: string; values: unknown[] } {
+function candidatesOf(
+  filter: Filter,
+  cursor: string | null,
+  most = mostCandidates,
+): { candidates: string; values: unknown[] } {
   const { where, values } = conditions({ ...filter, to: null });
   const [domain, after] = [`$${values.length + 1}`, `$${values.length + 2}`];
   return {
     candidates: `(SELECT id, ${isThere(domain)} AS there
                     FROM emails WHERE ${where} AND (${after}::uuid IS NULL OR id < ${after})
-                   ORDER BY id DESC LIMIT ${mostCandidates}) candidates`,
+                   ORDER BY id DESC LIMIT ${most}) candidates`,
     values: [...values, filter.to, cursor],
   };
 }
@@ -60,14 +64,14 @@ async function idsOf(db: Sql, filter: Filter, { cursor, limit, offset }: Page): 
   return rows.map(({ id }) => id);
 }
 
-/** The last candidate of a search from this cursor on, if there may be more behind it; null if there are none. */
+/** The last candidate of a search from this cursor on, if there are more behind it; null if there are none. */
 async function endOf(db: Sql, filter: Filter, cursor: string | null): Promise<string | null> {
-  const { candidates, values } = candidatesOf(filter, cursor);
-  const [last] = await db.query<{ id: string }>({
+  const { candidates, values } = candidatesOf(filter, cursor, mostCandidates + 1);
+  const [last, next] = await db.query<{ id: string }>({
     text: `SELECT id FROM ${candidates} ORDER BY id DESC OFFSET ${mostCandidates - 1}`,
     values,
   });
-  return last?.id ?? null;
+  return last && next ? last.id : null;
 }
 
 /** Counts up to one more than `mostCounted`. */
