@@ -49,6 +49,14 @@ export const accountSuspended = () => forbidden('the account is suspended: an op
 
 export const notFound = (detail?: string) => new ApiError(404, 'not found', { detail });
 
+/** 404 for a path or a method that no call has, so that nobody takes it for a missing row. */
+export const noSuchCall = () =>
+  new ApiError(404, 'not found', {
+    headers: {
+      'X-Error-Detail': 'there is no such call: all begin with /api/v1/, and the reference at /docs lists them',
+    },
+  });
+
 export const methodNotAllowed = () => new ApiError(405, 'method not allowed');
 
 export const conflict = (detail: string) => new ApiError(409, 'conflict', { detail });

@@ -146,7 +146,9 @@ function runWithoutCommand(args: string[], print: Terminal['print'], say: Termin
     return done;
   }
   const name = args.join(' ').slice(0, 100);
-  say(name ? `sendwright: unknown command ${JSON.stringify(name)}\n\n${closestUsage}` : usage);
+  const isIncomplete = name === noun && ofNoun.length > 0;
+  const what = isIncomplete ? `${name} needs a second word` : `unknown command ${JSON.stringify(name)}`;
+  say(name ? `sendwright: ${what}\n\n${closestUsage}` : usage);
   return misused;
 }
 

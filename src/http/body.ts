@@ -162,6 +162,7 @@ async function hasEscapes(bytes: Buffer): Promise<boolean> {
 }
 
 async function parse(bytes: Buffer, mostValues: number): Promise<unknown> {
+  if (bytes.length === 0) throw invalidRequest('the body is empty: it must be a JSON object');
   const structure = readStructure(bytes, mostValues);
   if ('refusal' in structure) throw invalidRequest(structure.refusal);
   return bytes.length > parsedAtOnce ? parseInTurns(bytes, structure.lists) : parseJson(bytes);

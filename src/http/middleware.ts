@@ -6,7 +6,7 @@ import {
   internalError,
   invalidRequest,
   methodNotAllowed,
-  notFound,
+  noSuchCall,
   unauthorized,
   unavailable,
 } from '../errors.ts';
@@ -86,8 +86,8 @@ export const errors: Middleware = async function errors(ctx, next) {
   try {
     await next();
     // The router only sets a status. For a method that it does not know at all, that is 501 on any path.
-    if (ctx.status === 501) throw ctx.response.get('Allow') ? methodNotAllowed() : notFound();
-    if (ctx.status === 404 && ctx.body === undefined) throw notFound();
+    if (ctx.status === 501) throw ctx.response.get('Allow') ? methodNotAllowed() : noSuchCall();
+    if (ctx.status === 404 && ctx.body === undefined) throw noSuchCall();
     if (ctx.status === 405) throw methodNotAllowed();
   } catch (error) {
     const shown = toApiError(error);

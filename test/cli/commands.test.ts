@@ -50,6 +50,8 @@ t.test('every command shows its usage, and none runs if it is called wrongly', a
   t.match(code, 2);
   t.match(said, /unknown command "suppressions list"[\s\S]*suppressions import/);
   t.notMatch(said, /queue flush/, 'only those of the group');
+  const half = await sendwright({}, 'queue');
+  t.match(half, { code: 2, said: /^sendwright: queue needs a second word\n[\s\S]*queue flush/ });
   t.match(await sendwright({}, 'constructor'), { code: 2, said: /unknown command "constructor"/ });
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
 });

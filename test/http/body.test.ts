@@ -63,20 +63,10 @@ t.test('a body that is not a JSON object in UTF-8 is refused with the reason', a
   const bytes = (hex: string) =>
     Buffer.concat([Buffer.from('{"domain":"'), Buffer.from(hex, 'hex'), Buffer.from('"}')]);
   const cases: [what: string, body: string | Uint8Array, detail: string][] = [
-    ...[
-      '',
-      '{',
-      '}',
-      '[1',
-      '{"a":1,}',
-      "{'a':1}",
-      'NaN',
-      'undefined',
-      '{"a":1}{"b":2}',
-      '{"a":"\n"}',
-      '{"a":"',
-      '\0',
-    ].map((body): [string, string, string] => [JSON.stringify(body), body, 'the body is not JSON']),
+    ['nothing', '', 'the body is empty: it must be a JSON object'],
+    ...['{', '}', '[1', '{"a":1,}', "{'a':1}", 'NaN', 'undefined', '{"a":1}{"b":2}', '{"a":"\n"}', '{"a":"', '\0'].map(
+      (body): [string, string, string] => [JSON.stringify(body), body, 'the body is not JSON'],
+    ),
     ...['[]', '[{"domain":"a.test"}]', '"text"', 'null', '1', 'true'].map((body): [string, string, string] => [
       body,
       body,

@@ -78,6 +78,24 @@ t.test('a 401 and a 403 say in a header what to do; their bodies stay the same',
   t.match(batch.body.errors, [{ index: 0, error: 'forbidden', detail: /^the API key is restricted/ }]);
 });
 
+t.test('a 404 says in the same header whether there is no such call', async (t) => {
+  const { node, key, send } = await startMember();
+  const { id } = (await send({})).body.email;
+  const saidBy = async (method: string, path: string) => {
+    const { status, body, headers } = await node.call(method, path, { key });
+    t.strictSame([status, body], [404, { error: 'not found' }], `${method} ${path}`);
+    return headers.get('x-error-detail');
+  };
+  const noSuchCall = 'there is no such call: all begin with /api/v1/, and the reference at /docs lists them';
+  for (const [method, path] of [
+    ['POST', '/emails'],
+    ['POST', `/api/v1/emails/${id}/cancel`],
+    ['PROPFIND', '/nowhere'],
+  ] as const)
+    t.equal(await saidBy(method, path), noSuchCall, `${method} ${path}`);
+  t.equal(await saidBy('GET', `/api/v1/emails/${newId()}`), null, 'an email that there is none of');
+});
+
 t.test('a call without fields refuses any that it is given', async (t) => {
   const { node, key, token, send } = await startMember();
   const { id } = (await send({})).body.email;
