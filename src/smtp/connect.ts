@@ -1,5 +1,6 @@
+import { capabilitiesOf, noCapabilities } from './capabilities.ts';
 import { classify } from './classify.ts';
-import { type Capabilities, type Connection, isLost, type Lost, noCapabilities } from './connection.ts';
+import { type Connection, isLost, type Lost } from './connection.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { ParsedReply } from './reply.ts';
 import { answered, type Failure, type Phase } from './result.ts';
@@ -127,29 +128,4 @@ function refusedAt(connection: Connection, phase: Phase, { reply }: ParsedReply)
 function loop(connection: Connection): Failure {
   const reason = `${connection.target.host} is this server itself: the mail would loop.`;
   return { phase: 'greeting', reply: null, reason, enhanced: '5.4.6', class: 'sender', permanent: true };
-}
-
-function capabilitiesOf(lines: string[]): Capabilities {
-  const offered = new Map<string, string[]>();
-  for (const line of lines.slice(1)) {
-    const [keyword = '', ...parameters] = line.trim().split(/\s+/);
-    offered.set(keyword.toUpperCase(), parameters);
-  }
-  const size = Number(/^\d{1,15}$/.exec(offered.get('SIZE')?.[0] ?? '')?.[0] ?? 0);
-  // RFC 9422 section 4: six digits at most, no leading zero.
-  const limits = (offered.get('LIMITS') ?? []).map((limit) => /^([A-Z]+)=([1-9]\d{0,5})$/.exec(limit.toUpperCase()));
-  const limit = (name: string) => {
-    const found = limits.find((one) => one?.[1] === name);
-    return found ? Number(found[2]) : null;
-  };
-  return {
-    startTls: offered.has('STARTTLS'),
-    pipelining: offered.has('PIPELINING'),
-    eightBitMime: offered.has('8BITMIME'),
-    smtpUtf8: offered.has('SMTPUTF8'),
-    enhancedStatusCodes: offered.has('ENHANCEDSTATUSCODES'),
-    size: size > 0 ? size : null,
-    mails: limit('MAILMAX'),
-    recipients: limit('RCPTMAX'),
-  };
 }

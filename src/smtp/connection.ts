@@ -1,15 +1,11 @@
-import { X509Certificate } from 'node:crypto';
-import { isIP, connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
-import {
-  createSecureContext,
-  type DetailedPeerCertificate,
-  type SecureContext,
-  TLSSocket,
-  connect as tlsConnect,
-} from 'node:tls';
+import type { X509Certificate } from 'node:crypto';
+import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { type SecureContext, TLSSocket } from 'node:tls';
+import { type Capabilities, noCapabilities } from './capabilities.ts';
 import type { Conversation } from './conversation.ts';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
 import type { TlsInfo } from './result.ts';
+import { certificatesOf, startTls, tlsInfoOf } from './tls-socket.ts';
 
 /** Why a session cannot go on. `reason` completes a sentence that starts with the host's name. */
 export interface Lost {
@@ -18,31 +14,6 @@ export interface Lost {
 }
 
 export const isLost = (value: object | null): value is Lost => value !== null && 'lost' in value;
-
-/** What EHLO offered (RFC 5321 section 4.1.1.1). */
-export interface Capabilities {
-  startTls: boolean;
-  pipelining: boolean;
-  eightBitMime: boolean;
-  smtpUtf8: boolean;
-  enhancedStatusCodes: boolean;
-  /** The largest message in bytes, null when none was declared (RFC 1870). */
-  size: number | null;
-  /** Messages per connection and recipients per message; null if not declared (LIMITS, RFC 9422). */
-  mails: number | null;
-  recipients: number | null;
-}
-
-export const noCapabilities: Capabilities = {
-  startTls: false,
-  pipelining: false,
-  eightBitMime: false,
-  smtpUtf8: false,
-  enhancedStatusCodes: false,
-  size: null,
-  mails: null,
-  recipients: null,
-};
 
 export interface Target {
   /** The MX host name: for SNI, for reports, and as the pool's key. */
@@ -62,10 +33,7 @@ export interface Target {
 export const attemptEnded = 'was left because this server ended the attempt';
 
 const maxWaitingReplies = 256;
-const maxCertificates = 10;
 const quitMs = 1_000;
-
-let context: SecureContext | null = null;
 
 /** Shared by all plaintext connections: each chunk is parsed before the next one is read. */
 const readBuffer = Buffer.allocUnsafeSlow(65_536);
@@ -212,44 +180,23 @@ export class Connection {
     if (this.pending) return this.#lose({ lost: 'protocol', reason: 'sent clear text after its reply to STARTTLS' });
     this.#detach();
     const { host, serverName = host, trust } = this.target;
-    // Created once: creating a context reads all root certificates.
-    if (trust === undefined) context ??= createSecureContext();
-    const secure = tlsConnect({
-      socket: plain,
-      secureContext: trust ?? context ?? undefined,
-      rejectUnauthorized: false,
-      ...(isIP(serverName) === 0 ? { servername: serverName } : {}),
-    });
+    const secure = startTls(plain, serverName, trust);
     this.#attach(secure);
     await this.#until(ms, 'did not finish the TLS handshake in time', (done) => secure.once('secureConnect', done));
     if (this.#lost !== null) return this.#lost;
-    const cipher = secure.getCipher();
-    this.tls = {
-      version: secure.getProtocol() ?? 'unknown',
-      cipher: cipher.standardName,
-      authorized: secure.authorized,
-      problem: secure.authorized ? null : cleanRemoteText(String(secure.authorizationError ?? 'unknown'), 100),
-    };
-    const { version, problem } = this.tls;
+    this.tls = tlsInfoOf(secure);
+    const { version, cipher, problem } = this.tls;
     this.conversation?.note(
-      `${version} with ${cipher.standardName}, certificate ${problem === null ? `valid for ${serverName}` : `not valid (${problem})`}`,
+      `${version} with ${cipher}, certificate ${problem === null ? `valid for ${serverName}` : `not valid (${problem})`}`,
     );
     return null;
   }
 
   /** The certificates from the handshake: the server's own first, then its issuers. */
   certificates(): X509Certificate[] {
-    if (this.#certificates !== null || !(this.#socket instanceof TLSSocket)) return this.#certificates ?? [];
-    const chain: X509Certificate[] = [];
-    // Not getPeerX509Certificate: it takes the certificates away from OpenSSL, so it works only once.
-    let next: DetailedPeerCertificate | undefined = this.#socket.getPeerCertificate(true);
-    while (next?.raw !== undefined && chain.length < maxCertificates) {
-      chain.push(new X509Certificate(next.raw));
-      // A self-signed certificate is its own issuer.
-      next = next.issuerCertificate === next ? undefined : next.issuerCertificate;
-    }
-    this.#certificates = chain;
-    return chain;
+    if (this.#certificates === null && this.#socket instanceof TLSSocket)
+      this.#certificates = certificatesOf(this.#socket);
+    return this.#certificates ?? [];
   }
 
   /**
