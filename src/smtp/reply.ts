@@ -11,6 +11,10 @@ export interface Reply {
   text: string;
 }
 
+export const isSuccess = ({ code }: Reply) => code >= 200 && code < 300;
+export const isRefusal = ({ code }: Reply) => code >= 400;
+export const isTemporary = ({ code }: Reply) => code >= 400 && code < 500;
+
 /** A reply with the cleaned text of each of its lines, as EHLO needs them. */
 export interface ParsedReply {
   reply: Reply;

@@ -1,12 +1,11 @@
-import { classify, saysEnough, saysTooManyRecipients, slowDown } from './classify.ts';
-import { lostAt } from './connect.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
 import { type Content, finalDot } from './content.ts';
 import type { Deadlines } from './deadlines.ts';
 import { type Envelope, needsUtf8 } from './envelope.ts';
 import { refuseLocally } from './local-refusal.ts';
-import type { ParsedReply, Reply } from './reply.ts';
-import { answered, type Failure, failed, type Phase, type RecipientResult } from './result.ts';
+import { isNoVerdict, RecipientResults } from './recipient-results.ts';
+import { isRefusal, isSuccess, type ParsedReply, type Reply } from './reply.ts';
+import type { Phase, RecipientResult } from './result.ts';
 
 export interface TransactionRequest {
   envelope: Envelope;
@@ -68,41 +67,24 @@ export async function transact(connection: Connection, request: TransactionReque
   return { ...end, results: [...end.results, ...refusals.values()] };
 }
 
+/** The dialog of one message: what is said in which order, and when the connection is left. */
 class Transaction {
   readonly #connection: Connection;
   readonly #request: TransactionRequest;
-  readonly #results = new Map<string, RecipientResult>();
-  readonly #elsewhere = new Set<string>();
-  readonly #crowdedOut: string[] = [];
-  #accepted = false;
+  readonly #results: RecipientResults;
   #alive = false;
-  #limited = false;
   #begun = false;
   #givenUp = false;
 
   constructor(connection: Connection, request: TransactionRequest) {
     this.#connection = connection;
     this.#request = request;
+    this.#results = new RecipientResults(connection, request.envelope.recipients);
   }
 
   async run(): Promise<TransactionEnd> {
-    const { recipients } = this.#request.envelope;
     await this.#steps();
-    const results = recipients.map((recipient) => {
-      const result = this.#results.get(recipient);
-      if (result === undefined) throw new Error('a transaction ended without a result for one of its recipients');
-      return result;
-    });
-    const elsewhere = [...this.#elsewhere];
-    return {
-      ...{ results, elsewhere, crowdedOut: this.#accepted ? this.#crowdedOut : [] },
-      ...{ alive: this.#alive, limited: this.#limited, begun: this.#begun, givenUp: this.#givenUp },
-    };
-  }
-
-  /** The recipients that are still undecided. */
-  get #open(): string[] {
-    return this.#request.envelope.recipients.filter((recipient) => !this.#results.has(recipient));
+    return { ...this.#results.all(), alive: this.#alive, begun: this.#begun, givenUp: this.#givenUp };
   }
 
   async #steps(): Promise<void> {
@@ -121,7 +103,7 @@ class Transaction {
 
     if (reset.length > 0) {
       const answer = await ask('RSET', deadlines.mail);
-      if (isLost(answer)) return this.#lose('mail', answer);
+      if (isLost(answer)) return this.#results.lose('mail', answer);
       // A connection that cannot be reset is useless, but that says nothing about this message.
       if (!isSuccess(answer.reply)) return this.#leave('mail', answer.reply);
     }
@@ -136,9 +118,9 @@ class Transaction {
       const answer = await ask(recipients[at] ?? '', deadlines.rcpt);
       if (!isLost(answer) && isSuccess(answer.reply)) continue;
       if (isLost(answer) || isNoVerdict(answer.reply)) return this.#failAll('rcpt', answer);
-      this.#refuseOne(recipient, answer.reply);
+      this.#results.refuseOne(recipient, answer.reply);
     }
-    if (this.#open.length === 0) {
+    if (this.#results.open.length === 0) {
       if (pipelining) await this.#withdraw();
       return;
     }
@@ -160,37 +142,14 @@ class Transaction {
 
   /** The answer is no success, and decides for all open recipients. */
   #failAll(phase: Phase, answer: ParsedReply | Lost): void {
-    if (isLost(answer)) {
-      this.#lose(phase, answer);
-      return;
-    }
-    const { reply } = answer;
-    const isDeferral = reply.code === 421 ? phase !== 'dot' : isForNobody(phase) && isTemporary(reply);
-    this.#limited ||= isDeferral || this.#mayMeanConnection(phase, reply);
-    if (isNoVerdict(reply)) {
-      this.#leave(phase, reply);
-      return;
-    }
-    if (isAboutThisHost(phase, reply)) for (const recipient of this.#open) this.#elsewhere.add(recipient);
-    this.#refuseAll(phase, reply);
+    this.#results.failAll(phase, answer);
+    if (!isLost(answer) && isNoVerdict(answer.reply)) this.#connection.destroy();
   }
 
-  #refuseOne(recipient: string, reply: Reply): void {
-    const saysTooMany = saysTooManyRecipients('rcpt', reply);
-    const othersAccepted = this.#open[0] !== recipient;
-    const isFull = saysTooMany && ((!othersAccepted && isTemporary(reply)) || /connection|session/i.test(reply.text));
-    this.#limited ||= isFull || this.#mayMeanConnection('rcpt', reply);
-    const result = this.#refused(recipient, 'rcpt', reply);
-    // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many recipients" and is temporary. So is any
-    // reply that plainly says so, whatever its code: that others were accepted before does not speak against this recipient.
-    const isOneTooMany = othersAccepted && (saysTooMany || (reply.code === 552 && reply.enhanced === null));
-    if (isOneTooMany) this.#crowdedOut.push(recipient);
-    this.#results.set(recipient, isOneTooMany ? { ...result, outcome: 'deferred', class: 'rate' } : result);
-  }
-
-  /** True for a 5xx that is no verdict on the message: the connection has carried others, and may be all that is refused. */
-  #mayMeanConnection(phase: Phase, reply: Reply): boolean {
-    return reply.code >= 500 && this.#connection.transactions > 1 && saysEnough(phase, reply);
+  /** Defers all open recipients and closes the connection. */
+  #leave(phase: Phase, reply: Reply): void {
+    this.#results.leave(phase, reply);
+    this.#connection.destroy();
   }
 
   /** Reads the replies to what was pipelined after a refused MAIL. */
@@ -219,103 +178,45 @@ class Transaction {
     this.#connection.conversation?.note(`message of ${content.size} bytes`);
     if (most.length > 0) {
       const broken = await this.#connection.write(most, deadlines.content + sendingTime(this.#request));
-      if (broken !== null && !this.#connection.pending) return this.#lose('data', broken);
+      if (broken !== null && !this.#connection.pending) return this.#results.lose('data', broken);
     }
-    const concerned = this.#open;
-    const allowed = await beforeDot(concerned);
+    const concerned = this.#results.open;
+    // Not asked if the server has spoken: whoever is asked notes that the dot is about to be written.
+    const allowed = !this.#connection.pending && (await beforeDot(concerned));
     // A reply now is a refusal in the middle of the message; taken for the reply to the dot, it could pass for success.
     if (this.#connection.pending) return this.#interrupted(await this.#connection.read(deadlines.data));
-    if (this.#connection.lost !== null) return this.#lose('data', this.#connection.lost);
+    if (this.#connection.lost !== null) return this.#results.lose('data', this.#connection.lost);
     if (!allowed) return this.#giveUp();
     this.#connection.conversation?.said(['.']);
     // Restart the limit, however long it took so far: giving up on the reply to the dot may cause a duplicate.
     this.#connection.limit(deadlines.dot);
     this.#connection.finish(...tail, finalDot);
     const end = await this.#connection.read(deadlines.dot);
-    if (isLost(end)) this.#lose('dot', end, true);
+    if (isLost(end)) this.#results.lose('dot', end, true);
     else if (isSuccess(end.reply)) this.#accept(end.reply);
     else this.#failAll('dot', end);
-    afterDot(concerned.flatMap((recipient) => this.#results.get(recipient) ?? []));
+    afterDot(this.#results.of(concerned));
   }
 
   #interrupted(answer: ParsedReply | Lost): void {
-    const { host } = this.#connection.target;
-    if (!isLost(answer) && answer.reply.code === 421) {
-      this.#leave('data', answer.reply);
-    } else if (!isLost(answer) && isRefusal(answer.reply)) {
-      this.#refuseAll('data', answer.reply);
-    } else {
-      const lost = isLost(answer)
-        ? answer
-        : ({ lost: 'protocol', reason: 'replied before the message ended' } as const);
-      this.#lose('data', lost);
-    }
-    this.#connection.destroy(`${host} interrupted a message`);
+    if (isLost(answer)) this.#results.lose('data', answer);
+    else if (answer.reply.code === 421) this.#results.leave('data', answer.reply);
+    else if (isRefusal(answer.reply)) this.#results.refuseAll('data', answer.reply);
+    else this.#results.lose('data', { lost: 'protocol', reason: 'replied before the message ended' });
+    this.#connection.destroy(`${this.#connection.target.host} interrupted a message`);
   }
 
   #accept(reply: Reply): void {
-    this.#accepted = true;
+    this.#results.accept(reply);
     this.#connection.needsReset = false;
     this.#connection.tookMail = true;
-    const reason = answered(this.#connection.target.host, reply, 'dot');
-    const { enhanced } = reply;
-    for (const recipient of this.#open) {
-      const result = { recipient, outcome: 'delivered', phase: 'dot', reply, reason, enhanced, class: null } as const;
-      this.#results.set(recipient, { ...result, uncertain: false });
-    }
   }
 
   #giveUp(): void {
     this.#givenUp = true;
-    const reason =
-      'This server stopped before the end of the message: it had lost its claim, could not record the attempt, or was shutting down.';
-    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
-    for (const recipient of this.#open) this.#results.set(recipient, failed(recipient, failure));
+    this.#results.giveUp();
     this.#connection.destroy();
   }
-
-  #lose(phase: Phase, lost: Lost, uncertain = false): void {
-    const failure = lostAt(this.#connection, phase, lost);
-    const reason = uncertain ? `${failure.reason} It may have accepted the message.` : failure.reason;
-    for (const recipient of this.#open) {
-      this.#results.set(recipient, failed(recipient, { ...failure, reason }, uncertain));
-      if (!uncertain) this.#elsewhere.add(recipient);
-    }
-  }
-
-  /** 421 or an unexpected code: defers all open recipients and closes the connection. */
-  #leave(phase: Phase, reply: Reply): void {
-    const kind = reply.code === 421 ? classify(phase, reply) : 'protocol';
-    for (const recipient of this.#open) {
-      this.#results.set(recipient, { ...this.#refused(recipient, phase, reply), outcome: 'deferred', class: kind });
-      if (phase !== 'dot') this.#elsewhere.add(recipient);
-    }
-    this.#connection.destroy();
-  }
-
-  /** Applies one reply to every open recipient. */
-  #refuseAll(phase: Phase, reply: Reply): void {
-    const open = this.#open;
-    for (const recipient of open) this.#results.set(recipient, this.#refused(recipient, phase, reply, open.length));
-  }
-
-  /** @param recipients how many recipients the reply is for */
-  #refused(recipient: string, phase: Phase, reply: Reply, recipients = 1): RecipientResult {
-    const reason = answered(this.#connection.target.host, reply, phase);
-    const kind = classify(phase, reply, recipients);
-    const permanent = reply.code >= 500 && !this.#mayMeanConnection(phase, reply);
-    return failed(recipient, { phase, reply, reason, enhanced: reply.enhanced, class: kind, permanent });
-  }
-}
-
-/**
- * True for a temporary refusal of MAIL or DATA. A reply that asks for less mail does not count: it holds for every host of
- * the same operator, so the mail is not taken to another one.
- */
-function isAboutThisHost(phase: Phase, reply: Reply): boolean {
-  return (
-    isForNobody(phase) && isTemporary(reply) && classify(phase, reply) !== 'rate' && slowDown(phase, reply) === null
-  );
 }
 
 /** Splits off the tail that is sent together with the final dot. */
@@ -334,11 +235,3 @@ function split(wire: Buffer[]): [most: Buffer[], tail: Buffer[]] {
 /** How long the slowest tolerated link needs to carry the message, in milliseconds. */
 const sendingTime = ({ content, deadlines }: TransactionRequest) =>
   (content.size / deadlines.minBytesPerSecond) * 1_000;
-
-const isSuccess = (reply: Reply) => reply.code >= 200 && reply.code < 300;
-const isRefusal = (reply: Reply) => reply.code >= 400;
-/** True for 421 and for codes that make no sense here: the connection is left. */
-const isNoVerdict = (reply: Reply) => reply.code === 421 || !isRefusal(reply);
-const isTemporary = (reply: Reply) => isRefusal(reply) && reply.code < 500;
-/** True if the reply says nothing about any one recipient. */
-const isForNobody = (phase: Phase) => phase === 'mail' || phase === 'data';

@@ -45,7 +45,13 @@ t.test('a reply in the middle of the message is a refusal or is not understood, 
       await peer.until('x\r\n');
       peer.send(`${reply}\r\n`);
     });
-    t.match(resultOf(await send({ message: big })), { ...expected, phase: 'data', uncertain: false }, reply);
+    let asked = 0;
+    const beforeDot = () => {
+      asked += 1;
+      return true;
+    };
+    t.match(resultOf(await send({ message: big, beforeDot })), { ...expected, phase: 'data', uncertain: false }, reply);
+    t.equal(asked, 0, 'no dot is written, so none is noted');
   }
 });
 
