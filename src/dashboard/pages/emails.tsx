@@ -29,8 +29,9 @@ const times = [
   { value: '1h', label: 'Last hour' },
   { value: '24h', label: 'Last 24 hours' },
   { value: '7d', label: 'Last 7 days' },
+  { value: '30d', label: 'Last 30 days' },
 ];
-const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168 };
+const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168, '30d': 720 };
 
 const names = [
   'to',
@@ -83,6 +84,8 @@ export function Emails() {
     queryKey: ['emails', all, query],
     queryFn: () => (all ? api.admin.emails.list(query) : api.emails.list(query)),
     placeholderData: keepPreviousData,
+    // The server reports changes of status in this account, but not that mail is held, nor what other accounts do.
+    refetchInterval: 10_000,
   });
   const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
   const search = (name: (typeof names)[number]) => (value: string | null) => change({ [name]: value, page: null });
