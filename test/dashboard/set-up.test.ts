@@ -167,14 +167,23 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('nxdomain.test');
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     await page.getByRole('heading', { name: 'nxdomain.test' }).waitFor();
-    await page.getByRole('button', { name: 'Check the records now' }).click();
     await page.getByText('there is no TXT record at _sendwright.nxdomain.test').waitFor();
-    t.equal(await page.getByText('wrong', { exact: true }).count(), 3);
+    t.equal(await page.getByText('not found', { exact: true }).count(), 3);
+    await page.getByRole('button', { name: 'Check the records now' }).click();
+    await page.getByText('Not yet: each record shows what was found.').waitFor();
+    await lookAgain(page, `${new URL(page.url()).pathname.replace('/', '/api/v1/')}/verify`);
     t.strictSame(await barriers(page), []);
     await page.getByRole('button', { name: 'Show as a zone file' }).first().click();
     const zone = await page.locator('pre', { hasText: '3600 IN TXT' }).textContent();
     t.match(zone, /^_sendwright\.nxdomain\.test\. 3600 IN TXT "sendwright-verification=\w+"$/m);
     t.match(zone, /^\w+\._domainkey\.nxdomain\.test\. 3600 IN TXT "[^"]{250}" "[^"]+"$/m);
+  });
+
+  t.test('whoever looks at a domain sees that its records are right, and it may send from then on', async (t) => {
+    const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'seen.test' } })).body;
+    const { page } = await view(t, node, `/domains/${domain.id}`);
+    await page.locator('.page-head .status', { hasText: 'verified' }).waitFor();
+    t.equal(await page.getByText('found', { exact: true }).count(), 3);
   });
 
   t.test('what is refused is said at the field that it is about, until something else is typed', async (t) => {

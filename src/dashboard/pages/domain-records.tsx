@@ -48,6 +48,11 @@ export function Records({ title, records, zone }: { title: string; records: Name
   );
 }
 
+function Standing({ check: { ok, found } }: { check: Check }) {
+  if (ok) return <Status value="found" tone="good" />;
+  return found.length > 0 ? <Status value="wrong" tone="bad" /> : <Status value="not found" tone="wait" />;
+}
+
 function RecordLine({ record }: { record: NamedRecord }) {
   const { name, type, value, purpose, check } = record;
   return (
@@ -57,7 +62,7 @@ function RecordLine({ record }: { record: NamedRecord }) {
         <span className="soft">{purpose}</span>
         {check && (
           <span style={{ marginLeft: 'auto' }}>
-            <Status value={check.ok ? 'found' : 'wrong'} tone={check.ok ? 'good' : 'bad'} />
+            <Standing check={check} />
           </span>
         )}
       </div>

@@ -1,9 +1,9 @@
 import { Button, Group, NativeSelect } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { useMutation, useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
 import { type Checks, type Domain, SendwrightError, type VerificationError } from '../../client/index.ts';
-import { api, isUnshown, whileThere } from '../api.ts';
-import { Confirmed, useAction } from '../parts/action.tsx';
+import { api, isUnshown, queries, whileThere } from '../api.ts';
+import { Confirmed, tell, tellFailure, useAction } from '../parts/action.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -14,7 +14,9 @@ import { type NamedRecord, Records, zoneFile } from './domain-records.tsx';
 /** Returns what was found, sufficient or not; any other failure is thrown. */
 async function lookUp(id: string): Promise<{ ok: boolean; checks: Checks }> {
   try {
-    return { ok: true, checks: (await api.domains.verify(id)).checks };
+    const { checks, ...verified } = await api.domains.verify(id);
+    queries.setQueryData(['domains', id], verified);
+    return { ok: true, checks };
   } catch (error) {
     if (!(error instanceof SendwrightError) || error.error !== 'dns verification failed') throw error;
     return { ok: false, checks: (error.body as unknown as VerificationError).checks };
@@ -30,23 +32,29 @@ export function DomainPage() {
     queryFn: () => api.domains.get(id),
     refetchInterval: whileThere((known) => known?.domain.status === 'pending' && 15_000),
   });
-  const check = useAction(
-    () => lookUp(id),
-    ({ ok }) => (ok ? 'All three records are right.' : 'Not yet: each record shows what was found.'),
-  );
+  // Whoever opens this page, or comes back to it from their DNS provider, wants to know.
+  const found = useQuery({
+    queryKey: ['records', id],
+    queryFn: () => lookUp(id),
+    enabled: data !== undefined,
+    refetchInterval: whileThere((known) => known?.ok === false && 30_000),
+  });
+  const check = useMutation({
+    mutationFn: () => found.refetch({ throwOnError: true }),
+    onSuccess: ({ data: known }) =>
+      tell(known?.ok ? 'All three records are right.' : 'Not yet: each record shows what was found.'),
+    onError: tellFailure,
+  });
   const back = { href: '/domains', name: 'Domains' };
   if (isUnshown(data, error))
     return <Unshown kind="Domain" name={data?.domain.domain} back={back} error={error} retry={() => void refetch()} />;
   if (!data) return <Waiting bars={7} />;
   const { domain, dns_records: records, recommended_records: recommended } = data;
+  const checks = found.data?.checks;
   const required: NamedRecord[] = [
-    { purpose: 'Proves that the domain is yours.', check: check.data?.checks.verification, ...records.verification },
-    {
-      purpose: 'The key that receivers check signatures with (DKIM).',
-      check: check.data?.checks.dkim,
-      ...records.dkim,
-    },
-    { purpose: 'Says that this server may send for it (SPF).', check: check.data?.checks.spf, ...records.spf },
+    { purpose: 'Proves that the domain is yours.', check: checks?.verification, ...records.verification },
+    { purpose: 'The key that receivers check signatures with (DKIM).', check: checks?.dkim, ...records.dkim },
+    { purpose: 'Says that this server may send for it (SPF).', check: checks?.spf, ...records.spf },
   ];
   return (
     <>
@@ -68,7 +76,7 @@ export function DomainPage() {
         }
         actions={
           <Group gap={6} wrap="nowrap">
-            <Button loading={check.isPending} onClick={() => check.mutate(undefined)}>
+            <Button loading={check.isPending} onClick={() => check.mutate()}>
               Check the records now
             </Button>
             <Confirmed
