@@ -46,14 +46,17 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const small = ['one', 'two', 'three', 'four', 'five'].map((name) => `${name}.test`);
     await send({ to: ['a@later.test', 'b@later.test', 'c@later.test'] });
     await send({ to: ['a@silent.test', 'b@silent.test'] });
+    await send({ to: ['a@held.test'] });
     await send({ to: [...small, 'taking.test'].map((domain) => `a@${domain}`) });
     await report('later.test', { backingOff: true, reason: 'the server wants less mail at a time' });
     await report('empty.test', { backingOff: true, reason: 'the server could not be reached' });
     await report('silent.test');
+    await report('held.test');
     await report('taking.test', { success: '1 minute' });
     for (const site of small) await report(site, { success: '1 hour' });
     await putOff(['later.test'], 'later.test: the server wants less mail at a time');
     await putOff(['silent.test', ...small], 'silent.test: the server could not be reached');
+    await putOff(['held.test'], 'held: it may have been delivered');
     await putOff(['taking.test'], 'taking.test: so many connections are open already');
     const { page, complaints } = await view(t, node, '/overview');
     await whole(page, 'recipients waiting');
@@ -63,7 +66,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
       'nowsilent.test has accepted nothing for a while, 2 recipients waiting: the server could not be reached. Show it',
     ]);
     t.equal(said[5], 'now2 more destinations get nothing. Show all');
-    t.notMatch(said.join(), /taking[.]test|empty[.]test/);
+    t.notMatch(said.join(), /taking[.]test|empty[.]test|held[.]test/);
     await page.setViewportSize({ width: 390, height: 844 });
     const [concerns, volume, tiles, last] = await page.evaluate<number[]>(`[
       ...['What needs attention', 'Volume'].map((title) =>
@@ -72,6 +75,8 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     ]`);
     t.ok((concerns ?? 0) < (volume ?? 0), 'on a phone that is seen before the lines');
     t.ok((tiles ?? 0) - (last ?? 0) <= 1, 'there is no hole among the numbers');
+    await page.getByRole('link', { name: /^Failed/ }).click();
+    await page.waitForURL('**/emails?status=failed&time=24h');
     t.strictSame(complaints, []);
   });
 

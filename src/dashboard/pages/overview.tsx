@@ -1,6 +1,7 @@
 import { SegmentedControl } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
+import { Link } from 'wouter';
 import type { Bucket } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
@@ -16,9 +17,9 @@ import { Concerns } from './overview-concerns.tsx';
 
 const hourMs = 3_600_000;
 const ranges = {
-  day: { label: '24 hours', interval: 'hour', stepMs: hourMs, steps: 24 },
-  week: { label: '7 days', interval: 'hour', stepMs: hourMs, steps: 168 },
-  month: { label: '30 days', interval: 'day', stepMs: 24 * hourMs, steps: 30 },
+  day: { label: '24 hours', time: '24h', interval: 'hour', stepMs: hourMs, steps: 24 },
+  week: { label: '7 days', time: '7d', interval: 'hour', stepMs: hourMs, steps: 168 },
+  month: { label: '30 days', time: '30d', interval: 'day', stepMs: 24 * hourMs, steps: 30 },
 } as const;
 type Range = keyof typeof ranges;
 
@@ -78,7 +79,7 @@ export function Overview() {
       )}
       {data?.any && (
         <div className="overview">
-          <Tiles buckets={data.buckets} queued={data.queued} />
+          <Tiles buckets={data.buckets} queued={data.queued} time={ranges[range].time} />
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns pressing">
             <Concerns buckets={data.buckets} />
@@ -90,28 +91,69 @@ export function Overview() {
   );
 }
 
-function Tiles({ buckets, queued }: { buckets: Bucket[]; queued: number }) {
+interface Tile {
+  name: string;
+  value: string;
+  more: string;
+  /** Where the emails that were counted are listed. */
+  href?: string;
+}
+
+/** @param props.time how far back the numbers go, as the list of emails has it in its address */
+function Tiles({ buckets, queued, time }: { buckets: Bucket[]; queued: number; time: string }) {
   const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
   const [delivered, failed] = [sum((one) => one.delivered), sum((one) => one.failed)];
   const latest = buckets.findLast(({ latency_ms: latency }) => latency !== null)?.latency_ms;
-  const tiles: [name: string, value: string, more: string][] = [
-    ['Accepted', compact(sum((one) => one.accepted)), 'emails'],
-    ['Delivered', compact(delivered), `${percent(delivered, delivered + failed)} of settled recipients`],
-    ['Deferred', compact(sum((one) => one.deferrals)), 'answers of “later”'],
-    ['Failed', compact(failed), `${percent(failed, delivered + failed)} of settled recipients`],
-    ['Suppressed', compact(sum((one) => one.suppressed)), 'emails not sent, or not to all'],
-    ['In the queue', compact(queued), 'emails now'],
-    ['Delivery time', latest ? duration(latest.p95) : '–', 'p95, in the latest interval'],
+  const emails = (status: string) => `/emails?status=${status}&time=${time}`;
+  const tiles: Tile[] = [
+    {
+      name: 'Accepted',
+      value: compact(sum((one) => one.accepted)),
+      more: 'emails',
+      href: `/emails?time=${time}`,
+    },
+    {
+      name: 'Delivered',
+      value: compact(delivered),
+      more: `${percent(delivered, delivered + failed)} of settled recipients`,
+      href: emails('sent'),
+    },
+    { name: 'Deferred', value: compact(sum((one) => one.deferrals)), more: 'answers of “later”' },
+    {
+      name: 'Failed',
+      value: compact(failed),
+      more: `${percent(failed, delivered + failed)} of settled recipients`,
+      href: emails('failed'),
+    },
+    {
+      name: 'Suppressed',
+      value: compact(sum((one) => one.suppressed)),
+      more: 'emails not sent, or not to all',
+      href: emails('suppressed'),
+    },
+    { name: 'In the queue', value: compact(queued), more: 'emails now', href: '/emails?status=queued' },
+    { name: 'Delivery time', value: latest ? duration(latest.p95) : '–', more: 'p95, in the latest interval' },
   ];
   return (
     <div className="tiles">
-      {tiles.map(([name, value, more]) => (
-        <div className="tile" key={name}>
-          <div className="name">{name}</div>
-          <div className="value">{value}</div>
-          <div className="more">{more}</div>
-        </div>
-      ))}
+      {tiles.map(({ name, value, more, href }) => {
+        const content = (
+          <>
+            <div className="name">{name}</div>
+            <div className="value">{value}</div>
+            <div className="more">{more}</div>
+          </>
+        );
+        return href ? (
+          <Link className="tile" key={name} href={href}>
+            {content}
+          </Link>
+        ) : (
+          <div className="tile" key={name}>
+            {content}
+          </div>
+        );
+      })}
     </div>
   );
 }
