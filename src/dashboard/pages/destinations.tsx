@@ -173,7 +173,7 @@ export function Destinations() {
         />
         <ChoiceField
           label="Now"
-          all="Any"
+          all="Any state"
           choices={states.map((value) => ({ value, label: spaced(value) }))}
           value={state.now}
           change={(now) => change({ now, page: null })}

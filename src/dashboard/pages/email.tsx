@@ -7,6 +7,7 @@ import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
 import { forPeople, isForLater, plural, shownSubject, whatBecame } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
+import { Copy } from '../parts/copy.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -273,7 +274,9 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
         <dt>TLS</dt>
         <dd>{email.tls}</dd>
         <dt>Id</dt>
-        <dd className="mono">{email.id}</dd>
+        <dd className="mono">
+          {email.id} <Copy text={email.id} what="the id" />
+        </dd>
       </dl>
     </Panel>
   );

@@ -37,9 +37,9 @@ export function Settings() {
               <dd>
                 {account.name} <span className="dim">({account.plan})</span>
               </dd>
-              <dt>Logged in</dt>
+              <dt>Login</dt>
               <dd>
-                until <Moment at={end} ahead />
+                ends <Moment at={end} ahead />
               </dd>
             </dl>
           </Panel>
