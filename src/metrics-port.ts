@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expositionType } from './metrics.ts';
 
@@ -25,13 +25,11 @@ export async function openMetrics(
       connectionsCheckingInterval: headersTimeoutMs,
     },
     async (request, response) => {
-      const known = request.url === '/metrics';
-      const allowed = request.method === 'GET' || request.method === 'HEAD';
-      const text = known && allowed ? await read().catch(() => null) : null;
-      response.statusCode = !known ? 404 : !allowed ? 405 : text === null ? 503 : 200;
-      response.setHeader('Content-Type', text === null ? 'text/plain' : expositionType);
+      const { status, text } = await answerTo(request, read);
+      response.statusCode = status;
+      response.setHeader('Content-Type', status === 200 ? expositionType : 'text/plain');
       response.setHeader('X-Content-Type-Options', 'nosniff');
-      response.end(text ?? '');
+      response.end(text);
     },
   );
   server.maxConnections = mostConnections;
@@ -47,4 +45,16 @@ export async function openMetrics(
         server.closeAllConnections();
       }),
   };
+}
+
+async function answerTo(
+  { url, method }: IncomingMessage,
+  read: () => Promise<string>,
+): Promise<{ status: number; text: string }> {
+  if (url !== '/metrics') return { status: 404, text: '' };
+  if (method !== 'GET' && method !== 'HEAD') return { status: 405, text: '' };
+  return read().then(
+    (text) => ({ status: 200, text }),
+    () => ({ status: 503, text: '' }),
+  );
 }
