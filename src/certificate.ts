@@ -3,11 +3,10 @@ import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:cry
 const dayMs = 86_400_000;
 const validForDays = 365;
 
-/** Object identifiers as DER: ecdsa-with-SHA256, commonName, subjectAltName, basicConstraints. */
+/** Object identifiers as DER: ecdsa-with-SHA256, commonName, subjectAltName. */
 const ecdsaWithSha256 = Buffer.from('06082a8648ce3d040302', 'hex');
 const commonName = Buffer.from('0603550403', 'hex');
 const subjectAltName = Buffer.from('0603551d11', 'hex');
-const basicConstraints = Buffer.from('0603551d13', 'hex');
 
 /**
  * A key and a certificate that it signed itself (X.509 v3, P-256), for one host name and a year, for a mail exchanger that
@@ -61,12 +60,6 @@ export function certify(of: {
 /** subjectAltName: the extension with the host names that a certificate is for. */
 export function forHosts(names: string[]): Buffer {
   return sequence(subjectAltName, der(0x04, sequence(...names.map((name) => der(0x82, Buffer.from(name))))));
-}
-
-/** basicConstraints, critical: the extension of a certificate that issues others. */
-export function forAuthority(): Buffer {
-  const yes = der(0x01, Buffer.of(0xff));
-  return sequence(basicConstraints, yes, der(0x04, sequence(yes)));
 }
 
 const sequence = (...parts: Buffer[]) => der(0x30, Buffer.concat(parts));

@@ -1,9 +1,12 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
-import { certify, forAuthority, forHosts } from '../../src/certificate.ts';
+import { certify, forHosts } from '../../src/certificate.ts';
 
 const dayMs = 86_400_000;
 
-/** A key and a certificate with those above it, in PEM, as a TLS server takes them. */
+/** basicConstraints, critical: the extension of a certificate that issues others, as DER. */
+const forAuthority = Buffer.from('300f0603551d130101ff040530030101ff', 'hex');
+
+/** A key and its certificate chain, in PEM, as a TLS server takes them. */
 export interface Credentials {
   key: string;
   cert: string;
@@ -15,7 +18,7 @@ export interface Authority {
   /** Its own certificate, in PEM. */
   cert: string;
   x509: X509Certificate;
-  /** A certificate for these host names; from yesterday for two days unless told otherwise. */
+  /** A certificate for these host names, valid from yesterday for two days unless told otherwise. */
   issue(names: string[], options?: { from?: Date; to?: Date; withAuthority?: boolean }): Credentials;
 }
 
@@ -29,7 +32,7 @@ export function createAuthority(name = 'Test authority'): Authority {
     signer: keys.privateKey,
     from: new Date(Date.now() - 30 * dayMs),
     to: new Date(Date.now() + 30 * dayMs),
-    extension: forAuthority(),
+    extension: forAuthority,
   });
   return {
     cert,
