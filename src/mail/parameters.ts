@@ -93,12 +93,19 @@ function unquote(value: string): string {
   return end.slice(1).replaceAll(/\\(.)/g, '$1');
 }
 
+/** A part of a value that was too long for one parameter, or one that names its charset (RFC 2231). */
+interface Section {
+  text: string;
+  /** Whether the text is percent-encoded. */
+  encoded: boolean;
+}
+
 /** The sections `name*0`, `name*1*`, ... joined in order, or `name*`; null if the plain `name` must be used instead. */
 function joinSections(raw: Map<string, string>, name: string, loosely: boolean): string | null {
   const extended = raw.get(`${name}*`);
   const hasPlain = raw.has(name);
   if (extended !== undefined) return decodeSections([{ text: extended, encoded: true }], loosely, hasPlain);
-  const sections: { text: string; encoded: boolean }[] = [];
+  const sections: Section[] = [];
   for (;;) {
     const plain = raw.get(`${name}*${sections.length}`);
     const encoded = raw.get(`${name}*${sections.length}*`);
@@ -109,30 +116,35 @@ function joinSections(raw: Map<string, string>, name: string, loosely: boolean):
 }
 
 /** @param hasPlain whether there is a plain parameter too, meant for older clients. @returns null if that must be used instead */
-function decodeSections(
-  sections: { text: string; encoded: boolean }[],
-  loosely: boolean,
-  hasPlain: boolean,
-): string | null {
+function decodeSections(sections: Section[], loosely: boolean, hasPlain: boolean): string | null {
+  const { octets, charset } = joined(sections);
+  const text = textIn(charset, octets);
+  if (text !== null && !text.includes('\ufffd')) return text;
+  if (loosely) return octets.toString('latin1');
+  if (hasPlain) return null;
+  if (text === null) throw new MimeError(`a parameter is in an unknown charset: ${charset.slice(0, 40)}`);
+  return text;
+}
+
+/** The charset is in the first section, if that is encoded. */
+function joined(sections: Section[]): { octets: Buffer; charset: string } {
   let charset = 'utf-8';
-  const bytes = sections.map(({ text, encoded }, index) => {
+  const octets = sections.map(({ text, encoded }, index) => {
     if (!encoded) return Buffer.from(text);
-    const start = index === 0 ? /^([^']*)'[^']*'/.exec(text) : null;
-    if (start?.[1]) charset = start[1];
-    return percentDecoded(text.slice(start?.[0].length ?? 0));
+    const [start = '', named = ''] = (index === 0 && /^([^']*)'[^']*'/.exec(text)) || [];
+    if (named !== '') charset = named;
+    return percentDecoded(text.slice(start.length));
   });
-  const whole = Buffer.concat(bytes);
-  let text: string;
+  return { octets: Buffer.concat(octets), charset };
+}
+
+/** Null if the charset is not known and the octets are more than ASCII. */
+function textIn(charset: string, octets: Buffer): string | null {
   try {
-    text = decoderOf(charset).decode(whole);
+    return decoderOf(charset).decode(octets);
   } catch {
-    if (loosely || whole.every((byte) => byte < 0x80)) return whole.toString('latin1');
-    if (hasPlain) return null;
-    throw new MimeError(`a parameter is in an unknown charset: ${charset.slice(0, 40)}`);
+    return octets.every((octet) => octet < 0x80) ? octets.toString('latin1') : null;
   }
-  if (!text.includes('\ufffd')) return text;
-  if (loosely) return whole.toString('latin1');
-  return hasPlain ? null : text;
 }
 
 function percentDecoded(text: string): Buffer {
