@@ -44,15 +44,21 @@ export async function hashRelaxedBody(body: Buffer, relaxed: readonly Stretch[] 
   const end = endOfContent(body);
   let start = 0;
   for (const stretch of [...relaxed, { start: end, end }]) {
-    await update(hash, body, { start, end: Math.min(stretch.start, end) }, relaxedLines);
-    await update(hash, body, { start: stretch.start, end: Math.min(stretch.end, end) }, asItIs);
+    await hashSlices(hash, body, { start, end: Math.min(stretch.start, end) }, relaxedLines);
+    await hashSlices(hash, body, { start: stretch.start, end: Math.min(stretch.end, end) }, unchanged);
     start = stretch.end;
   }
   if (end > 0) hash.update('\r\n');
   return hash.digest('base64');
 }
 
-async function update(hash: Hash, body: Buffer, { start, end }: Stretch, form: (lines: Buffer) => Buffer) {
+/** @param form makes whole lines what is hashed */
+async function hashSlices(
+  hash: Hash,
+  body: Buffer,
+  { start, end }: Stretch,
+  form: (lines: Buffer) => Buffer,
+): Promise<void> {
   for (let from = start; from < end; ) {
     if (from > start) await setImmediate();
     // After an LF nothing is pending, neither a space nor half of a CRLF.
@@ -63,7 +69,7 @@ async function update(hash: Hash, body: Buffer, { start, end }: Stretch, form: (
   }
 }
 
-const asItIs = (lines: Buffer) => lines;
+const unchanged = (lines: Buffer) => lines;
 
 /** The offset after the last octet that is neither white space nor part of a CRLF. */
 function endOfContent(body: Buffer): number {
