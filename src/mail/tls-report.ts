@@ -103,16 +103,36 @@ export function composeReportMail(
   packed: Buffer,
   { to, date }: { to: Mailbox; date: Date },
 ): Buffer {
-  const submitter = submitterOf(report);
-  const id = reportId(report);
-  const hash = createHash('sha256').update(`${id} ${to.address}`).digest('hex').slice(0, 24);
+  const hash = createHash('sha256')
+    .update(`${reportId(report)} ${to.address}`)
+    .digest('hex')
+    .slice(0, 24);
   // "=_" occurs in neither part.
   const boundary = `=_${hash}`;
-  const header = [
+  const header = headerOf(report, { to, date, hash, boundary });
+  const message = Buffer.from(`${header}\r\n${bodyOf(report, packed, boundary)}`);
+  const defect = findWireDefect(message, 0);
+  if (defect) throw new Error(`composed a report with ${defect}`);
+  return message;
+}
+
+function headerOf(
+  report: Omit<TlsReport, 'policies'>,
+  { to, date, hash, boundary }: { to: Mailbox; date: Date; hash: string; boundary: string },
+): string {
+  const submitter = submitterOf(report);
+  return [
     writeField('Date', [date.toUTCString().replace('GMT', '+0000')]),
     writeAddresses('From', [parseMailbox(report.contact)]),
     writeAddresses('To', [to]),
-    writeField('Subject', ['Report Domain:', report.domain, 'Submitter:', submitter, 'Report-ID:', `<${id}>`]),
+    writeField('Subject', [
+      'Report Domain:',
+      report.domain,
+      'Submitter:',
+      submitter,
+      'Report-ID:',
+      `<${reportId(report)}>`,
+    ]),
     writeField('Message-ID', [`<tls-report.${hash}@${submitter}>`]),
     writeField('TLS-Report-Domain', [report.domain]),
     writeField('TLS-Report-Submitter', [submitter]),
@@ -120,13 +140,16 @@ export function composeReportMail(
     writeField('MIME-Version', ['1.0']),
     writeField('Content-Type', ['multipart/report;', 'report-type="tlsrpt";', `boundary="${boundary}"`]),
   ].join('');
-  const lines = [
+}
+
+function bodyOf(report: Omit<TlsReport, 'policies'>, packed: Buffer, boundary: string): string {
+  return [
     'This is a multipart message in MIME format.',
     `--${boundary}`,
     'Content-Type: text/plain; charset=us-ascii',
     'Content-Transfer-Encoding: 7bit',
     '',
-    `This is an aggregate TLS report (RFC 8460) from ${submitter}`,
+    `This is an aggregate TLS report (RFC 8460) from ${submitterOf(report)}`,
     `about the mail servers of ${report.domain} on ${report.day} (UTC).`,
     '',
     `--${boundary}`,
@@ -137,9 +160,5 @@ export function composeReportMail(
     ...(packed.toString('base64').match(/.{1,76}/g) ?? []),
     `--${boundary}--`,
     '',
-  ];
-  const message = Buffer.from(`${header}\r\n${lines.join('\r\n')}`);
-  const defect = findWireDefect(message, 0);
-  if (defect) throw new Error(`composed a report with ${defect}`);
-  return message;
+  ].join('\r\n');
 }
