@@ -94,7 +94,7 @@ async function serve({ name, host, port }: Place, options: MailboxOptions): Prom
     hideENHANCEDSTATUSCODES: true,
     closeTimeout: 1_000,
     onRcptTo: (address, session, callback) => {
-      act(address.address, offersTls, session, options).then(callback, (error: Error) => {
+      refuse(address.address, offersTls, session, options).then(callback, (error: Error) => {
         options.log.error({ error: error.message }, 'the sandbox could not decide about a recipient');
         callback(refusal(451, '4.3.0 the sandbox could not decide'));
       });
@@ -124,7 +124,8 @@ async function serve({ name, host, port }: Place, options: MailboxOptions): Prom
   return { host, port: address.port, close: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
-async function act(
+/** The refusal of a recipient, null if it is accepted; its local part says how its server behaves. */
+async function refuse(
   recipient: string,
   offersTls: boolean,
   session: SMTPServerSession,
@@ -150,10 +151,16 @@ const refusals: Record<string, [code: number, message: string] | undefined> = {
 
 /** Looks in the log rather than in memory, so that a message is still known after a restart. */
 async function isKnown(recipient: string, session: SMTPServerSession, options: MailboxOptions): Promise<boolean> {
-  const sender = session.envelope.mailFrom === false ? '' : session.envelope.mailFrom.address;
-  const emailId = parseReturnPath(options.returnPath.key, sender, options.returnPath.host)?.emailId;
-  return emailId !== undefined && (await wasTried(options.db, emailId, recipient));
+  const emailId = emailOf(senderOf(session), options);
+  return emailId !== null && (await wasTried(options.db, emailId, recipient));
 }
+
+/** Empty in a bounce. */
+const senderOf = ({ envelope: { mailFrom } }: SMTPServerSession) => (mailFrom === false ? '' : mailFrom.address);
+
+/** The email that went out with this envelope sender; null if it was none of ours. */
+const emailOf = (sender: string, { returnPath: { key, host } }: MailboxOptions) =>
+  parseReturnPath(key, sender, host)?.emailId ?? null;
 
 const actorOf = (recipient: string) => recipient.split('@')[0]?.split('+')[0]?.toLowerCase() ?? '';
 
@@ -172,18 +179,18 @@ async function receive(
   const chunks: Buffer[] = [];
   for await (const chunk of stream) chunks.push(chunk);
   const raw = Buffer.concat(chunks);
-  const { mailFrom, rcptTo } = session.envelope;
+  const { rcptTo } = session.envelope;
   for (const { address } of rcptTo) {
     if (actorOf(address) !== 'disconnects' || (await isKnown(address, session, options))) continue;
     hangUp();
     return null;
   }
-  const sender = mailFrom === false ? '' : mailFrom.address;
+  const sender = senderOf(session);
   const tls =
     session.secure && session.tlsOptions && typeof session.tlsOptions === 'object' ? session.tlsOptions : null;
   const parsed = await PostalMime.parse(raw);
   const arrival: Arrival = {
-    emailId: parseReturnPath(options.returnPath.key, sender, options.returnPath.host)?.emailId ?? null,
+    emailId: emailOf(sender, options),
     mailFrom: sender,
     rcptTo: rcptTo.map((recipient) => recipient.address),
     subject: storable(parsed.subject),

@@ -39,27 +39,31 @@ const found = (type: string, data: unknown[]): Answer => ({
   records: data.map((entry) => ({ type, data: entry, ttl })),
 });
 
+/** The strings of the TXT records at this name: those that a domain of the service has to publish, or should. */
 async function texts(db: Database, name: string, mailHostname: string): Promise<string[]> {
   if (name === mailHostname) return [`v=spf1 ip4:${loopback} -all`];
-  const ownership = /^_sendwright\.(.+)$/.exec(name);
-  if (ownership) {
-    const rows = await db.prisma.domain.findMany({ where: { domain: ownership[1] ?? '' } });
-    return rows.map((row) => row.verificationToken);
-  }
-  const key = /^(.+)\._domainkey\.(.+)$/.exec(name);
-  if (key) {
-    const rows = await db.prisma.domain.findMany({ where: { domain: key[2] ?? '', dkimSelector: key[1] ?? '' } });
-    const others = await db.prisma.dkimKey.findMany({
-      where: { selector: key[1] ?? '', domain: { domain: key[2] ?? '' } },
-    });
-    return [
-      ...rows.map((row) => dnsValue(row.dkimPublicKey)),
-      ...others.map((row) => dnsValue(row.publicKey, row.algorithm)),
-    ];
-  }
+  const [, owned] = /^_sendwright\.(.+)$/.exec(name) ?? [];
+  if (owned !== undefined) return ownershipProofs(db, owned);
+  const [, selector, signing] = /^(.+)\._domainkey\.(.+)$/.exec(name) ?? [];
+  if (selector !== undefined && signing !== undefined) return dkimRecords(db, signing, selector);
   const [, ofPolicy] = /^_dmarc\.(.+)$/.exec(name) ?? [];
   const domain = ofPolicy ?? name;
   const registered = await db.prisma.domain.findFirst({ where: { domain }, select: { id: true } });
   if (!registered) return [];
   return [ofPolicy === undefined ? `v=spf1 include:${mailHostname} ~all` : dmarcPolicy];
+}
+
+/** One for each account that has registered the domain. */
+async function ownershipProofs(db: Database, domain: string): Promise<string[]> {
+  const rows = await db.prisma.domain.findMany({ where: { domain } });
+  return rows.map((row) => row.verificationToken);
+}
+
+async function dkimRecords(db: Database, domain: string, selector: string): Promise<string[]> {
+  const own = await db.prisma.domain.findMany({ where: { domain, dkimSelector: selector } });
+  const others = await db.prisma.dkimKey.findMany({ where: { selector, domain: { domain } } });
+  return [
+    ...own.map((row) => dnsValue(row.dkimPublicKey)),
+    ...others.map((row) => dnsValue(row.publicKey, row.algorithm)),
+  ];
 }
