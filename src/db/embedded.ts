@@ -8,7 +8,7 @@ import type { Logger } from '../log.ts';
 import { oneLine } from '../start-error.ts';
 import { codeOf } from './errors.ts';
 import { type Binaries, findBinaries, runAs, serverUser } from './postgres-binaries.ts';
-import { type Cluster, createCluster, findCluster, OWNER, refuseOtherMajor } from './postgres-cluster.ts';
+import { type Cluster, createCluster, findCluster, owner, refuseOtherMajor } from './postgres-cluster.ts';
 import {
   findPostmaster,
   lastLines,
@@ -44,11 +44,13 @@ export interface EmbeddedOptions {
   systemDir?: string;
 }
 
-const START_SECONDS = 30;
-const LOCK_SECONDS = 3;
+/** How long a server has to answer, from its start and from each time that it says that it is still starting. */
+const startMs = 30_000;
+/** How long the lock is waited for: a process that is ending may still hold it. */
+const lockMs = 3_000;
 /** The SQLSTATE while PostgreSQL replays its log after a crash, and while it shuts down. */
 const startingUp = '57P03';
-const LOCK = "hashtext('sendwright'), hashtext('data directory')";
+const lockKeys = "hashtext('sendwright'), hashtext('data directory')";
 
 /**
  * Starts the PostgreSQL of a data directory, which the first start creates, or takes over the server that a killed process
@@ -145,7 +147,7 @@ class Server {
 
   /** Finds or starts the server, waits until it answers, and takes the lock. */
   async #lockServer(children: ChildProcess[]): Promise<pg.Client> {
-    let deadline = Date.now() + START_SECONDS * 1000;
+    let deadline = Date.now() + startMs;
     let reason = 'it did not start';
     for (; Date.now() < deadline; await sleep(25)) {
       this.#postmaster = findPostmaster(this.#cluster.dir);
@@ -170,7 +172,7 @@ class Server {
             `the database in ${this.#cluster.dir} does not accept the password in ${this.#options.dataDir}: restore the secrets.json that belongs to it`,
           );
         // It is recovering from a crash (or shutting down): that may take long, as long as it says so.
-        if (code === startingUp) deadline = Date.now() + START_SECONDS * 1000;
+        if (code === startingUp) deadline = Date.now() + startMs;
         reason = message;
       }
     }
@@ -194,8 +196,8 @@ class Server {
     client.on('error', () => {});
     try {
       await client.connect();
-      for (const end = Date.now() + LOCK_SECONDS * 1000; ; await sleep(100)) {
-        const { rows } = await client.query<{ ours: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS ours`);
+      for (const end = Date.now() + lockMs; ; await sleep(100)) {
+        const { rows } = await client.query<{ ours: boolean }>(`SELECT pg_try_advisory_lock(${lockKeys}) AS ours`);
         if (rows[0]?.ours) return client;
         if (Date.now() > end)
           throw new InUse(
@@ -210,7 +212,7 @@ class Server {
 
   async #createDatabase(client: pg.Client): Promise<void> {
     const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = 'sendwright'");
-    if (rowCount === 0) await client.query(`CREATE DATABASE sendwright OWNER ${OWNER}`);
+    if (rowCount === 0) await client.query(`CREATE DATABASE sendwright OWNER ${owner}`);
   }
 
   /**
@@ -266,7 +268,7 @@ const nobody: Postmaster = { pid: 0, port: 0, socketDir: undefined };
 
 function urlOf({ port, socketDir }: Postmaster, password: string, database: string): string {
   // PGSSLMODE is meant for another server.
-  const url = `postgres://${OWNER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}?sslmode=disable`;
+  const url = `postgres://${owner}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}?sslmode=disable`;
   return socketDir ? `${url}&host=${encodeURIComponent(socketDir)}` : url;
 }
 

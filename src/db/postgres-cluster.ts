@@ -5,8 +5,8 @@ import type { Logger } from '../log.ts';
 import { oneLine } from '../start-error.ts';
 import { type Binaries, identity, runAs, type ServerUser, serverEnv } from './postgres-binaries.ts';
 
-/** The role that owns everything in the embedded database, and the database's name. */
-export const OWNER = 'sendwright';
+/** The role that owns everything in the embedded database. */
+export const owner = 'sendwright';
 
 /** A data directory and its owner, whom the server must run as, or PostgreSQL refuses it. */
 export interface Cluster {
@@ -125,7 +125,7 @@ function removeAbandoned(folder: string): void {
 function initdb(dir: string, pwfile: string, made: NewCluster): Promise<void> {
   const args = [
     `--pgdata=${dir}`,
-    `--username=${OWNER}`,
+    `--username=${owner}`,
     `--pwfile=${pwfile}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',

@@ -16,11 +16,11 @@ export interface Postmaster {
   socketDir: string | undefined;
 }
 
-const LOG_LIMIT = 10 * 1024 * 1024;
+const mostLogBytes = 10 * 1024 * 1024;
 /** A process id that no system assigns. */
-const NO_PROCESS = 2147483647;
+const noProcess = 2147483647;
 /** Longest path of a socket, in bytes: macOS allows the least. */
-const SOCKET_PATH_LIMIT = 103;
+const longestSocketPath = 103;
 
 const defaults = {
   listen_addresses: '127.0.0.1',
@@ -150,7 +150,7 @@ function freePidFile(dir: string): void {
   const text = readPidFile(dir);
   const pid = Number(text?.split('\n', 1)[0]);
   if (text && pid > 0 && isAlive(pid) && !serves(pid, dir)) {
-    fs.writeFileSync(path.join(dir, 'postmaster.pid'), text.replace(/^\d+/, String(NO_PROCESS)));
+    fs.writeFileSync(path.join(dir, 'postmaster.pid'), text.replace(/^\d+/, String(noProcess)));
   }
 }
 
@@ -171,7 +171,7 @@ function removeDeadSockets(dir: string): void {
  */
 async function takesSockets(dir: string): Promise<boolean> {
   const longest = path.join(dir, '.s.PGSQL.65535');
-  if (Buffer.byteLength(longest) > SOCKET_PATH_LIMIT) return false;
+  if (Buffer.byteLength(longest) > longestSocketPath) return false;
   const probe = path.join(dir, `.s.${process.pid}`);
   const server = net.createServer((socket) => socket.destroy());
   try {
@@ -192,7 +192,7 @@ async function takesSockets(dir: string): Promise<boolean> {
 
 function openLog(file: string): number {
   const log = fs.openSync(file, 'a', 0o600);
-  if (fs.fstatSync(log).size > LOG_LIMIT) fs.ftruncateSync(log);
+  if (fs.fstatSync(log).size > mostLogBytes) fs.ftruncateSync(log);
   return log;
 }
 
