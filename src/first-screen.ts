@@ -16,30 +16,31 @@ const sandboxDomain = 'example.test';
  * @param known the key of an earlier start, or the one that it would have made: used again unless it was revoked
  */
 export async function prepareSandbox(node: SendwrightNode, known: string | undefined): Promise<string> {
-  const { db, surroundings } = node;
-  const { accountId } = node.admin;
+  await prepareDomain(node);
+  return prepareKey(node, known);
+}
+
+async function prepareDomain({ db, admin: { accountId }, surroundings }: SendwrightNode): Promise<void> {
   const find = async () => (await domains.list(db, accountId)).find((entry) => entry.domain === sandboxDomain);
-  const domain =
-    (await find()) ??
-    (await domains.add(db, accountId, { domain: sandboxDomain }, surroundings).catch(async (error: Error) => {
+  const add = () =>
+    domains.add(db, accountId, { domain: sandboxDomain }, surroundings).catch(async (error: Error) => {
       // Another node that starts on this database was faster.
       const added = await find();
       if (added) return added;
       throw error;
-    }));
+    });
+  const domain = (await find()) ?? (await add());
   if (domain.status !== 'verified') await verify(db, accountId, domain.id, surroundings);
+}
+
+async function prepareKey({ db, admin: { accountId } }: SendwrightNode, known: string | undefined): Promise<string> {
   const isGood = async (key: string) =>
     keys.authenticate(db, key).then(
       () => true,
       () => false,
     );
   if (known !== undefined && (await isGood(known))) return known;
-  const made = {
-    name: 'sandbox (made at first start)',
-    scopes: ['send' as const],
-    domains: [],
-    expiresAt: null,
-  };
+  const made = { name: 'sandbox (made at first start)', scopes: ['send' as const], domains: [], expiresAt: null };
   try {
     return (await keys.create(db, accountId, made, known)).key;
   } catch (error) {
