@@ -1,16 +1,15 @@
 import { z } from 'zod';
 import { limits } from '../core/accounts/send-limits.ts';
 import {
-  hasLostDigits,
   holdsTooManyPlaceholders,
   isKey,
   longest,
-  lostDigits,
   mostPlaceholders,
   refuseMailboxPattern,
   refusePlaceholders,
   type TemplateContent,
 } from '../mail/template.ts';
+import { hasLostDigits, lostDigits } from '../mail/template-values.ts';
 import { templateVariables } from './template-use.ts';
 import { label, line, list, oneOf, oneOrMore, text, timestamp, wordsForMember, wordsForOnly } from './validation.ts';
 

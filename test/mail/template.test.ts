@@ -10,8 +10,8 @@ import {
   refusePlaceholders,
   render,
   type TemplateContent,
-  TemplateError,
 } from '../../src/mail/template.ts';
+import { TemplateError } from '../../src/mail/template-values.ts';
 import { least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 

@@ -2,7 +2,8 @@ import type { Database, Sql } from '../../db/client.ts';
 import { codeOf } from '../../db/errors.ts';
 import { conflict, invalidRequest, notFound } from '../../errors.ts';
 import { isId, newId } from '../../ids.ts';
-import { compile, refusePlaceholders, render, type TemplateContent, TemplateError } from '../../mail/template.ts';
+import { compile, refusePlaceholders, render, type TemplateContent } from '../../mail/template.ts';
+import { TemplateError } from '../../mail/template-values.ts';
 import { unsubscribeKeys } from '../../mail/unsubscribe-place.ts';
 
 /** What lists show of a template. */
