@@ -19,13 +19,13 @@ export function Shell({ children }: { children: ReactNode }) {
   const connected = useLive();
   const [location] = useLocation();
   useBeginning(location);
-  const pages = useRef<HTMLElement>(null);
-  // On narrow screens the navigation scrolls: keep the current page's entry in view.
+  const pages = useRef<HTMLDivElement>(null);
+  // On phones the entries scroll sideways: keep the current page's in view.
   useEffect(() => {
     void location;
-    const side = pages.current;
-    const item = side?.querySelector<HTMLElement>('[aria-current=page]');
-    if (side && item) side.scrollLeft = item.offsetLeft - (side.clientWidth - item.offsetWidth) / 2;
+    const strip = pages.current;
+    const item = strip?.querySelector<HTMLElement>('[aria-current=page]');
+    if (strip && item) strip.scrollLeft = item.offsetLeft - (strip.clientWidth - item.offsetWidth) / 2;
   }, [location]);
   const shown = entries.filter((entry) => visible(entry, { admin: user.role === 'admin', sandbox: service.sandbox }));
   return (
@@ -33,7 +33,7 @@ export function Shell({ children }: { children: ReactNode }) {
       <a className="skip" href="#main">
         Skip to the content
       </a>
-      <nav className="side" aria-label="Pages" ref={pages}>
+      <nav className="side" aria-label="Pages">
         <Link href="/" className="brand">
           <Logo />
           Sendwright
@@ -45,13 +45,15 @@ export function Shell({ children }: { children: ReactNode }) {
             </Tooltip>
           )}
         </Link>
-        {groups.map((group) => (
-          <NavGroup key={group} name={group} entries={shown.filter((entry) => entry.group === group)} />
-        ))}
-        <a className="item" href="/docs" target="_blank" rel="noreferrer">
-          <Icon name="docs" />
-          API reference
-        </a>
+        <div className="entries" ref={pages}>
+          {groups.map((group) => (
+            <NavGroup key={group} name={group} entries={shown.filter((entry) => entry.group === group)} />
+          ))}
+          <a className="item" href="/docs" target="_blank" rel="noreferrer">
+            <Icon name="docs" />
+            API reference
+          </a>
+        </div>
         <div className="foot">
           <div className="who">
             <div title={user.email}>{user.email}</div>

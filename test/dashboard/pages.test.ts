@@ -255,6 +255,18 @@ t.test('no page scrolls sideways on a phone, and logging out is in reach', inBro
     }
   }
   await page.getByRole('button', { name: /^Switch to / }).click({ trial: true });
+  /** How many entries of the navigation are seen whole. */
+  const entriesInView = () =>
+    page.evaluate<number>(`[...document.querySelectorAll('nav.side a.item')]
+      .map((one) => one.getBoundingClientRect())
+      .filter(({ left, right }) => left >= 0 && right <= innerWidth).length`);
+  t.ok((await entriesInView()) >= 2, 'the next page is seen beside this one');
+  for (const width of [641, 1024]) {
+    await page.setViewportSize({ width, height: 844 });
+    t.equal(await entriesInView(), await page.locator('nav.side a.item').count(), `${width} px: no page is hidden`);
+    t.equal(await sideways(), 0, `${width} px`);
+  }
+  await page.setViewportSize({ width: 400, height: 844 });
   await page.goto(`${node.baseUrl}/docs`);
   // What is folded has long names as well.
   await page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })");
