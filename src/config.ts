@@ -247,14 +247,15 @@ function refuseContradictions(config: Config): void {
 }
 
 /** Where this node listens, by the variable of the port. */
-interface Door {
+export interface Door {
   name: string;
   /** Null: every address. */
   host: string | null;
   port: number;
 }
 
-function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
+/** Where this node listens, but for ports that the system chooses. */
+export function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
   const mail = (name: string, port: number) => (roles.has('smtp') ? [{ name, host: smtp.host, port }] : []);
   return [
     ...mail('INBOUND_SMTP_PORT', ports.inbound),

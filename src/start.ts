@@ -3,6 +3,7 @@ import * as keys from './core/accounts/keys.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
+import { refuseTakenPorts } from './doors.ts';
 import { prepareSandbox, showFirstScreen } from './first-screen.ts';
 import { readDashboard } from './http/dashboard-files.ts';
 import type { Logger } from './log.ts';
@@ -37,6 +38,7 @@ export interface StartOptions {
 export async function start(config: Config, options: StartOptions): Promise<void> {
   const { log, say, stops } = options;
   const { foundation, sandboxKey } = await layGround(config, options);
+  await refuseTakenPorts(config);
   if (config.workers > 1) {
     const node = await startWorkers(config, foundation, stops);
     await showMetrics(config, stops, node.measure);

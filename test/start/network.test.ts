@@ -2,7 +2,7 @@ import t from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
-import { makeFolder, refusalOf } from '../support/start.ts';
+import { makeFolder, refusalOf, takePort } from '../support/start.ts';
 
 const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'out.sender.test', DNS_SERVERS: '127.0.0.1:1' };
 
@@ -25,5 +25,18 @@ t.test('an HTTP_HOST that is not of this machine', async (t) => {
   t.match(
     await refusalOf(env),
     /^cannot listen on HTTP_HOST 192\.0\.2\.1 \(.*\): set it to an address of this machine$/,
+  );
+});
+
+t.test('ports that other programs listen on are all named at once', async (t) => {
+  const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t) });
+  const [http, submission, metrics] = [await takePort(t), await takePort(t), await takePort(t)];
+  t.equal(
+    await refusalOf({ ...env, HTTP_PORT: http, SUBMISSION_PORT: submission, METRICS_PORT: metrics }),
+    `SUBMISSION_PORT ${submission}, HTTP_PORT ${http} and METRICS_PORT ${metrics} are in use by other programs: stop them, or set these variables to free ports`,
+  );
+  t.equal(
+    await refusalOf({ ...env, METRICS_PORT: metrics }),
+    `METRICS_PORT ${metrics} is in use by another program: stop it, or set METRICS_PORT to a free one`,
   );
 });
