@@ -87,7 +87,11 @@ async function layGround(
   const password = secrets.databasePassword;
   const starting = startEmbedded({ dataDir, password, log, onProgress: say, onLost, settings });
   // Added before it is up: a signal in the middle of the start takes the server down again.
-  stops.push(async () => (await starting).stop());
+  stops.push(async () => {
+    // A failure is the error of the start; or the same signal has reached what it was running, such as initdb.
+    const postgres = await starting.catch(() => null);
+    await postgres?.stop();
+  });
   const postgres = await starting.catch((error: Error) => {
     stops.pop();
     throw unusableEmbedded(dataDir, error);

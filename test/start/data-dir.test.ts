@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { readSecrets, unusableDataDir } from '../../src/data-dir.ts';
 import type { StartError } from '../../src/start-error.ts';
+import { silentLog } from '../../src/log.ts';
+import { start } from '../../src/start.ts';
 import { createDatabase } from '../support/db.ts';
+import { type Stops, stopAll } from '../../src/stops.ts';
 import { testEnv } from '../support/node.ts';
 import { lastWordsOf, makeFolder, refusalOf } from '../support/start.ts';
 
@@ -116,7 +119,22 @@ t.test('what else stands in the place of the database', async (t) => {
   t.match(await refusalOf({ DATA_DIR: other }), /^DATA_DIR .* cannot be used \(ENOTDIR: .*postgres'\): set it to/);
 });
 
-t.test('two first starts at once have the same secrets', async (t) => {
+t.test('an end in the middle of a start that fails is no error of its own', async (t) => {
+  const dataDir = await makeFolder(t);
+  await writeFile(join(dataDir, 'postgres'), '');
+  const stops: Stops = [];
+  const endings: Promise<string>[] = [];
+  // As a signal would, while the server is starting.
+  const say = () =>
+    queueMicrotask(() => {
+      const steps = stops.length;
+      endings.push(stopAll(stops).then(() => `${steps} step`, String));
+    });
+  await t.rejects(start(readConfig({ DATA_DIR: dataDir }), { log: silentLog, say, stops }), /cannot be used/);
+  t.same(await Promise.all(endings), ['1 step']);
+});
+
+t.test('two simultaneous first starts have the same secrets', async (t) => {
   const dataDir = await makeFolder(t);
   const script = `
     const { readSecrets } = await import(${JSON.stringify(new URL('../../src/data-dir.ts', import.meta.url).href)});
