@@ -27,7 +27,7 @@ const later: RecipientResult = {
   reason: 'mx.d.test said "451 later".',
 };
 
-/** What is written down of one attempt, the eighth, of mail that was due so many hours ago. */
+/** What is recorded about one attempt, the eighth, for mail that was due this many hours ago. */
 function settle(
   results: RecipientResult[],
   { hours = 1, onUncertain = 'retry' as 'retry' | 'hold', cutShort = false, begun = false } = {},
@@ -47,7 +47,7 @@ function settle(
   return record({ policy, clock: { now: () => now } }, claim, { sessions: [session] }, email, ending).settlements;
 }
 
-t.test('what is to be held when nobody knows whether it arrived is held at the end of its time, too', async (t) => {
+t.test('mail that is held when its delivery is uncertain is held at the end of its time, too', async (t) => {
   for (const hours of [1, 71, 72, 100]) {
     const held = { status: 'deferred', nextAttemptAt: pausedUntil, waitingFor: heldNote, attempts: 8 };
     t.match(settle([unanswered], { hours, onUncertain: 'hold' }), [held], `${hours} hours`);
@@ -55,28 +55,28 @@ t.test('what is to be held when nobody knows whether it arrived is held at the e
   t.match(settle([unanswered], { hours: 72 }), [{ status: 'failed', lastResponse: /^given up after 72 hours/ }]);
 });
 
-t.test('what a stop of this server ended is no attempt, and ends nothing', async (t) => {
+t.test("an attempt that this server's stop ended does not count, and ends nothing", async (t) => {
   for (const hours of [1, 73]) {
     const undone = { status: 'deferred', attempts: 7, waitingFor: null };
-    t.match(settle([cutOff], { hours, cutShort: true }), [{ ...undone, nextAttemptAt: now }], 'on its way out');
+    t.match(settle([cutOff], { hours, cutShort: true }), [{ ...undone, nextAttemptAt: now }], 'on shutdown');
     t.match(settle([givenUp], { hours, begun: true }), [{ ...undone, nextAttemptAt: now }], 'before another copy');
   }
 });
 
-t.test('what this server gave up for another reason than its end comes again, and less and less often', async (t) => {
+t.test('mail that this server gave up for a reason other than its stop comes back, at growing intervals', async (t) => {
   t.match(settle([givenUp], { hours: 1 }), [{ status: 'deferred', attempts: 8, nextAttemptAt: Date }]);
   const last = { status: 'deferred', attempts: 8, nextAttemptAt: new Date(now.getTime() + 300_000) };
   t.match(settle([givenUp], { hours: 73 }), [last], 'after its time, too');
 });
 
-t.test('what a server has said counts, also where the attempt was cut short', async (t) => {
+t.test("a server's answer counts, even if the attempt was cut short", async (t) => {
   t.match(settle([later], { hours: 73, cutShort: true }), [{ status: 'failed', attempts: 8 }]);
   const [step] = settle([later], { cutShort: true });
   t.match(step, { status: 'deferred', attempts: 8 });
-  t.ok(Number(step?.nextAttemptAt) > now.getTime() + 200_000, 'by the schedule');
+  t.ok(Number(step?.nextAttemptAt) > now.getTime() + 200_000, 'as scheduled');
 });
 
-t.test('recipients that were deferred together are tried again together', async (t) => {
+t.test('recipients that were deferred together are retried together', async (t) => {
   const names = Array.from({ length: 40 }, (_, at) => `r${at}@d.test`);
   const steps = settle(names.map((recipient) => ({ ...later, recipient })));
   t.equal(new Set(steps.map(({ nextAttemptAt }) => Number(nextAttemptAt))).size, 1);

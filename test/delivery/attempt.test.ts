@@ -40,15 +40,15 @@ function emailOf(): OutgoingEmail {
   };
 }
 
-/** What happens to the node, and where in the transaction. */
+/** What happens to the node, and at which point of the transaction. */
 interface Mishap {
   beforeData?: (db: Database, lease: Lease) => Promise<void>;
   beforeDot?: (lease: Lease) => Promise<void>;
-  /** What the email asks for; its claim stands in no row. */
+  /** What the email asks for; its claim is in no row. */
   onUncertain?: OutgoingEmail['onUncertain'];
 }
 
-/** An attempt of a node that lives, to a server that takes everything, and what the server heard after DATA. */
+/** An attempt of a live node to a server that accepts everything, and what the server received after DATA. */
 async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncertain = 'retry' }: Mishap) {
   const lease = new Lease(db, silentLog, ['mta']);
   await lease.start(false);
@@ -72,7 +72,7 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
   });
   const folder = mkdtempSync(join(tmpdir(), 'sendwright-attempt-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  /** One that is slow, where something happens meanwhile. */
+  /** A slow server, with something happening meanwhile. */
   const journal = new (class extends Journal {
     override async dot(...about: Parameters<Journal['dot']>): Promise<void> {
       await super.dot(...about);
@@ -107,7 +107,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
   const [living, buried, over, late, freed] = await Promise.all([
     tryOnce(t, db, {}),
     tryOnce(t, db, {
-      // As another node does with one that was frozen; that one hears of it with its next beat, and takes another name.
+      // What another node does to one that was frozen; that one notices at its next beat, and takes a new name.
       async beforeData(db, lease) {
         const { nodeId } = lease;
         await nodes.unregister(db, nodeId);
@@ -122,18 +122,21 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
   const said =
     'This server stopped before the end of the message: it had lost its claim, could not record the attempt, or was shutting down.';
   for (const [what, { settlements, content, noted }, dots] of [
-    ['taken for dead, and back under a new name', buried, []],
-    ['away for too long', over, []],
-    ['away for too long in the moment after it had looked', late, [1]],
-    ['not noted for those who would free the claim', freed, []],
+    ['declared dead, and back under a new name', buried, []],
+    ['silent for too long', over, []],
+    ['silent for too long in the moment after the check', late, [1]],
+    ['not recorded for those who would release the claim', freed, []],
   ] as const) {
     t.match(settlements, [{ status: 'deferred', lastResponse: said, uncertain: false }], what);
     t.equal(content, '', what);
-    t.strictSame(noted, dots, `${what}: what is in the journal`);
+    t.strictSame(noted, dots, `${what}: content of the journal`);
   }
 });
 
-/** An attempt for these recipients of `example.test`, of a node that nothing happens to, and whom the server was asked for. */
+/**
+ * An attempt for these recipients of `example.test` by an undisturbed node, and which recipients the server was asked
+ * about.
+ */
 async function tryFor(
   t: Test,
   names: string[],
@@ -180,7 +183,7 @@ async function tryFor(
   return { ...(await attempt(tools, claim, email, how)), asked, claim, tools };
 }
 
-t.test('what is about one mailbox decides for no other copy of a marketing email', async (t) => {
+t.test('a verdict on one mailbox does not decide about any other copy of a marketing email', async (t) => {
   const names = ['busy', 'ann', 'bob'];
   const taken = { status: 'delivered' };
   const table: [reply: string, expected: { status: string }[], asked: string[]][] = [
@@ -190,7 +193,7 @@ t.test('what is about one mailbox decides for no other copy of a marketing email
       names,
     ],
     ['450 4.2.1 The user is receiving mail too quickly.', [{ status: 'deferred' }, taken, taken], names],
-    // Said of us, but for good: the others are asked for all the same.
+    // About us, but permanent: the others are tried anyway.
     ['550 Ip frequency limited.', [{ status: 'failed' }, taken, taken], names],
     ['451 4.7.1 Rate limit exceeded for 192.0.2.1. Try again later.', Array(3).fill({ status: 'deferred' }), ['busy']],
   ];
@@ -202,7 +205,7 @@ t.test('what is about one mailbox decides for no other copy of a marketing email
   }
 });
 
-t.test('a node that winds down begins no copy for another reader, and at last ends no message', async (t) => {
+t.test('a node that winds down starts no copy for another reader, and at the end completes no message', async (t) => {
   const email = { ...emailOf(), type: 'marketing' as const };
   const names = ['ann', 'bob', 'cid'];
   const undone = { status: 'deferred', attempts: 0, undone: true, uncertain: false };
@@ -214,7 +217,7 @@ t.test('a node that winds down begins no copy for another reader, and at last en
   t.strictSame(
     first.attempts.map(({ recipient }) => recipient),
     ['ann@example.test'],
-    'those whose turn did not come were not tried',
+    'recipients who did not get a turn were not tried',
   );
   t.strictSame(first.asked, ['ann']);
   const late = new WindingDown({ drainMs: 20_000, answerMs: 20_001 });
@@ -222,11 +225,11 @@ t.test('a node that winds down begins no copy for another reader, and at last en
   late.begin();
   const last = await tryFor(t, names, { email, ending: late });
   t.match(last.settlements, [undone, undone, undone]);
-  for (const { nextAttemptAt } of last.settlements) t.ok(Number(nextAttemptAt) <= Date.now(), 'due at once');
+  for (const { nextAttemptAt } of last.settlements) t.ok(Number(nextAttemptAt) <= Date.now(), 'due immediately');
 });
 
 t.test(
-  'a recipient that came onto the suppression list is settled for good, whatever became of the email',
+  'a recipient that was put on the suppression list is settled for good, whatever became of the email',
   async (t) => {
     const email = { ...emailOf(), suppressed: new Set(['b@example.test']) };
     // Sealed with another key: it cannot be built.
@@ -241,9 +244,9 @@ t.test(
   },
 );
 
-t.test('a copy that cannot be handed over takes back nothing of those that were delivered', async (t) => {
+t.test('a copy that cannot be handed over does not undo those that were delivered', async (t) => {
   const email = { ...emailOf(), type: 'marketing' as const };
-  // No command can hold the second address.
+  // The second address fits into no command.
   const { settlements, asked } = await tryFor(t, ['ann', 'b b', 'cid'], { email });
   const [delivered, failed] = [{ status: 'delivered' }, { status: 'deferred', lastResponse: /could not be built/ }];
   t.match(settlements, [delivered, failed, delivered]);

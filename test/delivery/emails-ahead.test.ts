@@ -6,7 +6,7 @@ import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
-t.test('what comes next is read before its turn, and fewer of them where they are large', async (t) => {
+t.test('the next emails are read ahead, and fewer of them if they are large', async (t) => {
   const { db, queue } = await openQueue(t);
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
@@ -42,5 +42,5 @@ t.test('what comes next is read before its turn, and fewer of them where they ar
   const heavy = await claims(['x'.repeat(100_000)]);
   t.strictSame(await ahead.readAhead(heavy), [], 'one that is too large is left for its turn');
   const unread = { bodies: 100_000, files: 0, filesKey: '' };
-  t.match((await ahead.load(heavy)).get(heavy[0]?.emailId ?? ''), { text: null, unread }, 'and apart from others then');
+  t.match((await ahead.load(heavy)).get(heavy[0]?.emailId ?? ''), { text: null, unread }, 'and alone then');
 });

@@ -50,11 +50,11 @@ t.test('a dot is on disk when it is noted, and names only its own recipients', a
   await new Promise((resume) => setImmediate(resume));
   t.equal(lines().length, 2);
   const modeOf = (file: string) => statSync(file).mode & 0o777;
-  t.equal(modeOf(folder), 0o700, 'nobody else sees to whom');
+  t.equal(modeOf(folder), 0o700, 'nobody else can see the recipients');
   for (const name of readdirSync(folder)) t.equal(modeOf(join(folder, name)), 0o600);
 });
 
-t.test('what is recorded is not kept: one file that stays small', async (t) => {
+t.test('recorded entries are not kept: the file stays small', async (t) => {
   const { folder, journal } = start(t);
   const size = () => readdirSync(folder).reduce((sum, name) => sum + readFileSync(join(folder, name)).length, 0);
   const slow = claimOf('slow@a.test');
@@ -68,16 +68,16 @@ t.test('what is recorded is not kept: one file that stays small', async (t) => {
     if (left % 500 === 0) most = Math.max(most, size());
   }
   t.ok(most < 3_000_000, `${most} bytes`);
-  t.ok(readdirSync(folder).length <= 2, 'the file with the slow one, and the one that is written');
+  t.ok(readdirSync(folder).length <= 2, 'the file with the slow entry, and the current one');
   journal.recorded(slow);
   journal.close();
   t.same(readdirSync(folder), []);
 });
 
-t.test('what is not recorded outlives the process that knew it', async (t) => {
+t.test('entries that were not recorded outlive the process that wrote them', async (t) => {
   const { folder, journal, lines } = start(t);
   await journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
-  t.same(abandonedJournals(folder, true), [], 'it is being written');
+  t.same(abandonedJournals(folder, true), [], 'it is still being written');
   journal.close();
   t.equal(lines().length, 1);
   t.equal(abandonedJournals(folder, false).length, 1);
@@ -86,45 +86,51 @@ t.test('what is not recorded outlives the process that knew it', async (t) => {
   t.teardown(() => other.kill());
   writeFileSync(join(folder, `${other.pid}-${newId()}.jsonl`), '');
   writeFileSync(join(folder, 'notes.txt'), '');
-  t.equal(abandonedJournals(folder, false).length, 1, 'the process of the other one lives');
-  t.equal(abandonedJournals(folder, true).length, 2, 'unless none can');
+  t.equal(abandonedJournals(folder, false).length, 1, 'the process of the other one is alive');
+  t.equal(abandonedJournals(folder, true).length, 2, 'unless none can be alive');
   t.same(abandonedJournals(join(folder, 'missing'), true), []);
 });
 
-t.test('a pid is one process in one place only: the journal of a living node elsewhere is left alone', async (t) => {
-  const { folder, journal } = start(t);
-  await journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
-  const [, host = '', place = '', started = ''] = readdirSync(folder)[0]?.split('.') ?? [];
-  journal.close();
-  for (const name of readdirSync(folder)) rmSync(join(folder, name));
-  const other = spawn('sleep', ['60']);
-  t.teardown(() => other.kill());
-  const gone = spawn('true');
-  await once(gone, 'exit');
-  const elsewhere = '0123456789ab';
-  const isTaken = (pid: number | undefined, of: [host: string, place: string, started: string], minutesAgo = 0) => {
-    const path = join(folder, `${pid}-${newId()}.${of.join('.')}.jsonl`);
-    writeFileSync(path, '');
-    const touched = Date.now() / 1000 - minutesAgo * 60;
-    utimesSync(path, touched, touched);
-    const taken = abandonedJournals(folder, false).includes(path);
-    t.ok(abandonedJournals(folder, true).includes(path), 'unless no other can be running');
-    rmSync(path);
-    return taken;
-  };
-  for (const pid of [process.pid, other.pid, gone.pid]) {
-    t.notOk(isTaken(pid, [elsewhere, elsewhere, started]), 'another container on the folder, whatever pid it has');
-    t.notOk(isTaken(pid, [elsewhere, elsewhere, started], 50), 'that has nothing to write');
-    t.ok(isTaken(pid, [elsewhere, elsewhere, started], 61), 'and is not there any more');
-    t.ok(isTaken(pid, [host, elsewhere, started]), 'this container, or machine, before it was started again');
-  }
-  t.ok(isTaken(process.pid, [host, place, '1']), 'whoever had our pid before us');
-  t.ok(isTaken(gone.pid, [host, place, started]));
-  t.notOk(isTaken(other.pid, [host, place, '0']), 'where nobody knows when it was started');
-  if (process.platform === 'linux') t.ok(isTaken(other.pid, [host, place, '1']), 'another program has its pid by now');
-});
+t.test(
+  'a pid identifies a process in one place only: the journal of a living node elsewhere is left alone',
+  async (t) => {
+    const { folder, journal } = start(t);
+    await journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
+    const [, host = '', place = '', started = ''] = readdirSync(folder)[0]?.split('.') ?? [];
+    journal.close();
+    for (const name of readdirSync(folder)) rmSync(join(folder, name));
+    const other = spawn('sleep', ['60']);
+    t.teardown(() => other.kill());
+    const gone = spawn('true');
+    await once(gone, 'exit');
+    const elsewhere = '0123456789ab';
+    const isTaken = (pid: number | undefined, of: [host: string, place: string, started: string], minutesAgo = 0) => {
+      const path = join(folder, `${pid}-${newId()}.${of.join('.')}.jsonl`);
+      writeFileSync(path, '');
+      const touched = Date.now() / 1000 - minutesAgo * 60;
+      utimesSync(path, touched, touched);
+      const taken = abandonedJournals(folder, false).includes(path);
+      t.ok(abandonedJournals(folder, true).includes(path), 'unless no other can be running');
+      rmSync(path);
+      return taken;
+    };
+    for (const pid of [process.pid, other.pid, gone.pid]) {
+      t.notOk(
+        isTaken(pid, [elsewhere, elsewhere, started]),
+        'another container with the same folder, whatever its pid',
+      );
+      t.notOk(isTaken(pid, [elsewhere, elsewhere, started], 50), 'that has nothing to write');
+      t.ok(isTaken(pid, [elsewhere, elsewhere, started], 61), 'and no longer exists');
+      t.ok(isTaken(pid, [host, elsewhere, started]), 'this container, or machine, before its restart');
+    }
+    t.ok(isTaken(process.pid, [host, place, '1']), 'whoever had our pid before us');
+    t.ok(isTaken(gone.pid, [host, place, started]));
+    t.notOk(isTaken(other.pid, [host, place, '0']), 'if nobody knows when it was started');
+    if (process.platform === 'linux') t.ok(isTaken(other.pid, [host, place, '1']), 'another program has its pid now');
+  },
+);
 
-t.test('a process that has nothing to write shows that it lives', async (t) => {
+t.test('a process that has nothing to write shows that it is alive', async (t) => {
   const { folder } = start(t);
   const journal = new Journal(folder, silentLog, 5);
   await journal.dot(claimOf('a@a.test'), ['a@a.test'], session);
@@ -134,7 +140,7 @@ t.test('a process that has nothing to write shows that it lives', async (t) => {
   journal.close();
 });
 
-t.test('a folder that cannot be written is said once, and stops nobody', async (t) => {
+t.test('an unwritable folder is reported once, and stops nobody', async (t) => {
   const said: string[] = [];
   const journal = new Journal('/dev/null/journal', pino({ base: null }, { write: (line: string) => said.push(line) }));
   for (let left = 3; left > 0; left -= 1) {

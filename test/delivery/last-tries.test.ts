@@ -11,7 +11,7 @@ import { testKey } from '../support/keys.ts';
 
 const hour = 3_600_000;
 
-/** Emails that were accepted now, looked at by a clock of which the test says how late it is. */
+/** Emails that were accepted now, seen by a clock that is as late as the test says. */
 async function scene(t: Test, firstDelayMs = 60_000) {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, testKey(1));
@@ -40,41 +40,44 @@ async function scene(t: Test, firstDelayMs = 60_000) {
   };
 }
 
-t.test('what is past its time is tried as there is room, the others of it soon, and what is not waits', async (t) => {
-  const { tries, claimOf, clock, later } = await scene(t);
-  const old = await Promise.all(Array.from({ length: 9 }, () => claimOf('a.test')));
-  const due = await claimOf('a.test', 0, { scheduledAt: new Date(Date.now() + 1.5 * hour) });
-  later(2 * hour);
-  t.ok(clock.now().getTime() > Date.now() + hour);
-  const sorted = await tries.sort([...old, due], 600_000, () => 2);
-  t.strictSame(sorted.now, old.slice(0, 2));
-  t.strictSame(sorted.known, []);
-  t.strictSame(
-    sorted.later.map(({ ms, claims }) => [ms, claims]),
-    [
-      [30_000, old.slice(2, 4)],
-      [45_000, old.slice(4, 6)],
-      [60_000, old.slice(6, 8)],
-      [75_000, old.slice(8)],
-      [600_000, [due]],
-    ],
-  );
-  const sooner = await tries.sort(old, 40_000, () => 0);
-  t.strictSame(sooner.now, []);
-  t.same(
-    sooner.later.map(({ ms }) => ms),
-    [30_000, 40_000, 40_000],
-  );
-});
+t.test(
+  'mail past its time is tried as there is room, the rest of it soon after, and other mail does not wait',
+  async (t) => {
+    const { tries, claimOf, clock, later } = await scene(t);
+    const old = await Promise.all(Array.from({ length: 9 }, () => claimOf('a.test')));
+    const due = await claimOf('a.test', 0, { scheduledAt: new Date(Date.now() + 1.5 * hour) });
+    later(2 * hour);
+    t.ok(clock.now().getTime() > Date.now() + hour);
+    const sorted = await tries.sort([...old, due], 600_000, () => 2);
+    t.strictSame(sorted.now, old.slice(0, 2));
+    t.strictSame(sorted.known, []);
+    t.strictSame(
+      sorted.later.map(({ ms, claims }) => [ms, claims]),
+      [
+        [30_000, old.slice(2, 4)],
+        [45_000, old.slice(4, 6)],
+        [60_000, old.slice(6, 8)],
+        [75_000, old.slice(8)],
+        [600_000, [due]],
+      ],
+    );
+    const sooner = await tries.sort(old, 40_000, () => 0);
+    t.strictSame(sooner.now, []);
+    t.same(
+      sooner.later.map(({ ms }) => ms),
+      [30_000, 40_000, 40_000],
+    );
+  },
+);
 
-t.test('one that nobody was there for speaks for the others to its destination, for a while', async (t) => {
+t.test('a failure to reach a destination decides for its other mail, for a while', async (t) => {
   const { tries, claimOf, unreached, later } = await scene(t);
   const early = await claimOf('a.test');
   const [tried, first, other] = [await claimOf('a.test'), await claimOf('a.test', 0), await claimOf('b.test')];
   const sort = () => tries.sort([tried, first, other], 600_000, () => 10);
   tries.heard('a.test', unreached(), null);
   later(2 * hour);
-  t.strictSame((await sort()).known, [], 'not one of before their time was over');
+  t.strictSame((await sort()).known, [], 'a failure before their time was over does not count');
   tries.heard('a.test', unreached(), null);
   later(40_000);
   const { now, known } = await sort();
@@ -92,16 +95,16 @@ t.test('one that nobody was there for speaks for the others to its destination, 
   t.match(
     known[1]?.outcome.settlements,
     [{ status: 'deferred', attempts: 1, nextAttemptAt: Date }],
-    'what was kept back for all of its time has a second one, which is another one',
+    'mail that was held back for all of its time gets a second attempt',
   );
   later(10_000);
   t.strictSame((await sort()).now, [tried, first, other]);
   tries.heard('a.test', unreached(), null);
   tries.heard('a.test', { ...unreached(), verdict: 'fine', reply: '250 ok' }, null);
-  t.strictSame((await tries.sort([early], 600_000, () => 10)).now, [early], 'somebody is there again');
+  t.strictSame((await tries.sort([early], 600_000, () => 10)).now, [early], 'the server is back');
 });
 
-t.test('a second try is another one than the first, however soon it is', async (t) => {
+t.test('a second attempt is really made, however soon after the first', async (t) => {
   const firstDelayMs = 10_000;
   const { tries, claimOf, unreached, later } = await scene(t, firstDelayMs);
   const claim = await claimOf('a.test', 0);
@@ -114,7 +117,7 @@ t.test('a second try is another one than the first, however soon it is', async (
   t.strictSame((await tries.sort([again], 600_000, () => 10)).now, [again]);
 });
 
-t.test('one that left from a part of the addresses speaks for none that leaves from all of them', async (t) => {
+t.test('an attempt from some of the addresses decides nothing for mail that may use all of them', async (t) => {
   const { tries, claimOf, unreached, clock, later } = await scene(t);
   const claim = await claimOf('a.test');
   later(2 * hour);
@@ -122,7 +125,7 @@ t.test('one that left from a part of the addresses speaks for none that leaves f
   t.strictSame((await tries.sort([claim], 600_000, () => 10)).now, [claim]);
 });
 
-t.test('who came onto the suppression list meanwhile is no failure of the destination', async (t) => {
+t.test('a recipient that was put on the suppression list meanwhile is no failure of the destination', async (t) => {
   const { db, accountId, tries, claimOf, unreached, later } = await scene(t);
   const claims = [await claimOf('a.test'), await claimOf('a.test')];
   later(2 * hour);
@@ -132,7 +135,7 @@ t.test('who came onto the suppression list meanwhile is no failure of the destin
   t.strictSame([now, known], [claims, []]);
 });
 
-t.test('where it cannot be read when mail was due, none is over', async (t) => {
+t.test('if the due time cannot be read, no mail is given up', async (t) => {
   const { tries, claimOf, later } = await scene(t);
   const claim = { ...(await claimOf('a.test')), emailId: newId() };
   later(2 * hour);

@@ -8,24 +8,24 @@ import { silentLog } from '../../src/log.ts';
 import { openDatabase } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
 
-t.test('a node that was cut off itself takes nobody for dead until they had their time to come back', async (t) => {
+t.test('a node that was cut off itself declares nobody dead until they had time to come back', async (t) => {
   const sight = new Sight();
   const beat = (at: number) => {
     const clear = sight.isClear(at);
     sight.reached(at);
     return clear;
   };
-  t.ok(beat(5_000), 'one that has just started buries those that died before');
+  t.ok(beat(5_000), 'a node that has just started buries those that died before');
   t.ok(beat(10_000));
-  t.ok(beat(20_000), 'a beat that was missed is no absence');
-  // Those between fail: nothing is reached.
+  t.ok(beat(20_000), 'a missed beat is no absence');
+  // The beats between fail: nothing can be reached.
   for (let at = 25_000; at < 60_000; at += 5_000) sight.isClear(at);
   for (let at = 60_000; at < 90_000; at += 5_000) t.notOk(beat(at), `${at - 60_000} ms after it is back`);
   t.ok(beat(90_000));
 });
 
 t.test(
-  'who hears the clock of the database jump takes nobody for dead until they had their time to be seen',
+  "a node that notices a jump of the database's clock declares nobody dead until they had time to report",
   async (t) => {
     const sight = new Sight();
     sight.reached(5_000);
@@ -54,14 +54,14 @@ t.test(
     t.teardown(() => lease.stop());
     const living = newId();
     await nodes.register(db, { id: living, hostname: 'test', roles: ['mta'] }, false);
-    // What the beat before the jump buries is decided by then.
+    // By then it is decided whom the beat before the jump buries.
     await eventually(async () => lease.senders === 2 && burying === 0);
     // To all statements it looks as if nobody had been seen for a minute.
     aheadMs = 60_000;
     const before = lease.clock.now();
     await db.query({ text: `UPDATE nodes SET seen_at = seen_at - interval '60 s'` });
     await eventually(async () => lease.clock.now().getTime() - before.getTime() > 55_000);
-    // What the same beat buries is gone soon after it.
+    // Whoever the same beat buries is gone soon after it.
     await sleep(1_000);
     t.ok(await nodes.beat(db, living), 'the other one was not buried');
   },
@@ -78,7 +78,7 @@ t.test('a silent node keeps its claims until it is buried', async (t) => {
   t.equal(await nodes.beat(db, silent), null);
 });
 
-t.test('a living node stays alive while what a dead one held cannot be freed', async (t) => {
+t.test("a living node stays alive while a dead node's claims cannot be released", async (t) => {
   const db = await openDatabase(t);
   const lease = new Lease(db, silentLog, ['mta']);
   await lease.start(false);
@@ -90,7 +90,7 @@ t.test('a living node stays alive while what a dead one held cannot be freed', a
     for (const id of [dead, other]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
     await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
     await eventually(async () => {
-      // A transaction that says nothing for long is ended.
+      // A transaction that is idle for long is ended.
       await tx.query({ text: 'SELECT 1' });
       return lease.senders === 3;
     });
@@ -99,40 +99,37 @@ t.test('a living node stays alive while what a dead one held cannot be freed', a
   await eventually(async () => lease.senders === 2);
 });
 
-t.test(
-  'a node that was buried goes on under one new name, however many of its beats waited for the database',
-  async (t) => {
-    const db = await openDatabase(t);
-    const names: string[] = [];
-    const lease = new Lease(db, silentLog, ['mta'], (name) => names.push(name));
-    await lease.start(false);
-    t.teardown(() => lease.stop());
-    await db.transaction(async (tx) => {
-      await tx.query({ text: 'LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE' });
-      await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [lease.nodeId] });
-      // For as long as two beats and a half.
-      for (let round = 0; round < 25; round += 1) {
-        await sleep(500);
-        await tx.query({ text: 'SELECT 1' });
-      }
-    });
-    await eventually(async () => names.length > 1 && lease.valid());
-    await sleep(6_000);
-    t.equal(names.length, 2);
-    t.equal(lease.nodeId, names[1]);
-    const rows = await db.query<{ id: string }>({ text: 'SELECT id FROM nodes' });
-    t.strictSame(
-      rows.map(({ id }) => id),
-      [names[1]],
-    );
-    await eventually(async () => lease.valid());
-  },
-);
-
-t.test('a node that registers under a new name takes no other while that waits', async (t) => {
+t.test('a buried node goes on under one new name, however many of its beats waited for the database', async (t) => {
   const db = await openDatabase(t);
   const names: string[] = [];
-  // As a statement waits that frees the claims of a dead node, but for as long as the test says.
+  const lease = new Lease(db, silentLog, ['mta'], (name) => names.push(name));
+  await lease.start(false);
+  t.teardown(() => lease.stop());
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE' });
+    await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [lease.nodeId] });
+    // For two and a half beats.
+    for (let round = 0; round < 25; round += 1) {
+      await sleep(500);
+      await tx.query({ text: 'SELECT 1' });
+    }
+  });
+  await eventually(async () => names.length > 1 && lease.valid());
+  await sleep(6_000);
+  t.equal(names.length, 2);
+  t.equal(lease.nodeId, names[1]);
+  const rows = await db.query<{ id: string }>({ text: 'SELECT id FROM nodes' });
+  t.strictSame(
+    rows.map(({ id }) => id),
+    [names[1]],
+  );
+  await eventually(async () => lease.valid());
+});
+
+t.test('a node that is registering under a new name takes no second one while that waits', async (t) => {
+  const db = await openDatabase(t);
+  const names: string[] = [];
+  // Like the statement that releases a dead node's claims, but waiting for as long as the test says.
   let freed: Promise<void> = Promise.resolve();
   const slow: Database = { ...db, transaction: (work) => freed.then(() => db.transaction(work)) };
   const lease = new Lease(slow, silentLog, ['mta'], (name) => names.push(name));
@@ -144,7 +141,7 @@ t.test('a node that registers under a new name takes no other while that waits',
   await db.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [lease.nodeId] });
   await eventually(async () => names.length === 2);
   t.notOk(lease.valid());
-  // Longer than it is from one beat to the next.
+  // Longer than from one beat to the next.
   await sleep(6_000);
   t.equal(names.length, 2, 'while it waits');
   waiting.resolve();

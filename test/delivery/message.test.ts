@@ -16,7 +16,7 @@ const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'der' }), sealContext(domainId));
 const signing = { domainId, domain: 'shop.test', keys: [{ selector: 'sw1', sealed }] };
 
-/** An email, and how often its HTML was looked at. */
+/** An email, and how often its HTML was read. */
 function emailOf(html: string, id = newId(), text = 'text'): { email: OutgoingEmail; read: () => number } {
   let read = 0;
   const email = {
@@ -35,22 +35,22 @@ function emailOf(html: string, id = newId(), text = 'text'): { email: OutgoingEm
 const bytesOf = (builder: MessageBuilder, email: OutgoingEmail) =>
   builder.with(email, signing, null, async (pieces) => Buffer.concat(pieces).toString('latin1'));
 
-t.test('a message that was begun is built once, and is the one that is sent', async (t) => {
+t.test('a message that was prepared is built once, and that one is sent', async (t) => {
   const builder = new MessageBuilder(keyring, places);
   const { email, read } = emailOf('<p>Hello</p>');
   builder.buildAhead(email, signing, null);
-  // One that is begun after it is built after it.
+  // A message prepared later is built later.
   await bytesOf(builder, emailOf('<p>Another</p>').email);
   const once = read();
   builder.buildAhead(email, signing, null);
   const bytes = await bytesOf(builder, email);
   t.match(bytes, /^DKIM-Signature: [\s\S]*<p>Hello<\/p>/);
-  t.equal(read(), once, 'nobody looked at it again');
-  t.equal(await bytesOf(builder, email), bytes, 'built anew it is the same');
-  t.ok(read() > once, 'as it was let go when it had been used');
+  t.equal(read(), once, 'nobody read it again');
+  t.equal(await bytesOf(builder, email), bytes, 'rebuilt, it is the same');
+  t.ok(read() > once, 'because it was dropped once used');
 });
 
-t.test('what was read again since then is built again', async (t) => {
+t.test('an email that was read again since then is rebuilt', async (t) => {
   const builder = new MessageBuilder(keyring, places);
   const { email } = emailOf('<p>before</p>');
   builder.buildAhead(email, signing, null);
@@ -60,7 +60,7 @@ t.test('what was read again since then is built again', async (t) => {
   t.equal(second, first);
 });
 
-t.test('of many bodies that look alike at their ends, each email gets its own', async (t) => {
+t.test('of many bodies that begin and end alike, each email gets its own', async (t) => {
   const builder = new MessageBuilder(keyring, places);
   const alike = (own: number) => `${'h'.repeat(300)} ${own} ${'t'.repeat(300)}`;
   const emails = Array.from({ length: 60 }, (_, index) => ({
@@ -76,13 +76,13 @@ t.test('of many bodies that look alike at their ends, each email gets its own', 
   );
 });
 
-t.test('no more than enough are begun, and what nobody asks for is let go after a second', async (t) => {
+t.test('only a limited number is prepared, and what nobody asks for is dropped after a second', async (t) => {
   const { now } = performance;
   t.teardown(() => {
     performance.now = now;
   });
   const began = now.call(performance);
-  // As long as the machine may stand still, no time passes.
+  // No time passes, however long the machine may stall.
   performance.now = () => began;
   const builder = new MessageBuilder(keyring, places);
   const [first, another, last] = [emailOf('<p>first</p>'), emailOf('<p>another</p>'), emailOf('<p>last</p>')];
@@ -98,19 +98,19 @@ t.test('no more than enough are begun, and what nobody asks for is let go after 
   const once = first.read();
   t.ok(once > 0);
   performance.now = () => began + 1_001;
-  // One that is being built is let go when it is.
+  // A message that is being built is dropped once it is built.
   for (let waited = 0; waited < 60_000 && last.read() === 0; waited += 50) {
     builder.buildAhead(last.email, signing, null);
     await sleep(50);
   }
   t.ok(last.read() > 0, 'now there is');
-  // A promise that is kept lets go of the bytes a moment later.
+  // Once the promise is settled, the bytes are freed a moment later.
   await sleep(100);
   await bytesOf(builder, first.email);
-  t.ok(first.read() > once, 'a second is over');
+  t.ok(first.read() > once, 'a second has passed');
 });
 
-t.test('what cannot be built is told to whoever asks for it, and to nobody else', async (t) => {
+t.test('a failure to build is reported to whoever asks for the message, and to nobody else', async (t) => {
   const builder = new MessageBuilder(new Keyring(testKey(2)), places);
   const { email } = emailOf('<p>sealed with another key</p>');
   builder.buildAhead(email, signing, null);
@@ -118,7 +118,7 @@ t.test('what cannot be built is told to whoever asks for it, and to nobody else'
   await t.rejects(bytesOf(builder, email));
 });
 
-t.test('a selector that comes back with another key signs with that one', async (t) => {
+t.test('a selector that comes back with another key signs with the new key', async (t) => {
   const signingAnew = () => {
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const sealed = seal(keyring.first, privateKey.export({ type: 'pkcs8', format: 'der' }), sealContext(domainId));
@@ -133,7 +133,7 @@ t.test('a selector that comes back with another key signs with that one', async 
 });
 
 t.test(
-  'large bodies of which each reader has one are made one after the other, and others have their turns',
+  'large bodies with a copy for each reader are built one after the other, and other work gets its turn',
   async (t) => {
     const builder = new MessageBuilder(keyring, places);
     const { email } = emailOf('');

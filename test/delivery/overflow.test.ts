@@ -12,14 +12,14 @@ import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts
 import { openQueue } from '../support/db.ts';
 
 const site: Site = { name: 'a.test', connections: 20, perMinute: null, perConnection: null };
-/** As of when a test begins: others may have gone on for minutes before it. */
+/** Counted from the beginning of a test: others may have run for minutes before it. */
 const times = () => {
   const now = new Date();
   return { now, later: new Date(now.getTime() + 60_000) };
 };
 
 t.test(
-  'what was parked as too much for its site is called back in its order, and nothing else that waits',
+  'emails parked because there were too many for their site are called back in order, and no other waiting emails are',
   async (t) => {
     const { now, later } = times();
     const { db, queue } = await openQueue(t);
@@ -59,14 +59,14 @@ t.test(
     t.strictSame(
       await due(),
       ids([first, second, third]),
-      'not what waits for something else, nor what is due by itself',
+      'neither emails that wait for something else, nor those that are due anyway',
     );
     t.notOk(overflow.has(site));
     await overflow.callBack(site, 100, now);
   },
 );
 
-t.test('no more than ten thousand are remembered, and there is room again for others', async (t) => {
+t.test('at most ten thousand are remembered, and there is room for others later', async (t) => {
   const { later } = times();
   const { db } = await openQueue(t);
   const overflow = new Overflow(db);
@@ -81,12 +81,12 @@ t.test('no more than ten thousand are remembered, and there is room again for ot
     ['a.test', 'b.test'],
   );
   overflow.forgetDue(new Date(later.getTime() + 1));
-  t.notOk(overflow.has(other), 'what is due by now is forgotten');
+  t.notOk(overflow.has(other), 'emails that are already due are forgotten');
   overflow.add(other, many(1), later);
   t.ok(overflow.has(other));
 });
 
-t.test('where the database is away nothing is thrown', async (t) => {
+t.test('nothing is thrown if the database is down', async (t) => {
   const { now, later } = times();
   const db = connect('postgres://nobody@127.0.0.1:1/nothing', silentLog, 1);
   t.teardown(() => db.close());

@@ -26,7 +26,7 @@ const withFile = (bytes: number): Partial<SendRequest> => ({
   ],
 });
 
-/** What is made ready, and what becomes of it; an attempt is under way until the test says that it has ended. */
+/** What is prepared, and what becomes of it; an attempt is in progress until the test ends it. */
 async function scene(t: Test) {
   const { db, queue } = await openQueue(t);
   const key = testKey(1);
@@ -77,7 +77,7 @@ async function scene(t: Test) {
     }
     return claims;
   };
-  /** The same email again, so many times: its files are stored once. */
+  /** The same email this many times; its files are stored once. */
   const copies = async (many: number, fields: Partial<SendRequest>): Promise<Claim[]> => {
     const [claim] = await store([fields]);
     if (!claim) throw new Error('not stored');
@@ -96,7 +96,7 @@ async function scene(t: Test) {
     return [claim, ...ids.map((emailId) => ({ ...claim, emailId }))];
   };
   const site = { name: 'b.test', connections: 1_000, perMinute: null, perConnection: null };
-  // With each that it takes it has one more, until it has all of them.
+  // With each one that it takes, the site gets one more connection, until it has all of them.
   for (let n = 0; n < site.connections; n += 1) slots.give(slots.take(site), 'fine', '250 taken');
   const few = { ...site, name: 'few.test', connections: 8 };
   for (let n = 0; n < few.connections; n += 1) slots.give(slots.take(few), 'fine', '250 taken');
@@ -114,34 +114,37 @@ async function scene(t: Test) {
 
 const idsOf = (claims: Claim[]) => claims.map(({ emailId }) => emailId);
 
-t.test('a small email is not behind large ones, of which no more are in memory than there is room for', async (t) => {
-  const { store, copies, add, started, under, back } = await scene(t);
-  const films = await copies(30, withFile(9 * megabyte));
-  const bills = await copies(8, withFile(megabyte));
-  const long = await store([{ text: 'x'.repeat(300_000) }]);
-  const small = await store([{}, withFile(1_000)]);
-  add([...films, ...bills, ...long, ...small]);
-  await eventually(async () => started.length === 7 + 8 + 1 + 2);
-  t.strictSame(under().slice(0, 2), idsOf(small), 'small ones first');
-  t.ok(idsOf([...bills, ...long]).every((id) => under().includes(id)));
-  t.strictSame(
-    under().filter((id) => idsOf(films).includes(id)),
-    idsOf(films.slice(0, 7)),
-    'one account has 64 MB for them',
-  );
-  const later = await store([{}]);
-  add(later);
-  await eventually(async () => under().includes(idsOf(later)[0] ?? ''));
+t.test(
+  'small emails do not queue behind large ones, of which only as many are in memory as there is room for',
+  async (t) => {
+    const { store, copies, add, started, under, back } = await scene(t);
+    const films = await copies(30, withFile(9 * megabyte));
+    const bills = await copies(8, withFile(megabyte));
+    const long = await store([{ text: 'x'.repeat(300_000) }]);
+    const small = await store([{}, withFile(1_000)]);
+    add([...films, ...bills, ...long, ...small]);
+    await eventually(async () => started.length === 7 + 8 + 1 + 2);
+    t.strictSame(under().slice(0, 2), idsOf(small), 'small ones first');
+    t.ok(idsOf([...bills, ...long]).every((id) => under().includes(id)));
+    t.strictSame(
+      under().filter((id) => idsOf(films).includes(id)),
+      idsOf(films.slice(0, 7)),
+      'one account has 64 MB for them',
+    );
+    const later = await store([{}]);
+    add(later);
+    await eventually(async () => under().includes(idsOf(later)[0] ?? ''));
 
-  for (const { end } of started.splice(0)) end();
-  await eventually(async () => started.length === 7);
-  t.strictSame(under(), idsOf(films.slice(7, 14)), 'they go on where others have gone');
-  t.ok(started.every(({ email }) => email?.attachments[0]?.content.length === 9 * megabyte));
-  t.strictSame(back, []);
-});
+    for (const { end } of started.splice(0)) end();
+    await eventually(async () => started.length === 7);
+    t.strictSame(under(), idsOf(films.slice(7, 14)), 'they go on when others are done');
+    t.ok(started.every(({ email }) => email?.attachments[0]?.content.length === 9 * megabyte));
+    t.strictSame(back, []);
+  },
+);
 
 t.test(
-  'of a large email of which each reader has a copy no more are made at once than there is room for',
+  'of a large email with a copy for each reader, only as many are made at once as there is room for',
   async (t) => {
     const { store, add, started } = await scene(t);
     const [one] = await store([{ ...withFile(9 * megabyte), type: 'marketing' }]);
@@ -157,7 +160,7 @@ t.test(
   },
 );
 
-t.test('what cannot be read is parked by itself, whatever it came with', async (t) => {
+t.test('an email that cannot be read is parked alone, whatever it was read with', async (t) => {
   const { db, store, add, started, under, back, now } = await scene(t);
   const sizes = [1_000, 1_000, 1_000, 300_000, 300_000, 300_000, 5 * megabyte, 5 * megabyte];
   const claims = await store(sizes.map((bytes) => withFile(bytes)));
@@ -178,7 +181,7 @@ t.test('what cannot be read is parked by itself, whatever it came with', async (
   }
 });
 
-t.test('large emails beyond those that may wait come again as fast as they go', async (t) => {
+t.test('large emails beyond those that may wait come back as fast as they are sent', async (t) => {
   const { copies, add, back, now } = await scene(t);
   add(await copies(7 + 125 + 10, withFile(9 * megabyte)));
   await eventually(async () => back.length === 10);
@@ -191,18 +194,18 @@ t.test('large emails beyond those that may wait come again as fast as they go', 
 });
 
 t.test(
-  'of the connections of a site those that wait for room have a few, and the others are for what goes',
+  "emails that wait for room get only a few of a site's connections, and the rest are for those that are sent",
   async (t) => {
     const { copies, add, few, started, under, back } = await scene(t);
     const films = await copies(12, withFile(9 * megabyte));
     const others = await copies(2, withFile(9 * megabyte));
     add(films, few);
     await eventually(async () => started.length === 7 && back.length > 0);
-    t.strictSame(under(), idsOf(films.slice(0, 7)), 'for which there is room');
+    t.strictSame(under(), idsOf(films.slice(0, 7)), 'those with room');
     t.strictSame(
       back.map(({ id }) => id),
       idsOf(films.slice(9)),
-      'but for two of its eight, who wait',
+      'two of its eight connections may wait',
     );
     t.match(back[0]?.closed, { reason: 'large emails go a few at a time' });
     add(others);
@@ -213,7 +216,7 @@ t.test(
   },
 );
 
-t.test('what waits for room while sending is put on hold, or ends, is released', async (t) => {
+t.test('emails that wait for room when sending is put on hold, or ends, are released', async (t) => {
   for (const end of ['hold', 'stop'] as const) {
     const { copies, add, started, back, lease, preparation } = await scene(t);
     const claims = await copies(3, withFile(35 * megabyte));

@@ -22,7 +22,7 @@ t.test('what an operator says about providers', async (t) => {
   ]);
   t.strictSame(first, { name: 'Google', mx: ['google.com'], connections: 50, perMinute: 6_000, perConnection: 20 });
   t.match(second, { mx: ['mx.xn--mnchen-3ya.example'], perMinute: null, perConnection: null });
-  t.strictSame(rest, wellKnown, 'before those that are known anyway');
+  t.strictSame(rest, wellKnown, 'before the built-in ones');
 
   for (const [content, problem] of [
     ['{', /is not JSON/],

@@ -19,7 +19,7 @@ import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { eventually } from '../support/node.ts';
 
-/** The same database, where the connection of the first transaction is lost while the server has not committed it yet. */
+/** The same database, but the connection of the first transaction is lost before the server has committed it. */
 function losingFirst(db: Database) {
   const [done, committing] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let commit: Promise<unknown> | null = null;
@@ -56,7 +56,7 @@ async function prepare(t: Test) {
   return { db, queue, held: await claimed(db, queue, nodeId, 'b@x.test') };
 }
 
-/** An email of an account of its own. */
+/** An email of a new account. */
 async function claimed(db: Database, queue: Queue, nodeId: string, to: string): Promise<Claim> {
   const sender = await buildSender(db, testKey(5));
   await accept(db, queue, holderOf(sender.account), [requestOf(sender.from, [to])]);
@@ -80,10 +80,10 @@ const attemptOf = (emailId: string, recipient: string, outcome: 'delivered' | 'd
 });
 
 for (const { whose, status } of [
-  { whose: 'of a recipient that is this node’s', status: 'delivered' },
+  { whose: 'of a recipient that still belongs to this node', status: 'delivered' },
   { whose: 'of a recipient that another node has taken over', status: 'deferred' },
 ] as const) {
-  t.test(`an outcome ${whose} is logged once, where its first COMMIT is still under way`, async (t) => {
+  t.test(`an outcome ${whose} is logged once, even while its first COMMIT is still in progress`, async (t) => {
     const { db, queue, held } = await prepare(t);
     if (status === 'deferred') await db.query({ text: 'UPDATE recipients SET claimed_by = $1', values: [newId()] });
     const settlement = settlementOf(held, status);
@@ -99,7 +99,7 @@ for (const { whose, status } of [
   });
 }
 
-t.test('an outcome that cannot be written down keeps no other account’s from it, and is not lost', async (t) => {
+t.test("an outcome that cannot be recorded holds up no other account's, and is not lost", async (t) => {
   const { db, queue, held } = await prepare(t);
   const other = await claimed(db, queue, held.nodeId, 'c@y.test');
   await db.query({ text: `ALTER TABLE attempts ADD CONSTRAINT not_b CHECK (recipient <> 'b@x.test')` });
@@ -116,7 +116,7 @@ t.test('an outcome that cannot be written down keeps no other account’s from i
   t.equal(await db.prisma.email.count({ where: { status: 'sent' } }), 2);
 });
 
-t.test('an account whose outcomes are many does not hold up those of another one', async (t) => {
+t.test("an account with many outcomes does not hold up another account's", async (t) => {
   const { db, queue } = await openQueue(t);
   const recorder = createRecorder(db, queue, silentLog);
   let written = 0;
@@ -131,7 +131,7 @@ t.test('an account whose outcomes are many does not hold up those of another one
 });
 
 t.test(
-  'many recipients of one email, each told of with all the addresses, are not written with those of others',
+  'if an email has many recipients, and events for each name all addresses, its outcomes are not written with those of others',
   async (t) => {
     const { db, queue } = await openQueue(t);
     const sizes: number[] = [];
@@ -167,26 +167,23 @@ t.test(
   },
 );
 
-t.test(
-  'what a journal says is logged once, where the COMMIT of whoever read it before is still under way',
-  async (t) => {
-    const { db, queue, held } = await prepare(t);
-    const folder = mkdtempSync(join(tmpdir(), 'sendwright-record-'));
-    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-    const session = {
-      ...{ startedAt: new Date(), host: 'mx.x.test', remoteAddress: '127.0.0.1', localAddress: null },
-      ...{ tls: null, verification: 'none', reused: false },
-    };
-    writeFileSync(join(folder, `1-${newId()}.jsonl`), `${JSON.stringify({ n: 0, dot: { claim: held, session } })}\n`);
-    const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
-    const read = (from: Database) =>
-      recover({ db: from, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
-    const { losing, finish } = losingFirst(db);
-    await t.rejects(read(losing), { message: /terminated/ });
-    const again = read(db);
-    await Promise.race([again, someoneWaits(db)]);
-    await finish();
-    t.equal(await again, 0);
-    t.equal(await db.prisma.attempt.count(), 1);
-  },
-);
+t.test("what a journal says is logged once, even while an earlier reader's COMMIT is still in progress", async (t) => {
+  const { db, queue, held } = await prepare(t);
+  const folder = mkdtempSync(join(tmpdir(), 'sendwright-record-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const session = {
+    ...{ startedAt: new Date(), host: 'mx.x.test', remoteAddress: '127.0.0.1', localAddress: null },
+    ...{ tls: null, verification: 'none', reused: false },
+  };
+  writeFileSync(join(folder, `1-${newId()}.jsonl`), `${JSON.stringify({ n: 0, dot: { claim: held, session } })}\n`);
+  const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
+  const read = (from: Database) =>
+    recover({ db: from, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+  const { losing, finish } = losingFirst(db);
+  await t.rejects(read(losing), { message: /terminated/ });
+  const again = read(db);
+  await Promise.race([again, someoneWaits(db)]);
+  await finish();
+  t.equal(await again, 0);
+  t.equal(await db.prisma.attempt.count(), 1);
+});

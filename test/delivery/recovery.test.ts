@@ -26,14 +26,14 @@ async function prepare(t: Test) {
   return { db, queue, folder, account, domain, nodeId };
 }
 
-t.test('of several dots for one recipient the one that was taken counts, or else the last', async (t) => {
+t.test('of several dots for one recipient, the one that was accepted counts, or else the last', async (t) => {
   const { db, queue, folder, account, domain, nodeId } = await prepare(t);
 
   const answered = (recipient: string, code: number) => ({
     ...{ recipient, outcome: code === 250 ? 'delivered' : 'deferred', phase: 'dot', reason: `said ${code}` },
     ...{ reply: { code, enhanced: null, text: `said ${code}` }, enhanced: null, class: 'other', uncertain: false },
   });
-  /** A claim whose dots came to this, one after the other; null: no answer was heard. */
+  /** A claim whose dots had these outcomes, in order; null means that no answer arrived. */
   const recoverAfter = async (codes: (number | null)[]) => {
     const request = requestOf(`s@${domain}`, [`${newId()}@a.test`]);
     await accept(db, queue, holderOf(account), [request]);
@@ -60,47 +60,44 @@ t.test('of several dots for one recipient the one that was taken counts, or else
   t.match(await recoverAfter([null, 451]), { found: 2, status: 'deferred', lastResponse: /said 451/ });
 });
 
-t.test(
-  'an email of which a journal cannot be written down stops neither a start nor the others, and is kept',
-  async (t) => {
-    const { db, queue, folder, account, domain, nodeId } = await prepare(t);
-    const to = ['a@a.test', 'b@b.test', 'c@c.test'];
-    const requests = to.map((address) => requestOf(`s@${domain}`, [address]));
-    await accept(db, queue, holderOf(account), requests);
-    const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
-    const session = {
-      ...{ startedAt: new Date(), host: 'mx.test', remoteAddress: '127.0.0.1', localAddress: null },
-      ...{ tls: null, verification: 'none', reused: false },
-    };
-    const results = (held: Claim) =>
-      held.recipients.map(({ address: recipient }) => ({
-        ...{ recipient, outcome: 'delivered', phase: 'dot', reason: 'taken', reply: null, enhanced: null },
-        ...{ class: 'other', uncertain: false },
-      }));
-    const lines = claims.flatMap((held, n) => [
-      { n, dot: { claim: held, session } },
-      { n, results: results(held) },
-    ]);
-    writeFileSync(join(folder, `1-${newId()}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-    const start = () => recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
-    const delivered = async () => {
-      const recipients = await db.prisma.recipient.findMany({ where: { status: 'delivered' } });
-      return recipients.map(({ address }) => address).sort();
-    };
+t.test('an email whose journal cannot be recorded stops neither a start nor other emails, and is kept', async (t) => {
+  const { db, queue, folder, account, domain, nodeId } = await prepare(t);
+  const to = ['a@a.test', 'b@b.test', 'c@c.test'];
+  const requests = to.map((address) => requestOf(`s@${domain}`, [address]));
+  await accept(db, queue, holderOf(account), requests);
+  const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const session = {
+    ...{ startedAt: new Date(), host: 'mx.test', remoteAddress: '127.0.0.1', localAddress: null },
+    ...{ tls: null, verification: 'none', reused: false },
+  };
+  const results = (held: Claim) =>
+    held.recipients.map(({ address: recipient }) => ({
+      ...{ recipient, outcome: 'delivered', phase: 'dot', reason: 'taken', reply: null, enhanced: null },
+      ...{ class: 'other', uncertain: false },
+    }));
+  const lines = claims.flatMap((held, n) => [
+    { n, dot: { claim: held, session } },
+    { n, results: results(held) },
+  ]);
+  writeFileSync(join(folder, `1-${newId()}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  const start = () => recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+  const delivered = async () => {
+    const recipients = await db.prisma.recipient.findMany({ where: { status: 'delivered' } });
+    return recipients.map(({ address }) => address).sort();
+  };
 
-    await db.query({ text: `ALTER TABLE attempts ADD CONSTRAINT not_b CHECK (recipient <> 'b@b.test')` });
-    t.equal(await start(), 2);
-    t.strictSame(await delivered(), ['a@a.test', 'c@c.test']);
-    t.equal(readdirSync(folder).length, 1);
-    await db.query({ text: 'ALTER TABLE attempts DROP CONSTRAINT not_b' });
-    t.equal(await start(), 1);
-    t.strictSame(await delivered(), to);
-    t.same(readdirSync(folder), []);
-  },
-);
+  await db.query({ text: `ALTER TABLE attempts ADD CONSTRAINT not_b CHECK (recipient <> 'b@b.test')` });
+  t.equal(await start(), 2);
+  t.strictSame(await delivered(), ['a@a.test', 'c@c.test']);
+  t.equal(readdirSync(folder).length, 1);
+  await db.query({ text: 'ALTER TABLE attempts DROP CONSTRAINT not_b' });
+  t.equal(await start(), 1);
+  t.strictSame(await delivered(), to);
+  t.same(readdirSync(folder), []);
+});
 
 t.test(
-  'two processes that begin at once, in the same folder, both get over a journal that one of them removes',
+  'two processes that start at once in the same folder both cope with a journal that one of them removes',
   async (t) => {
     const { db, queue } = await openQueue(t);
     const folder = mkdtempSync(join(tmpdir(), 'sendwright-recovery-'));

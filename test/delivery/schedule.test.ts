@@ -13,7 +13,7 @@ const policy: RetryPolicy = {
 };
 const dueAt = new Date('2027-01-01T00:00:00Z');
 
-t.test('the whole of three days, with a clock of its own', async (t) => {
+t.test('the whole of three days, with its own clock', async (t) => {
   const attempts: number[] = [];
   for (
     let now: Date | null = dueAt;
@@ -23,7 +23,7 @@ t.test('the whole of three days, with a clock of its own', async (t) => {
     attempts.push((now.getTime() - dueAt.getTime()) / minute);
   }
   t.same(attempts.slice(0, 8), [0, 1, 6, 21, 51, 111, 231, 471]);
-  figure('P3', `${attempts.length} attempts without chance in it, the last after ${(attempts.at(-1) ?? 0) / 60} h`);
+  figure('P3', `${attempts.length} attempts without randomness, the last after ${(attempts.at(-1) ?? 0) / 60} h`);
   t.equal(attempts.at(-1), 72 * 60, 'the last attempt is at the very end');
   t.same(
     attempts.slice(8, -1).map((at, index) => at - (attempts[7 + index] ?? 0)),
@@ -31,7 +31,7 @@ t.test('the whole of three days, with a clock of its own', async (t) => {
   );
 });
 
-t.test('whatever the schedule and the spread, times only grow, stay in bounds and come to an end', async () => {
+t.test('whatever the schedule and the spread, times only increase, stay in bounds and come to an end', async () => {
   const delays = fc.array(fc.integer({ min: minute, max: 10 * hour }), { minLength: 1, maxLength: 10 });
   const spreads = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 20 });
   fc.assert(
@@ -52,14 +52,14 @@ t.test('whatever the schedule and the spread, times only grow, stay in bounds an
   );
 });
 
-t.test('mail that was kept back for all of its time does not end with its first attempt', async (t) => {
+t.test('mail that was held back for all of its time does not end with its first attempt', async (t) => {
   const late = new Date(dueAt.getTime() + 100 * hour);
   const begunAt = new Date(dueAt.getTime() + 72 * hour);
   const second = (random: number, askedMs: number | null = null) =>
     (nextAttempt(policy, { attempts: 1, dueAt, begunAt, askedMs }, late, () => random)?.getTime() ?? 0) -
     late.getTime();
   t.equal(second(0.5), minute);
-  t.equal(second(1) - second(0), 0.2 * minute, 'what was kept back together does not come back together');
+  t.equal(second(1) - second(0), 0.2 * minute, 'mail that was held back together does not come back together');
   t.equal(second(0, 20 * minute), 20 * minute, 'not before the time that the server named');
   t.equal(nextAttempt(policy, { attempts: 2, dueAt, begunAt }, late), null);
   t.equal(nextAttempt(policy, { attempts: 1, dueAt, begunAt: dueAt }, late), null, 'it was only slow');
@@ -67,7 +67,7 @@ t.test('mail that was kept back for all of its time does not end with its first 
 });
 
 t.test(
-  'a server that names a time is not asked before it, and has no attempts sooner than the schedule for ever',
+  "a server that names a time is not asked earlier, but cannot prevent the schedule's attempts forever",
   async (t) => {
     const later = (text: string, attempts: number, random = 0) => {
       const reply = { code: 451, enhanced: '4.7.1', text };
@@ -91,14 +91,14 @@ t.test(
     t.equal(later('Greylisted, try again in 300 seconds', 1), 5);
     t.equal(later('Greylisted, try again in 300 seconds', 1, 1), 5.5, 'spread to later times only');
     t.equal(later('Greylisted, try again in 2 minutes', 3), 2, 'sooner than the schedule, at first');
-    t.equal(later('Greylisted, try again in 2 minutes', 4, 0.5), 30, 'and then not any more');
+    t.equal(later('Greylisted, try again in 2 minutes', 4, 0.5), 30, 'and then no longer');
     t.equal(later('try again in 40 minutes', 4), 40);
-    t.equal(later('try again in 400 hours', 1), 60, 'an hour at the most');
-    t.equal(later('try again later', 2, 0.5), 5, 'no time named: as the schedule says');
+    t.equal(later('try again in 400 hours', 1), 60, 'at most an hour');
+    t.equal(later('try again later', 2, 0.5), 5, 'no time named: as scheduled');
   },
 );
 
-t.test('the verdict decides, and no text that came with it', async (t) => {
+t.test('the verdict decides, not the text that came with it', async (t) => {
   const result = (outcome: RecipientResult['outcome'], code: number, text: string): RecipientResult => ({
     recipient: 'a@b.test',
     outcome,
@@ -129,7 +129,7 @@ t.test('the verdict decides, and no text that came with it', async (t) => {
   });
 });
 
-t.test('what waited for a moment goes on shortly after it, the oldest first, and not beyond its time', async (t) => {
+t.test('recipients that waited briefly go on soon after it, the oldest first, and not beyond their time', async (t) => {
   const now = new Date('2027-01-01T12:00:00Z');
   const midnight = new Date('2027-01-02T00:00:00Z');
   const after = (due: Date, random = 0.5, opensAt = midnight) =>

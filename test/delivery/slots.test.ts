@@ -5,54 +5,54 @@ import { Throttle } from '../../src/delivery/throttle.ts';
 
 const site = (name: string): Site => ({ name, connections: 100, perMinute: null, perConnection: null });
 
+t.test('unresponsive sites leave room for those that accept mail, and for first attempts', async (t) => {
+  let now = 0;
+  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000, now: () => now });
+  const slots = new Slots({ running: 1_000, open: 80 }, throttle, () => undefined);
+  t.teardown(() => {
+    for (const one of held) slots.cancel(one);
+  });
+  const held: ReturnType<Slots['take']>[] = [];
+  const takeAll = (one: Site, most = 1_000) => {
+    let many = 0;
+    for (; many < most && slots.freeFor(one); many++) held.push(slots.take(one));
+    return many;
+  };
+  const known = site('known.test');
+  slots.give(slots.take(known), 'fine', '250 taken');
+
+  t.equal(slots.roomFor(site('silent.test')), 40, 'also for mail whose time is over');
+  t.equal(takeAll(site('silent.test')), 40, 'half of them');
+  t.equal(slots.roomFor(site('silent0.test')), 1);
+  const firsts = Array.from({ length: 100 }, (_, n) => takeAll(site(`silent${n}.test`)));
+  t.equal(
+    firsts.reduce((sum, one) => sum + one),
+    30,
+    'one each, up to seven eighths',
+  );
+  t.ok(firsts.every((one) => one <= 1));
+  t.equal(slots.roomFor(site('silent.test')), 0);
+  t.equal(slots.roomFor(known), 10);
+  t.equal(takeAll(known), 10, 'the rest is for those that accepted mail recently');
+  t.notOk(slots.free);
+  t.equal(slots.roomFor(known), 0);
+
+  for (const one of held.splice(70)) slots.give(one, 'fine', '250 taken');
+  now = 900_000;
+  t.equal(takeAll(known), 0, 'a quarter of an hour later a site has to show again that it does');
+  for (const one of held.splice(35)) slots.give(one, 'nothing', null);
+  t.equal(takeAll(known), 5);
+});
+
 t.test(
-  'sites that say nothing leave room for those that take mail, and for what is tried for the first time',
+  'the number of connections that a site may have is the current one, not that of when the slot was taken',
   async (t) => {
-    let now = 0;
-    const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000, now: () => now });
-    const slots = new Slots({ running: 1_000, open: 80 }, throttle, () => undefined);
-    t.teardown(() => {
-      for (const one of held) slots.cancel(one);
-    });
-    const held: ReturnType<Slots['take']>[] = [];
-    const takeAll = (one: Site, most = 1_000) => {
-      let many = 0;
-      for (; many < most && slots.freeFor(one); many++) held.push(slots.take(one));
-      return many;
-    };
-    const known = site('known.test');
-    slots.give(slots.take(known), 'fine', '250 taken');
-
-    t.equal(slots.roomFor(site('silent.test')), 40, 'also of those whose time is over');
-    t.equal(takeAll(site('silent.test')), 40, 'half of them');
-    t.equal(slots.roomFor(site('silent0.test')), 1);
-    const firsts = Array.from({ length: 100 }, (_, n) => takeAll(site(`silent${n}.test`)));
-    t.equal(
-      firsts.reduce((sum, one) => sum + one),
-      30,
-      'one each, up to seven eighths',
-    );
-    t.ok(firsts.every((one) => one <= 1));
-    t.equal(slots.roomFor(site('silent.test')), 0);
-    t.equal(slots.roomFor(known), 10);
-    t.equal(takeAll(known), 10, 'the rest is for those that took mail of late');
-    t.notOk(slots.free);
-    t.equal(slots.roomFor(known), 0);
-
-    for (const one of held.splice(70)) slots.give(one, 'fine', '250 taken');
-    now = 900_000;
-    t.equal(takeAll(known), 0, 'a quarter of an hour later it has to show again that it does');
-    for (const one of held.splice(35)) slots.give(one, 'nothing', null);
-    t.equal(takeAll(known), 5);
+    const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
+    const slots = new Slots({ running: 10, open: 10 }, throttle, () => undefined);
+    const [first, second] = [slots.take(site('a.test')), slots.take(site('a.test'))];
+    const before = second.connections;
+    slots.give(first, 'fine', '250 ok');
+    t.equal(second.connections, before + 1);
+    slots.cancel(second);
   },
 );
-
-t.test('how many connections a site may have is said as of now, not as of when the slot was taken', async (t) => {
-  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
-  const slots = new Slots({ running: 10, open: 10 }, throttle, () => undefined);
-  const [first, second] = [slots.take(site('a.test')), slots.take(site('a.test'))];
-  const before = second.connections;
-  slots.give(first, 'fine', '250 ok');
-  t.equal(second.connections, before + 1);
-  slots.cancel(second);
-});

@@ -43,7 +43,7 @@ const from = (choices: Choice[]) => sources(choices).map(({ addresses }) => addr
 
 const delivered = (localAddress: string, recipient = 'a@b.test') => ({ phase: 'dot', localAddress, recipient });
 
-t.test('the pool is the one of the domain, else that of the kind of mail', async (t) => {
+t.test('the pool is that of the domain, or else of the type of mail', async (t) => {
   const { node, told } = await scene(t);
   const all = node(pools('127.0.0.1,marketing=127.0.0.6,bulk=127.0.0.7', '', '1'));
   const ask = async (of: SourceAddresses, want: Want[]) => sources(await of.choose(want))[0];
@@ -61,7 +61,7 @@ t.test('the pool is the one of the domain, else that of the kind of mail', async
 });
 
 t.test(
-  'all mail leaves from the same addresses where there is one pool with one of each family at the most',
+  'if there is one pool with at most one address per family, all mail leaves from the same addresses',
   async (t) => {
     const { node } = await scene(t);
     t.ok(node({ addresses: [], plan: [] }).areOne);
@@ -72,7 +72,7 @@ t.test(
   },
 );
 
-t.test('a new address goes first, up to its cap; the others take the rest', async (t) => {
+t.test('a new address is used first, up to its cap; the others take the rest', async (t) => {
   const { node, told } = await scene(t);
   const mixed = node(pools('127.0.0.1,127.0.0.6,2001:db8::6', '127.0.0.6=2026-11-19', '1,4,9'));
   const first = await mixed.choose(wants(3));
@@ -86,7 +86,7 @@ t.test('a new address goes first, up to its cap; the others take the rest', asyn
     '127.0.0.1 2001:db8::6',
     '127.0.0.1 2001:db8::6',
   ]);
-  t.equal(told.statements, 2, 'one for each batch, and another where it was short: it knew what was left');
+  t.equal(told.statements, 2, 'one per batch, and another when it ran short: it knew what was left');
   await mixed.choose(wants(50));
   t.equal(told.statements, 2, 'none once it is full');
   t.equal(mixed.someClosed, false);
@@ -105,7 +105,7 @@ t.test('a new address goes first, up to its cap; the others take the rest', asyn
   );
 });
 
-t.test('what has no room waits, and says for what', async (t) => {
+t.test('mail without room waits, and says for what', async (t) => {
   const { node, told } = await scene(t);
   const fresh = node(pools('bulk=127.0.0.6', '127.0.0.6=2026-11-20', '3,3'));
   const stream: Want['stream'] = { type: 'transactional', pool: 'bulk' };
@@ -131,7 +131,7 @@ t.test('what has no room waits, and says for what', async (t) => {
   ]);
 });
 
-t.test('a family that is full is left out, and said so', async (t) => {
+t.test('a family that is full is left out, and the report says so', async (t) => {
   const { node } = await scene(t);
   const both = node(pools('127.0.0.6,::1', '127.0.0.6=2026-11-20,::1=2026-11-19', '1,2'));
   const choices = await both.choose(wants(3));
@@ -156,7 +156,7 @@ t.test('nodes that ask at the same time never get more than the cap', async (t) 
     }),
   );
   t.equal(got, 140, 'all of both caps');
-  t.equal(number.size, 140, 'each message has a number of its own');
+  t.equal(number.size, 140, 'each message has its own number');
   const rows = await db.query({ text: 'SELECT ip, messages FROM warm_up_days ORDER BY ip' });
   t.same(rows, [
     { ip: '127.0.0.6', messages: 70 },
@@ -164,12 +164,12 @@ t.test('nodes that ask at the same time never get more than the cap', async (t) 
   ]);
 });
 
-t.test('what was reserved and not sent goes to others', async (t) => {
+t.test('reserved places that were not used go to others', async (t) => {
   const { node, db } = await scene(t);
   const config = pools('127.0.0.6', '127.0.0.6=2026-11-20', '10');
   const [one, other] = [node(config), node(config)];
   const chosen = sources(await one.choose([...wants(2), ...wants(1, { messages: 5 }), ...wants(1, { messages: 4 })]));
-  t.equal(chosen.length, 3, 'copies are messages each, all of an email or none');
+  t.equal(chosen.length, 3, 'each copy is a message; an email gets room for all of them or none');
   const [first, second, third] = chosen as [Source, Source, Source];
   one.noteUnused(first, [delivered('127.0.0.6')]);
   one.noteUnused(second, [
@@ -177,14 +177,14 @@ t.test('what was reserved and not sent goes to others', async (t) => {
     { phase: 'starttls', localAddress: '127.0.0.6', recipient: 'a@b.test' },
   ]);
   one.noteUnused(third, [delivered('127.0.0.6', 'x@b.test'), { ...delivered('127.0.0.6', 'y@b.test'), phase: 'rcpt' }]);
-  t.equal(sources(await other.choose(wants(9))).length, 3, 'seven are reserved still');
+  t.equal(sources(await other.choose(wants(9))).length, 3, 'seven are still reserved');
   await one.giveBack();
   t.match(await db.query({ text: 'SELECT messages FROM warm_up_days' }), [{ messages: 6 }]);
   await other.exchange(await register(db));
   t.equal(sources(await other.choose(wants(9))).length, 4);
 });
 
-t.test('what may have been given back is not given back again', async (t) => {
+t.test('a return that may have succeeded is not repeated', async (t) => {
   const { db } = await scene(t);
   let answer: 'heard' | 'lost' | 'no' = 'lost';
   const failing: Database = {
@@ -212,7 +212,7 @@ t.test('what may have been given back is not given back again', async (t) => {
     budget.noteUnused({ ip, day, messages: 3 });
     await t.rejects(budget.giveBack());
     await budget.giveBack();
-    t.match(await counted(), { messages: left }, `${how}: three are given back, and once`);
+    t.match(await counted(), { messages: left }, `${how}: three are given back, once`);
   }
 });
 
@@ -222,7 +222,7 @@ async function register(db: Database): Promise<string> {
   return id;
 }
 
-t.test('a full node leaves the rest to one that has room', async (t) => {
+t.test('a full node leaves the rest to a node that has room', async (t) => {
   const { node, db, told } = await scene(t);
   const fresh = node(pools('127.0.0.6', '127.0.0.6=2026-11-20', '1'));
   const nodeId = await register(db);
@@ -242,7 +242,7 @@ t.test('a full node leaves the rest to one that has room', async (t) => {
   t.match(closings(await fresh.choose(wants(1))), [{ opensAt: new Date('2026-11-21T00:00:00Z') }]);
 });
 
-t.test('a node whose clock is a year ahead makes no new day of today', async (t) => {
+t.test('a node whose clock is a year ahead does not start a new day', async (t) => {
   const { db, told, node } = await scene(t);
   told.now = new Date();
   const today = told.now.toISOString().slice(0, 10);

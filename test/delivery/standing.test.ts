@@ -8,7 +8,7 @@ import { createTransport } from '../../src/smtp/deliver.ts';
 import { openDatabase } from '../support/db.ts';
 import { startZone } from '../support/zone.ts';
 
-t.test('of many sites, those are told of which something is new', async (t) => {
+t.test('of many sites, only those with news are reported', async (t) => {
   const db = await openDatabase(t);
   const nodeOf = async () => {
     const id = newId();
@@ -67,74 +67,77 @@ t.test('of many sites, those are told of which something is new', async (t) => {
   ]);
 
   const renamed = await nodeOf();
-  t.strictSame(await report(renamed), ['insert one.test', 'insert two.test'], 'under another name all of it is');
+  t.strictSame(await report(renamed), ['insert one.test', 'insert two.test'], 'under another name everything is');
 
   await db.query({ text: 'ALTER TABLE destination_reports RENAME TO elsewhere' });
   await use('three.test');
   await t.rejects(report(renamed));
   await db.query({ text: 'ALTER TABLE elsewhere RENAME TO destination_reports' });
-  t.strictSame(await report(renamed), ['insert three.test'], 'what could not be told is told next time');
+  t.strictSame(await report(renamed), ['insert three.test'], 'what could not be reported is reported next time');
 
   now += 3_600_001;
   await use('two.test');
   t.strictSame(await report(renamed), ['delete one.test', 'delete three.test', 'update two.test']);
 });
 
-t.test('a second MX host of somebody else that wants less slows its destination down, not the provider', async (t) => {
-  const db = await openDatabase(t);
-  const zone = await startZone({
-    'a.test': {
-      MX: [
-        [10, 'mx.provider.test'],
-        [20, 'mx.other.test'],
+t.test(
+  'if a second MX host of somebody else wants less mail, its destination slows down, not the provider',
+  async (t) => {
+    const db = await openDatabase(t);
+    const zone = await startZone({
+      'a.test': {
+        MX: [
+          [10, 'mx.provider.test'],
+          [20, 'mx.other.test'],
+        ],
+      },
+      'b.test': { MX: [[10, 'mx.provider.test']] },
+    });
+    const transport = createTransport({ ehloName: 'us.test', resolver: zone.resolver });
+    t.teardown(async () => {
+      await transport.close();
+      await zone.close();
+    });
+    const provider = { name: 'Provider', mx: ['provider.test'], connections: 20, perMinute: null, perConnection: null };
+    const standing = new Standing(db, transport, [provider], { backoffMs: 1_000, longestMs: 1_000 });
+    const windowOf = (name: string) => standing.throttle.states().find(({ site }) => site.name === name)?.window;
+    const say = async (destination: string, host: string) => {
+      const site = await standing.siteOf(destination);
+      const ticket = standing.throttle.begin(site);
+      const attempts = [{ phase: 'mail' }] as AttemptRecord['attempts'];
+      const judged = standing.judge(site, destination, { verdict: 'slower', reply: '421 too much', host, attempts });
+      standing.throttle.end(ticket, judged.verdict, '421 too much');
+      return judged;
+    };
+
+    const nodeId = newId();
+    await db.query({ text: `INSERT INTO nodes (id, hostname, roles) VALUES ($1, 'h', '{mta}')`, values: [nodeId] });
+    const shown = async () => {
+      await standing.report(nodeId, () => 0);
+      const { destinations } = await list(db, { limit: 9 });
+      return destinations.map(({ site, destinations: own }) => [site, own.sort().join()]).sort();
+    };
+    for (const destination of ['a.test', 'b.test'])
+      standing.throttle.end(standing.throttle.begin(await standing.siteOf(destination)), 'nothing', null);
+    t.strictSame(await shown(), [['Provider', 'a.test,b.test']]);
+
+    t.match(await say('a.test', 'mx.other.test'), { verdict: 'nothing', moved: true });
+    t.strictSame(
+      await shown(),
+      [
+        ['Provider', 'b.test'],
+        ['a.test', 'a.test'],
       ],
-    },
-    'b.test': { MX: [[10, 'mx.provider.test']] },
-  });
-  const transport = createTransport({ ehloName: 'us.test', resolver: zone.resolver });
-  t.teardown(async () => {
-    await transport.close();
-    await zone.close();
-  });
-  const provider = { name: 'Provider', mx: ['provider.test'], connections: 20, perMinute: null, perConnection: null };
-  const standing = new Standing(db, transport, [provider], { backoffMs: 1_000, longestMs: 1_000 });
-  const windowOf = (name: string) => standing.throttle.states().find(({ site }) => site.name === name)?.window;
-  const say = async (destination: string, host: string) => {
-    const site = await standing.siteOf(destination);
-    const ticket = standing.throttle.begin(site);
-    const attempts = [{ phase: 'mail' }] as AttemptRecord['attempts'];
-    const judged = standing.judge(site, destination, { verdict: 'slower', reply: '421 too much', host, attempts });
-    standing.throttle.end(ticket, judged.verdict, '421 too much');
-    return judged;
-  };
+      'its mail counts under its own name',
+    );
+    t.strictSame([windowOf('Provider'), windowOf('a.test')], [5, 2]);
+    t.match(await standing.siteOf('a.test'), { name: 'a.test' });
+    t.match(await say('b.test', 'mx.provider.test'), { verdict: 'slower', moved: false });
+    t.equal(windowOf('Provider'), 2);
+  },
+);
 
-  const nodeId = newId();
-  await db.query({ text: `INSERT INTO nodes (id, hostname, roles) VALUES ($1, 'h', '{mta}')`, values: [nodeId] });
-  const shown = async () => {
-    await standing.report(nodeId, () => 0);
-    const { destinations } = await list(db, { limit: 9 });
-    return destinations.map(({ site, destinations: own }) => [site, own.sort().join()]).sort();
-  };
-  for (const destination of ['a.test', 'b.test'])
-    standing.throttle.end(standing.throttle.begin(await standing.siteOf(destination)), 'nothing', null);
-  t.strictSame(await shown(), [['Provider', 'a.test,b.test']]);
-
-  t.match(await say('a.test', 'mx.other.test'), { verdict: 'nothing', moved: true });
-  t.strictSame(
-    await shown(),
-    [
-      ['Provider', 'b.test'],
-      ['a.test', 'a.test'],
-    ],
-    'its mail counts under its own name',
-  );
-  t.strictSame([windowOf('Provider'), windowOf('a.test')], [5, 2]);
-  t.match(await standing.siteOf('a.test'), { name: 'a.test' });
-  t.match(await say('b.test', 'mx.provider.test'), { verdict: 'slower', moved: false });
-  t.equal(windowOf('Provider'), 2);
-});
-
-t.test('a flush that is heard of while the database goes away is made up for', async (t) => {
+t.test('if the database goes away while a flush is read, the flush is made up for later', async (t) => {
   const db = await openDatabase(t);
   const zone = await startZone({});
   const transport = createTransport({ ehloName: 'us.test', resolver: zone.resolver });
@@ -151,7 +154,7 @@ t.test('a flush that is heard of while the database goes away is made up for', a
   for (const name of names) await flush(db, name, [name]);
   await db.query({ text: 'ALTER TABLE destination_wakings RENAME TO elsewhere' });
   await t.rejects(standing.readOrders());
-  t.not(turns()[2], 'now', 'it did not come to the last');
+  t.not(turns()[2], 'now', 'it did not get to the last');
   await db.query({ text: 'ALTER TABLE elsewhere RENAME TO destination_wakings' });
   await db.query({ text: 'DELETE FROM destination_wakings' });
   await standing.readOrders();

@@ -15,7 +15,7 @@ function start(options: { nodes?: number } = {}) {
   return {
     throttle,
     pass: (ms: number) => (now += ms),
-    /** As many attempts as may begin now. */
+    /** As many attempts as may start now. */
     fill: (of = site) => {
       const tickets = [];
       while (throttle.turn(of).when === 'now') tickets.push(throttle.begin(of));
@@ -28,7 +28,7 @@ function start(options: { nodes?: number } = {}) {
   };
 }
 
-t.test('a site begins with a few connections and gets one more with each success', async (t) => {
+t.test('a site starts with a few connections and gets one more with each success', async (t) => {
   const { fill, end, throttle } = start();
   let tickets = fill();
   t.equal(tickets.length, 5);
@@ -38,25 +38,28 @@ t.test('a site begins with a few connections and gets one more with each success
   t.equal(tickets.length, 10);
   end(tickets, 'fine');
   end(fill(), 'fine');
-  t.equal(fill().length, 20, 'and no more than the provider bears');
+  t.equal(fill().length, 20, 'and no more than the provider allows');
 });
 
-t.test('too much is halved once, however many say so at the same time, and grows slowly again', async (t) => {
-  const { fill, end, pass, state } = start();
-  end(fill(), 'fine');
-  const tickets = fill();
-  t.equal(tickets.length, 10);
-  pass(10);
-  end(tickets, 'slower');
-  t.match(state(), { window: 5, reason: /wanted less.*5 connections instead of 10/, lastReply: 'reply: slower' });
-  const next = fill();
-  t.equal(next.length, 5);
-  pass(10);
-  end(next, 'fine');
-  t.equal(fill().length, 5, 'one more for each five that went well, not for each');
-});
+t.test(
+  '"too much" halves the limit once, however many servers say so at the same time, and then it grows slowly',
+  async (t) => {
+    const { fill, end, pass, state } = start();
+    end(fill(), 'fine');
+    const tickets = fill();
+    t.equal(tickets.length, 10);
+    pass(10);
+    end(tickets, 'slower');
+    t.match(state(), { window: 5, reason: /wanted less.*5 connections instead of 10/, lastReply: 'reply: slower' });
+    const next = fill();
+    t.equal(next.length, 5);
+    pass(10);
+    end(next, 'fine');
+    t.equal(fill().length, 5, 'one more per five successes, not per success');
+  },
+);
 
-t.test('one connection that is still too much is none for a while', async (t) => {
+t.test('if a single connection is still too much, there is none for a while', async (t) => {
   const { fill, end, pass, throttle } = start();
   for (let rounds = 0; rounds < 3; rounds += 1) {
     end(fill(), 'slower');
@@ -65,7 +68,7 @@ t.test('one connection that is still too much is none for a while', async (t) =>
   t.match(throttle.turn(site), { when: 'later', reason: /wants less/ });
 });
 
-t.test('a site that is not reached is left alone, longer each time, and tried with one message', async (t) => {
+t.test('a site that cannot be reached is left alone, longer each time, and tried with one message', async (t) => {
   const { fill, end, pass, throttle, state } = start();
   const first = fill();
   pass(100);
@@ -85,10 +88,10 @@ t.test('a site that is not reached is left alone, longer each time, and tried wi
   t.same(waits, [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
   pass(100_000);
   end(fill(), 'fine');
-  t.equal(fill().length, 5, 'once it answers it begins anew');
+  t.equal(fill().length, 5, 'once it answers, it starts anew');
 });
 
-t.test('an operator can give a site its chance at once', async (t) => {
+t.test('an operator can give a site its chance immediately', async (t) => {
   const { fill, end, throttle } = start();
   end(fill(), 'unreachable');
   t.equal(throttle.turn(site).when, 'later');
@@ -97,7 +100,7 @@ t.test('an operator can give a site its chance at once', async (t) => {
   throttle.forget('never seen');
 });
 
-t.test('what says nothing about the site changes nothing but its last reply', async (t) => {
+t.test('an outcome that says nothing about the site changes only its last reply', async (t) => {
   const { fill, end, state } = start();
   end(fill(), 'nothing');
   t.match(state(), { window: 5, running: 0, reason: null, lastReply: 'reply: nothing' });
@@ -108,10 +111,10 @@ t.test('the limits are for all nodes together', async (t) => {
   for (let rounds = 0; rounds < 5; rounds += 1) end(fill(), 'fine');
   t.equal(fill().length, 5);
   const crowd = start({ nodes: 50 });
-  t.equal(crowd.fill().length, 1, 'one at the least');
+  t.equal(crowd.fill().length, 1, 'at least one');
 });
 
-t.test('so many messages a minute are that many', async (t) => {
+t.test('a limit of messages per minute allows exactly that many', async (t) => {
   const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60, perConnection: null };
   const { fill, end, pass, throttle } = start();
   let sent = 0;
@@ -130,18 +133,18 @@ t.test('so many messages a minute are that many', async (t) => {
     shared.end(Array(20).fill({ name: 'slow.test', startedAt: 0 }), 'nothing');
     shared.pass(50);
   }
-  t.equal(half, 30, 'a half for each of two nodes');
+  t.equal(half, 30, 'half of it for each of two nodes');
   const last = start();
-  t.equal(last.throttle.spare(slow), 1, 'one of those whose time is over');
+  t.equal(last.throttle.spare(slow), 1, 'one for mail whose time is over');
   last.throttle.begin(slow);
-  t.equal(last.throttle.spare(slow), 0, 'and no more within the time that the rate has between two');
+  t.equal(last.throttle.spare(slow), 0, 'and no more until the interval of the rate has passed');
   t.equal(last.throttle.spare(site), 20);
   const spared = start();
   for (const ticket of spared.fill(slow)) spared.throttle.cancel(ticket);
   t.match(spared.throttle.turn(slow), { when: 'now' }, 'what was not sent after all does not count');
 });
 
-t.test('the messages of an email that is one for each reader count one by one', async (t) => {
+t.test('an email with a copy for each reader counts as that many messages', async (t) => {
   const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60, perConnection: null };
   const { fill, pass, throttle } = start();
   const [ticket] = fill(slow);
@@ -155,7 +158,7 @@ t.test('the messages of an email that is one for each reader count one by one', 
   const [fast] = fill();
   if (!fast) throw new Error('none may begin');
   throttle.end(fast, 'fine', null, 10);
-  t.match(throttle.turn(site), { when: 'now' }, 'where there is no rate nothing waits');
+  t.match(throttle.turn(site), { when: 'now' }, 'without a rate nothing waits');
 });
 
 t.test('sites that nobody sends to are forgotten after an hour', async (t) => {
