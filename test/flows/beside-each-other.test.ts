@@ -31,7 +31,7 @@ t.test('recipients of one email at one destination', async (t) => {
     return { email, attempts };
   };
 
-  await t.test('a copy that was put off, with no other host, costs the next one no attempt', async (t) => {
+  await t.test('a copy that was deferred, with no other host, costs the next one no attempt', async (t) => {
     const { email } = await end({ to: ['a@puts-off.test', 'b@puts-off.test', 'c@puts-off.test'], type: 'marketing' });
     t.match(email.recipients, [
       { status: 'delivered', attempts: 2 },
@@ -41,7 +41,7 @@ t.test('recipients of one email at one destination', async (t) => {
     t.equal(hosts['puts-off'].copies.length, 3);
   });
 
-  await t.test('MX-08: a blind copy to an address that needs SMTPUTF8 costs the others nothing', async (t) => {
+  await t.test('MX-08: a blind copy to an address that needs SMTPUTF8 does not affect the others', async (t) => {
     const { email } = await end({ to: 'a@takes.test', cc: 'b@takes.test', bcc: 'jürgen@takes.test' });
     t.match(email.recipients, [
       { address: 'a@takes.test', status: 'delivered' },
@@ -54,7 +54,7 @@ t.test('recipients of one email at one destination', async (t) => {
     );
   });
 
-  await t.test('MX-09: what one host puts off the next one takes, and the log tells of both', async (t) => {
+  await t.test('MX-09: mail that one host defers goes to the next, and the log shows both', async (t) => {
     const { email, attempts } = await end({ to: ['a@busy.test', 'b@busy.test'] });
     t.match(email.recipients, [
       { status: 'delivered', attempts: 1 },

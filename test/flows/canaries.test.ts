@@ -10,7 +10,7 @@ import { figure } from '../support/figure.ts';
 import { type CallOptions, eventually, testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 
-/** The tables that hold one of these texts in any column, in clear or as the hex of its bytes. */
+/** The tables that contain one of these texts in any column, in clear or as the hex of its bytes. */
 async function tablesWith(url: string, ...texts: string[]): Promise<string[]> {
   return withClient(url, async (client) => {
     const { rows } = await client.query<{ name: string }>(
@@ -47,7 +47,7 @@ async function makeFolder(t: Test): Promise<string> {
   return folder;
 }
 
-/** How a secret could be written somewhere, beside as it is. */
+/** The ways in which a secret could be written, besides plainly. */
 const forms = (text: string) => [
   text,
   Buffer.from(text).toString('base64').replaceAll('=', ''),
@@ -62,7 +62,7 @@ const filesIn = (folder: string) =>
     .filter((path) => statSync(path).isFile());
 
 t.test(
-  'AUTH-02, P11: no secret is in the database in clear, in the log, in a file, or in an answer but its first',
+  'AUTH-02, P11: no secret is in the database in clear, in the log, in a file, or in any answer but its first',
   async (t) => {
     const databaseUrl = await createDatabase();
     const dataDir = await makeFolder(t);
@@ -108,7 +108,7 @@ t.test(
     await call('GET', `/emails?q=${key}`, { key });
     await eventually(async () => (await call('GET', `/emails/${sent.id}`, { key })).body.email.status === 'sent');
 
-    // What everything that fails says about what it failed with.
+    // What each failing call says about its failure.
     const tables = ['users', 'api_keys', 'webhooks', 'domains', 'login_failures'];
     const rename = (from: string, to: string) =>
       withClient(databaseUrl, async (client) => {
@@ -166,7 +166,7 @@ t.test(
     t.equal(await app.end('SIGTERM'), 0);
     t.ok(
       (await tablesWith(databaseUrl, body.text)).some((name) => name.startsWith('email_contents')),
-      'what is there is found',
+      'a secret that is there is found',
     );
     t.match(app.stdout(), /"path":"\/api\/v1\/keys"/, 'and there is a log');
     t.match(app.stdout(), /a request failed/, 'of failures too');
@@ -176,7 +176,7 @@ t.test(
       .join('\n');
     const places = { table: 0, line: 0, file: 0 };
     for (const [what, text, shown] of secrets) {
-      t.ok(text.length > 10, `${what} is there to be looked for`);
+      t.ok(text.length > 10, `${what} exists, to be searched for`);
       const tables = await tablesWith(databaseUrl, ...forms(text));
       const isLogged = forms(text).some((form) => written.includes(form));
       const isInFile = forms(text).some((form) => files.includes(form));
@@ -196,7 +196,7 @@ t.test(
       'P11',
       `${secrets.length} secrets in ${forms('').length} spellings: found in ${places.table} tables, ${places.line} logs, ${places.file} files`,
     );
-    // PKCS #8, which every private key of ours is before it is sealed: RSA, Ed25519.
+    // PKCS #8, the form of all our private keys before they are sealed: RSA, Ed25519.
     const der = ['308204', '302e020100300506032b6570'];
     const dump = await withClient(databaseUrl, (client) =>
       client.query(

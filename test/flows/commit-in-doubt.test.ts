@@ -9,8 +9,8 @@ import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
 /**
- * Stands between a node and its database. The first transaction that prepares or runs the statement of this name is
- * committed, and the connection breaks before the node hears of it.
+ * A proxy between a node and its database. The first transaction that prepares or runs the statement of this name is
+ * committed, but the connection breaks before the node gets the answer.
  */
 async function startBreaker(t: Test, databaseUrl: string) {
   const target = new URL(databaseUrl);
@@ -48,7 +48,7 @@ async function startBreaker(t: Test, databaseUrl: string) {
   };
 }
 
-/** A node behind such a breaker, that sends to a receiver of its own and calls an endpoint about what it has sent. */
+/** A node behind such a proxy that sends to a receiver of its own and calls an endpoint about its emails. */
 async function startScene(t: Test) {
   const breaker = await startBreaker(t, await createDatabase());
   const hook = await startHook(t);
@@ -70,7 +70,7 @@ for (const [what, statement] of [
   ['an outcome was recorded', 'recipients-settle'],
   ['a webhook delivery was claimed', 'webhook-deliveries-claim'],
 ] as const) {
-  t.test(`${what}, and the answer to the COMMIT was lost: all that follows happens, and once`, async (t) => {
+  t.test(`${what}, and the answer to the COMMIT was lost: everything that follows happens once`, async (t) => {
     const { breaker, hook, sink, node } = await startScene(t);
     breaker.breakAt(statement);
     const { id } = await node.send({ to: 'a@receiver.test' });

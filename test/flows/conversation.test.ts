@@ -7,7 +7,7 @@ type Line = { ms: number; by: string; text: string };
 
 const spoken = (lines: Line[], by: string) => lines.filter((line) => line.by === by).map(({ text }) => text);
 
-t.test('every attempt keeps what was looked up, decided and said, without the message', async (t) => {
+t.test('every attempt keeps what was looked up, decided and said, but not the message', async (t) => {
   const sink = await startSink({
     tls: true,
     onRecipient: (to) => (to.startsWith('no') ? '550 5.1.1 no such user' : null),
@@ -64,7 +64,7 @@ t.test('every attempt keeps what was looked up, decided and said, without the me
   t.notOk(spoken(again.conversation, 'us').some((text) => text.startsWith('EHLO')));
 });
 
-t.test('a server that talks without end fills no log', async (t) => {
+t.test('a server that talks endlessly fills no log', async (t) => {
   const mx = await startScriptedMx(async (peer) => {
     peer.send(`${Array.from({ length: 900 }, (_, n) => `220-${'\x1b[31m'}line ${n}\r\n`).join('')}220 ready\r\n`);
     await peer.line();
@@ -82,8 +82,8 @@ t.test('a server that talks without end fills no log', async (t) => {
   t.notMatch(JSON.stringify(lines), /u001b/);
 });
 
-t.test('wherever what a server says is cut, no character is, and the outcome is written down', async (t) => {
-  // Two halves each, so that one of the two replies is cut inside of one, whatever the length.
+t.test("wherever a server's text is cut, no character is cut in half, and the outcome is recorded", async (t) => {
+  // Two UTF-16 halves each, so one of the two replies is cut inside a character, whatever the length.
   const face = '\u{1f600}'.repeat(450);
   const sink = await startSink({ onRecipient: (to) => `550 5.1.1 ${to.startsWith('odd') ? 'x' : ''}${face}` });
   t.teardown(() => sink.close());
@@ -94,5 +94,5 @@ t.test('wherever what a server says is cut, no character is, and the outcome is 
   t.equal(body.attempts.length, 2);
   const said = JSON.stringify([body, await node.read(id)]);
   t.match(said, '\u{1f600}');
-  t.notMatch(said, /\\ud[89a-f]|\ufffd/i, 'no half of one, as such or replaced');
+  t.notMatch(said, /\\ud[89a-f]|\ufffd/i, 'no half character, as such or replaced');
 });

@@ -56,11 +56,11 @@ t.test('an email survives three kill -9, each in the middle of its delivery', as
   t.equal(email.recipients[0].status, 'delivered');
   t.equal(delivered.length, 1);
   t.match(delivered[0], /not lost/);
-  t.match(app.stderr(), /the password from the first start/, 'the second start does not make another admin');
-  t.equal(await app.end('SIGTERM'), 0, 'it drains and ends');
+  t.match(app.stderr(), /the password from the first start/, 'the second start does not create another admin');
+  t.equal(await app.end('SIGTERM'), 0, 'it finishes its work and ends');
 });
 
-t.test('SIGTERM under load, and again and again, loses nothing and sends nothing twice: QUE-16', async (t) => {
+t.test('SIGTERM under load, over and over, loses nothing and sends nothing twice: QUE-16', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright drain '));
   await chmod(dataDir, 0o755);
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
@@ -107,23 +107,23 @@ t.test('SIGTERM under load, and again and again, loses nothing and sends nothing
   const ended = app.end('SIGTERM');
   const finishing = () => app.stderr().match(/finishing the work in progress/g)?.length;
   await eventually(async () => finishing());
-  // As whoever is impatient does, and a supervisor that tells all of its processes.
+  // As impatient operators do, and supervisors that signal all processes.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGTERM'] as const) process.kill(app.pid, signal);
   await eventually(async () => {
     process.kill(app.pid, 'SIGINT');
     return /still finishing: this ends within \d+ s/.test(app.stderr());
   });
-  t.ok(received.length < subjects.length, 'there is work left while it is told to stop');
+  t.ok(received.length < subjects.length, 'there is work left when it is told to stop');
   toldTwice.resolve();
   t.equal(await ended, 0);
-  t.equal(finishing(), 1, 'it was told once that it stops');
+  t.equal(finishing(), 1, 'the stop is logged once');
   app = await startSendwright(env);
-  // Until none waits any more: what was sent a second time would come after the others.
+  // Until nothing is left to send: a second copy would come after the other emails.
   await eventually(async () => {
     const { body } = await app.call('GET', '/api/v1/emails?status=queued&limit=1', { key });
     return received.length >= subjects.length && body.emails.length === 0;
   });
-  t.strictSame(received.toSorted(), subjects.toSorted(), 'each arrived, and once');
+  t.strictSame(received.toSorted(), subjects.toSorted(), 'each arrived once');
   t.equal(await app.end('SIGINT'), 0);
   for (const line of app.stdout().trim().split('\n')) JSON.parse(line);
 });

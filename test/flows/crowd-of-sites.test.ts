@@ -12,7 +12,7 @@ const accounts = 6;
 const sitesOfEach = 22;
 const emailsForSite = 95;
 
-t.test('however much mail waits for sites that say nothing, there is room in hand for others', async (t) => {
+t.test('however much mail waits for unresponsive sites, there is room for others', async (t) => {
   const silent = await startScriptedMx(() => new Promise<void>(() => {}));
   const sink = await startSink({ host: '127.0.0.2', port: silent.port });
   t.teardown(() => sink.close());
@@ -32,11 +32,11 @@ t.test('however much mail waits for sites that say nothing, there is room in han
       node.db,
       queue,
       holderOf(account),
-      // All for one site in a row: a node takes up to two hundred at a time, before it knows what the site bears.
+      // All for one site first: a node takes up to two hundred at a time before it knows how much the site accepts.
       sites.flatMap((name) => Array.from({ length: emailsForSite }, (_, n) => requestOf(from, [`r${n}@${name}`]))),
     );
   }
-  // Until as much was taken as there is room for, or put back as too much.
+  // Until as many were taken as there is room for, or put back as too many.
   await eventually(async () => {
     const [row] = await node.db.query<{ claimed: number; parked: number }>({
       text: 'SELECT count(claimed_by)::int AS claimed, count(waiting_for)::int AS parked FROM recipients',

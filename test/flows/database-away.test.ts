@@ -6,7 +6,7 @@ import { throughProxy } from '../support/gate.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-/** Stands between a node and its database, and can cut the two off: every connection is reset, new ones are refused. */
+/** A proxy between a node and its database that can cut them off: every connection is reset, new ones are refused. */
 async function startCut(target: URL) {
   const open = new Set<Socket>();
   let away = false;
@@ -48,7 +48,7 @@ async function startCut(target: URL) {
 
 t.test('the database goes away in the middle of deliveries and comes back', async (t) => {
   const database = await startCut(new URL(await createDatabase()));
-  // The first to be registered is the last to be taken down: the node wants to say goodbye to its database.
+  // Registered first, so taken down last: the node needs its database to shut down cleanly.
   t.teardown(() => database.close());
   let answer = () => {};
   let held = 0;
@@ -85,7 +85,7 @@ t.test('the database goes away in the middle of deliveries and comes back', asyn
     });
   let asked = Date.now();
   let refused = await ask();
-  // Once more where the machine stood still meanwhile.
+  // Again if the machine stalled meanwhile.
   for (let again = 0; again < 4 && Date.now() - asked >= 5_000; again += 1) {
     asked = Date.now();
     refused = await ask();
@@ -100,7 +100,7 @@ t.test('the database goes away in the middle of deliveries and comes back', asyn
   database.mend();
   await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
   for (const id of ids) await eventually(async () => (await node.read(id))?.status === 'sent');
-  t.equal(sink.messages.length, ids.length, 'what had been taken was not sent again');
+  t.equal(sink.messages.length, ids.length, 'mail that had been accepted was not sent again');
   const after = await node.send({ to: 'b@receiver.test' });
   answer = () => {};
   await eventually(async () => held === ids.length + 1);

@@ -8,7 +8,7 @@ import { testKey } from '../support/keys.ts';
 import { startScriptedMx, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-t.test('MX-05: recipients of one destination share a transaction, each with a reply of its own', async (t) => {
+t.test('MX-05: recipients of one destination share a transaction, each with its own reply', async (t) => {
   const sink = await startSink({
     tls: true,
     onRecipient: (address) => (address.startsWith('gone') ? '550 5.1.1 no such user' : null),
@@ -39,11 +39,11 @@ t.test('MX-05: recipients of one destination share a transaction, each with a re
     { address: 'c@two.test', kind: 'cc', status: 'delivered' },
     { address: 'hidden@one.test', kind: 'bcc', status: 'delivered' },
   ]);
-  t.equal(done.recipients.length, 4, 'an address given twice is sent to once');
+  t.equal(done.recipients.length, 4, 'a repeated address gets one copy');
   t.equal(sink.messages.length, 2);
   const [first, second] = sink.messages.toSorted((a, b) => b.to.length - a.to.length);
   t.strictSame(first?.to, ['a@one.test', 'hidden@one.test']);
-  t.strictSame(second?.to, ['c@two.test'], 'without an MX record the domain itself takes the mail');
+  t.strictSame(second?.to, ['c@two.test'], 'without an MX record the domain itself receives the mail');
   t.same(first?.raw, second?.raw, 'both got the same bytes');
   t.ok(first?.tls);
 
@@ -59,7 +59,7 @@ t.test('MX-05: recipients of one destination share a transaction, each with a re
   t.equal((await dkimVerify(raw, { resolver })).results[0]?.status.result, 'pass');
 });
 
-t.test('what can never be delivered fails at once and says why', async (t) => {
+t.test('mail that can never be delivered fails at once and says why', async (t) => {
   const zone = {
     'null.test': { MX: [[0, '.']] as [number, string][] },
     'nothing.test': { TXT: ['no mail here'] },
@@ -83,7 +83,7 @@ t.test('what can never be delivered fails at once and says why', async (t) => {
   for (const attempt of body.attempts) t.ok(attempt.reason.length > 10, attempt.reason);
 });
 
-t.test('a failing name server and a closed port are tried again', async (t) => {
+t.test('mail is retried after a failing name server and a closed port', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const node = await startDirectNode(t, { zone: { 'later.test': 'SERVFAIL' }, mxPort: sink.port });
@@ -98,7 +98,7 @@ t.test('a failing name server and a closed port are tried again', async (t) => {
   t.equal(sink.messages.length, 1);
 });
 
-t.test('when the time is over, the last answer is kept', async (t) => {
+t.test('when the time is up, the last answer is kept', async (t) => {
   const sink = await startSink({ onRecipient: () => '451 4.3.2 not now' });
   t.teardown(() => sink.close());
   const node = await startDirectNode(t, {
@@ -115,7 +115,7 @@ t.test('when the time is over, the last answer is kept', async (t) => {
   t.ok(done.recipients[0].attempts >= 3);
 });
 
-t.test('mail that cannot be built fails after five tries, says so and keeps no other waiting: QUE-03', async (t) => {
+t.test('mail that cannot be built fails after five tries, says so and holds up no other: QUE-03', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const node = await startDirectNode(t, { zone: { 'both.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
@@ -133,7 +133,7 @@ t.test('mail that cannot be built fails after five tries, says so and keeps no o
     poison.push((await node.call('POST', '/api/v1/emails', { key: doomed.key, body })).body.email.id);
   const read = async (id: string) => (await node.call('GET', `/api/v1/emails/${id}`, { key: doomed.key })).body.email;
   await eventually(async () => (await read(poison[2] ?? '')).recipients[0].status === 'deferred');
-  // The first of them comes to no end before the others have been sent.
+  // The first of them is not finished before the others have been sent.
   const moveFirst = (at: string) =>
     node.db.query({
       text: `UPDATE recipients SET next_attempt_at = ${at} WHERE email_id = $1 AND job_id IS NULL AND status = 'deferred' RETURNING 1`,
@@ -142,7 +142,7 @@ t.test('mail that cannot be built fails after five tries, says so and keeps no o
   await eventually(async () => (await moveFirst(`now() + interval '1 hour'`)).length === 2);
   for (let n = 0; n < 10; n += 1) await node.send({ to: `c${n}@both.test` });
   await eventually(async () => sink.messages.length === 10);
-  t.equal((await read(poison[0] ?? '')).status, 'queued', 'they did not wait for its end');
+  t.equal((await read(poison[0] ?? '')).status, 'queued', 'they did not wait for it');
   t.equal((await moveFirst(`now() - interval '1 ms'`)).length, 2);
 
   const error = 'the message could not be built; the log of the server says why';
@@ -161,14 +161,14 @@ t.test('mail that cannot be built fails after five tries, says so and keeps no o
     t.equal(times.length, 5);
     // One try of the first was brought forward.
     const least = id === poison[0] ? 2_000 : 3_000;
-    t.ok(times[4] - times[0] > least, `by the schedule: within ${times[4] - times[0]} ms`);
+    t.ok(times[4] - times[0] > least, `as scheduled: within ${times[4] - times[0]} ms`);
   }
   await eventually(async () => hook.calls.length === 3);
   for (const { json } of hook.calls) t.match([json.type, json.data.recipients[0].response], ['email.failed', error]);
   t.equal(sink.messages.length, 10, 'no server heard of it');
 });
 
-t.test('whatever text the server sends, the message is sent once and the text is stored harmless', async (t) => {
+t.test('whatever text the server sends, the message is sent once and the text is stored harmlessly', async (t) => {
   const texts: Record<string, string> = {
     'nul.test': '250 ok\0\x1b[31m<script>',
     'latin.test': '250 \xfcbel \xff\xfe',
@@ -221,11 +221,11 @@ t.test('connections are kept for the next message', async (t) => {
   t.equal(sink.connections, 1);
 });
 
-t.test('mail of a removed domain is not sent any more', async (t) => {
+t.test('mail of a removed domain is no longer sent', async (t) => {
   let open = false;
   const sink = await startSink({ onRecipient: () => (open ? null : '451 4.3.2 not now') });
   t.teardown(() => sink.close());
-  // Or it might be tried just while the domain is removed.
+  // Otherwise it might be tried right while the domain is removed.
   const env = { RETRY_SCHEDULE: '1h' };
   const node = await startDirectNode(t, { zone: { 'wait.test': { A: ['127.0.0.1'] } }, mxPort: sink.port, env });
   const sent = await node.send({ to: 'a@wait.test' });
@@ -255,5 +255,5 @@ t.test('a scheduled email waits for its time', async (t) => {
   const sent = await node.send({ to: 'a@soon.test', scheduled_at: at.toISOString() });
   t.equal(sent.scheduled_at, at.toISOString());
   await eventually(async () => sink.messages.length === 1);
-  t.ok((sink.messages[0]?.at ?? new Date(0)) >= at, 'not a moment early');
+  t.ok((sink.messages[0]?.at ?? new Date(0)) >= at, 'not a moment too early');
 });

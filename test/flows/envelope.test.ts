@@ -15,7 +15,7 @@ import { type Peer, startScriptedMx } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 import { watchFiles } from '../support/opened-files.ts';
 
-/** Everything that a server was told, a line for each CRLF; and the messages. */
+/** All that a server was told, split at each CRLF; and the messages. */
 const commands: string[] = [];
 const messages: Buffer[] = [];
 
@@ -67,7 +67,7 @@ function meant(text: string): { local: string; domain: string } {
 }
 
 t.test('INJ-08, INJ-09: an address is refused, or sent to as it is, at the domain that was looked up', async (t) => {
-  // Any other may be tried by TEST_SEED.
+  // To try others, set TEST_SEED.
   const seed = Number(process.env.TEST_SEED ?? 20261125);
   t.comment(`seed ${seed}`);
   const texts = [
@@ -75,7 +75,7 @@ t.test('INJ-08, INJ-09: an address is refused, or sent to as it is, at the domai
     ...fc.sample(plainAddress, { numRuns: 40, seed }),
     ...odd,
   ];
-  // More addresses than we can call the API for: of those that it must refuse, some of each kind.
+  // More addresses than we have time to call the API for: of those that it must refuse, some of each kind.
   const bad = [...new Set(texts.filter((text) => !isTaken(text)))].slice(-150);
   const before = await emails();
   for (const text of bad) {
@@ -102,7 +102,7 @@ t.test('INJ-08, INJ-09: an address is refused, or sent to as it is, at the domai
   t.strictSame(
     rcpts.toSorted(),
     [...good.keys()].map((address) => `RCPT TO:<${address}>`).toSorted(),
-    `${good.size} recipients, each named once and as it was given`,
+    `${good.size} recipients, each named once and unchanged`,
   );
   const others = told.filter((line) => !line.startsWith('RCPT TO:<'));
   t.strictSame(
@@ -113,12 +113,12 @@ t.test('INJ-08, INJ-09: an address is refused, or sent to as it is, at the domai
     'and nothing else was said',
   );
   const asked = node.zone.queries.filter((query) => query.startsWith('mx ')).map((query) => query.slice('mx '.length));
-  t.strictSame([...new Set(asked)].toSorted(), [...domains].toSorted(), 'what was looked up is what was sent to');
+  t.strictSame([...new Set(asked)].toSorted(), [...domains].toSorted(), 'the domain looked up is the one sent to');
   t.ok(good.size > 60 && domains.size > 40);
   messages.length = 0;
 });
 
-t.test('SSRF-10: an address literal, a bare host or a port is refused wherever an address may stand', async (t) => {
+t.test('SSRF-10: an address literal, a bare host or a port is refused in every address field', async (t) => {
   const before = await emails();
   node.zone.queries.length = 0;
   for (const address of unreachable) {
@@ -138,7 +138,7 @@ t.test('SSRF-10: an address literal, a bare host or a port is refused wherever a
   t.strictSame(node.zone.queries, [], 'nothing was looked up');
 });
 
-/** Names of files, and what arrives; null where the call is refused. */
+/** File names, and how they arrive, or null if the call is refused. */
 const names = (canary: string): [given: string, arrives: string | null][] => [
   [canary, 'canary.txt'],
   [`../../../../../../../..${canary}`, 'canary.txt'],
@@ -154,7 +154,7 @@ const names = (canary: string): [given: string, arrives: string | null][] => [
   ['a"b.txt', 'a"b.txt'],
   ['"; filename="evil.exe', '"; filename="evil.exe'],
   ["a.txt; filename*=utf-8''evil.exe", "a.txt; filename*=utf-8''evil.exe"],
-  // What readers would decode by themselves.
+  // Encodings that readers decode by themselves.
   ['=?utf-8?Q?evil.exe?=', 'evil.exe'],
   ['=?utf-8?Q?=2E=2E=2Fetc=2Fpasswd?=', 'passwd'],
   ['=?utf-8?B?L2V0Yy9wYXNzd2Q=?=', 'passwd'],
@@ -175,14 +175,14 @@ const names = (canary: string): [given: string, arrives: string | null][] => [
   ...[...refused].map((name): [string, null] => [`a${name}.txt`, null]),
 ];
 
-t.test('INJ-03: the name of a file has no path when it arrives, and names no file here', async (t) => {
+t.test('INJ-03: a file name has no path when it arrives, and refers to no file here', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'sendwright-canary-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const canary = join(folder, 'canary.txt');
   await writeFile(canary, 'what no mail may have');
   const watched = await watchFiles();
-  if (!watched) t.comment('strace is missing or may not be used: which files are opened is not looked at');
-  // That it is seen at all, if it happens.
+  if (!watched) t.comment('strace is missing or not permitted: the files that are opened are not checked');
+  // Proof that opening it would be noticed.
   await access(join(folder, 'control'), 0).catch(() => {});
 
   const corpus = names(canary);
@@ -220,13 +220,13 @@ t.test('INJ-03: the name of a file has no path when it arrives, and names no fil
   if (!watched) return;
   t.ok(
     opened.some((line) => line.includes(join(folder, 'control'))),
-    'what is opened is seen',
+    'an opened file is noticed',
   );
   const touched = opened.filter((line) => /canary\.txt|passwd|boot\.ini|win\.ini|evil\.exe|file\.doc/.test(line));
-  t.strictSame(touched, [], 'no such file was asked for');
+  t.strictSame(touched, [], 'no such file was opened');
 });
 
-t.test('a file is what its content says: no path is read beside it, and no URL asked for: INJ-05', async (t) => {
+t.test('a file is what its content says, not what a path or URL next to it refers to: INJ-05', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'sendwright-canary-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const path = join(folder, 'canary.txt');
@@ -234,7 +234,7 @@ t.test('a file is what its content says: no path is read beside it, and no URL a
   await writeFile(path, canary);
   const hook = await startHook(t, () => ({ status: 200, body: canary }));
 
-  // What programs that write mail read a file by, each beside a content that is good, and all at once.
+  // The fields from which mail libraries read files, each one next to valid content, and all at once.
   const others: Record<string, unknown> = {
     path,
     href: hook.url,
@@ -256,7 +256,7 @@ t.test('a file is what its content says: no path is read beside it, and no URL a
     watchHtml: { path },
   };
   const { status, body } = await ask({ to: ['a@files.test'], subject: 'content alone', attachments, ...aside });
-  t.equal(status, 200, `what is not known is left out: ${body.detail}`);
+  t.equal(status, 200, `unknown fields are left out: ${body.detail}`);
   await settled([body.email.id]);
 
   const raw = messages.findLast((one) => one.includes('Subject: content alone')) ?? Buffer.alloc(0);

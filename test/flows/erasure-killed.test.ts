@@ -13,7 +13,7 @@ const encryptionKey = testKey(11);
 const person = 'ann@many.test';
 const emails = 1_500;
 
-t.test('S16: an erasure goes on after kill -9, and counts each email once', async (t) => {
+t.test('S16: an erasure continues after kill -9, and counts each email once', async (t) => {
   const databaseUrl = await createDatabase();
   const db = connect(databaseUrl, silentLog, 5);
   t.teardown(() => db.close());
@@ -28,7 +28,7 @@ t.test('S16: an erasure goes on after kill -9, and counts each email once', asyn
     startSendwright(testEnv(databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' }));
 
   const first = await start();
-  // Half way it comes to one that somebody has in hand.
+  // Half way it reaches one that somebody has locked.
   const reached = Promise.withResolvers<void>();
   const killed = Promise.withResolvers<void>();
   t.teardown(async () => killed.resolve());
@@ -37,7 +37,7 @@ t.test('S16: an erasure goes on after kill -9, and counts each email once', asyn
     const hold = () => tx.query({ text: `SELECT FROM email_contents WHERE email_id = (${half}) FOR UPDATE` });
     await hold();
     reached.resolve();
-    // What says nothing for long is ended.
+    // Idle transactions are ended.
     while ((await Promise.race([killed.promise.then(() => 'killed'), sleep(1_000)])) !== 'killed') await hold();
   });
   await reached.promise;

@@ -7,12 +7,12 @@ import { type CallOptions, eventually, startTestNode, type TestNode } from '../s
 import { freePort } from '../support/ports.ts';
 
 const encryptionKey = testKey(9);
-/** Its mail is taken, and called spam a second later. */
+/** Its mail is accepted, and reported as spam a second later. */
 const person = 'complained+canary@customers.test';
 const spellings = [person, 'Complained+Canary@Customers.test', 'COMPLAINED+CANARY@customers.test'];
 const at = (ms: number) => new Date(Date.now() + ms).toISOString();
 
-/** Every row of the database, of whatever table, that has one of these texts in any column, in any case or as bytes. */
+/** All rows of the database, in any table, with one of these texts in any column, in any case or as bytes. */
 async function rowsWith({ db }: TestNode, ...texts: string[]): Promise<{ table: string; row: string }[]> {
   const tables = await db.query<{ name: string }>({
     text: `SELECT oid::regclass::text AS name FROM pg_class
@@ -31,7 +31,7 @@ async function rowsWith({ db }: TestNode, ...texts: string[]): Promise<{ table: 
   return found.flat();
 }
 
-t.test('of an erased recipient nothing is left in any table, and all of others is', async (t) => {
+t.test("nothing of an erased recipient is left in any table, and other recipients' data is", async (t) => {
   const hook = await startHook(t, ({ body }) => ({ status: 200, body }));
   const node = await startTestNode(t, {
     ENCRYPTION_KEY: encryptionKey.toString('hex'),
@@ -90,7 +90,8 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     const { deliveries, count } = (await call('GET', '/webhook-deliveries?limit=100', { token })).body;
     const complaints = await node.db.prisma.return.count();
     const over = deliveries.every(({ status }: { status: string }) => status === 'succeeded');
-    // Six were queued, six copies and four emails delivered, and one called spam; theirs as well, which tells nobody.
+    // Six were queued, six copies and four emails delivered, and one reported as spam; theirs as well, which identifies
+    // nobody.
     return complaints === 2 && over && count === 17;
   });
   // What the triggers counted is added up now and then, which is no change.
@@ -146,13 +147,13 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
   t.ok(done.counts.webhook_deliveries >= 10 && done.counts.sandbox_messages >= 3, JSON.stringify(done.counts));
 
   const left = (await rowsWith(node, ...spellings, encodeURIComponent(person), ...secrets)).filter(
-    // Nobody else's mail to the same address is touched.
+    // Other accounts' mail to the same address is not touched.
     ({ row }) => !row.includes(theirs.account.id) && !row.includes(foreign),
   );
   t.strictSame(
     left.map(({ table, row }) => [table, row.includes(`${ours.account.id},${person},complaint,,`)]),
     [['suppressions', true]],
-    'and nowhere after, but where it keeps mail away',
+    'and nowhere afterwards, except where it blocks mail',
   );
   t.strictSame(await ofOthers(), before);
   t.strictSame(await stats(), [{ ...statsBefore[0], pending: 1 }]);
@@ -208,7 +209,7 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     ['true', { id: alone, to: 'erased', subject: '' }],
   );
 
-  t.test('what still waits for others reaches them, without a word of whom it was for as well', async (t) => {
+  t.test('mail that still waits for others reaches them, without a trace of the erased recipient', async (t) => {
     await call('PATCH', `/emails/${both}`, { body: { scheduled_at: at(0) } });
     await eventually(async () => (await shown(both)).status === 'sent');
     const { messages } = (await call('GET', '/sandbox/messages', { token })).body;
@@ -217,7 +218,7 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
     t.notMatch(source.raw, /erased|canary/i);
   });
 
-  t.test('the suppression holds until that is erased as well', async (t) => {
+  t.test('the suppression lasts until it is erased as well', async (t) => {
     t.match(await shown(await send({ to: person })), { status: 'suppressed' });
     const body = { address: person.toUpperCase(), suppression: 'remove' };
     const again = (await call('POST', '/recipients/erase', { token, body })).body.erasure;
@@ -236,35 +237,38 @@ t.test('of an erased recipient nothing is left in any table, and all of others i
   });
 });
 
-t.test('an erasure is done once no number names the address either, also while another node adds up', async (t) => {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
-  const { key, from } = await buildSender(node.db, encryptionKey);
-  const call = (method: string, path: string, body?: unknown) => node.call(method, `/api/v1${path}`, { key, body });
-  const address = 'canary@customers.test';
-  const fields = { from, to: address, subject: 's', text: 't', tags: [`for-${address}`] };
-  t.equal((await call('POST', '/emails', fields)).status, 200);
-  const counted = async () => (await rowsWith(node, address)).some(({ table }) => table === 'email_counts');
-  await eventually(async () => (await node.db.prisma.email.count({ where: { status: 'sent' } })) === 1);
-  await eventually(async () => addUp(node.db).then(counted));
+t.test(
+  'an erasure is not done before the statistics stop naming the address, even while another node adds them up',
+  async (t) => {
+    const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+    const { key, from } = await buildSender(node.db, encryptionKey);
+    const call = (method: string, path: string, body?: unknown) => node.call(method, `/api/v1${path}`, { key, body });
+    const address = 'canary@customers.test';
+    const fields = { from, to: address, subject: 's', text: 't', tags: [`for-${address}`] };
+    t.equal((await call('POST', '/emails', fields)).status, 200);
+    const counted = async () => (await rowsWith(node, address)).some(({ table }) => table === 'email_counts');
+    await eventually(async () => (await node.db.prisma.email.count({ where: { status: 'sent' } })) === 1);
+    await eventually(async () => addUp(node.db).then(counted));
 
-  const other = Promise.withResolvers<void>();
-  const adding = node.db.transaction(async (tx) => {
-    await tx.query({ text: `SELECT pg_advisory_xact_lock(hashtext('sendwright email counts'))` });
-    await other.promise;
-  });
-  const { id } = (await call('POST', '/recipients/erase', { address })).body.erasure;
-  const status = async () => (await call('GET', `/recipients/erasures/${id}`)).body.erasure.status;
-  const waits = async () => {
-    const locks = {
-      text: `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+    const other = Promise.withResolvers<void>();
+    const adding = node.db.transaction(async (tx) => {
+      await tx.query({ text: `SELECT pg_advisory_xact_lock(hashtext('sendwright email counts'))` });
+      await other.promise;
+    });
+    const { id } = (await call('POST', '/recipients/erase', { address })).body.erasure;
+    const status = async () => (await call('GET', `/recipients/erasures/${id}`)).body.erasure.status;
+    const waits = async () => {
+      const locks = {
+        text: `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      };
+      return (await node.db.query(locks)).length > 0;
     };
-    return (await node.db.query(locks)).length > 0;
-  };
-  await eventually(async () => (await waits()) || (await status()) === 'done');
-  t.strictSame([await status(), await counted()], ['pending', true]);
-  other.resolve();
-  await adding;
-  await eventually(async () => (await status()) === 'done');
-  t.notOk(await counted());
-});
+    await eventually(async () => (await waits()) || (await status()) === 'done');
+    t.strictSame([await status(), await counted()], ['pending', true]);
+    other.resolve();
+    await adding;
+    await eventually(async () => (await status()) === 'done');
+    t.notOk(await counted());
+  },
+);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { clientOf, failure } from '../client/scene.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 
-t.test('the way of a new user through the sandbox, with the client alone', async (t) => {
+t.test("a new user's first steps through the sandbox, with only the client", async (t) => {
   const node = await startTestNode(t);
   const admin = await clientOf(node).login('admin@example.test', node.adminPassword);
 
@@ -42,7 +42,7 @@ t.test('the way of a new user through the sandbox, with the client alone', async
   const { findings } = await admin.admin.doctor.examine();
   const others = findings.filter(({ check }) => check === 'domain' || check === 'dmarc');
   t.equal(others.length, 4);
-  for (const { health, subject } of others) t.equal(health, 'ok', `${subject}: what is recommended is published, too`);
+  for (const { health, subject } of others) t.equal(health, 'ok', `${subject}: recommended records are published, too`);
 
   const { email: sent } = await shop.emails.send(email);
   t.match(sent, {
@@ -97,8 +97,8 @@ t.test('the way of a new user through the sandbox, with the client alone', async
     });
     t.match(message.dkim, [{ domain: 'shop.example.test', result: 'pass' }]);
     t.match(message.mail_from, /^bounces\+[a-z2-7]+@mail\.sendwright\.test$/);
-    t.notMatch(message.raw, /audit@/, 'the blind copy is named in no header');
-    t.notMatch(message.raw, /[^\r]\n/, 'only CRLF ends a line');
+    t.notMatch(message.raw, /audit@/, 'no header names the blind copy');
+    t.notMatch(message.raw, /[^\r]\n/, 'lines end only in CRLF');
   }
   const [first] = arrived.messages;
   const { message: one } = await admin.sandbox.get(first?.id ?? '');

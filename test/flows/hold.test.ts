@@ -11,7 +11,7 @@ import { sendwright, told } from '../cli/terminal.ts';
 import { createDatabase } from '../support/db.ts';
 import { eventually, startTestNode, type TestNode, testEnv } from '../support/node.ts';
 
-/** What a backup of this database, which nobody uses now, would be restored as. */
+/** A database as restored from a backup of this one, which is not in use. */
 async function restore(url: string): Promise<string> {
   const { pathname } = new URL(url);
   const copy = new URL(url);
@@ -38,7 +38,7 @@ const arrived = async (node: TestNode, token: string): Promise<string[]> =>
     (message: { rcpt_to: string[] }) => message.rcpt_to[0] ?? '',
   );
 
-t.test('QUE-23: a database that was restored sends nothing by itself, and then what somebody decides', async (t) => {
+t.test('QUE-23: a restored database sends nothing by itself, and then only what somebody decides', async (t) => {
   const url = await createDatabase();
   const before = await startTestNode(t, { DATABASE_URL: url, ROLES: 'api', ...secrets });
   const { token } = await credentials(before);
@@ -73,14 +73,14 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
     values: [scheduled],
   });
   await sleep(2_000);
-  t.same(await arrived(node, token), [], 'and none is sent, not even what became due meanwhile');
+  t.same(await arrived(node, token), [], 'and none is sent, not even mail that became due meanwhile');
   t.equal(await hold.countWaiting(db), 3);
   t.match((await node.call('GET', `/api/v1/emails/${ids[0]}/explain`, { key })).body, {
     summary: /^queued: .* service is on hold and has sent nothing since /,
     recipients: [{ cause: 'on_hold', advice: /sendwright release/ }],
   });
 
-  // What was put aside may have been sent as well, also where it is made due on hold.
+  // Emails that were set aside may have been sent as well, even those made due during the hold.
   const aside = `UPDATE recipients SET waiting_for = 'anywhere.test is paused', job_id = NULL, next_attempt_at = now() + interval '1 day'
                   WHERE email_id = ANY($1)`;
   await db.query({ text: aside, values: [ids.slice(0, 2)] });
@@ -88,7 +88,7 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
   t.same(await orders.flush(db, 'anywhere.test', ['anywhere.test']), { recipients: 2, rest: false });
   t.equal(await hold.countWaiting(db), 3);
 
-  // Somebody has some of them in hand at this moment, as to make jobs for them.
+  // Somebody is locking some of them right now, as if to make jobs for them.
   const inHand = db.transaction(async (tx) => {
     await tx.query({ text: 'SELECT FROM recipients WHERE email_id = ANY($1) FOR UPDATE', values: [ids.slice(0, 2)] });
     await sleep(500);
@@ -100,25 +100,25 @@ t.test('QUE-23: a database that was restored sends nothing by itself, and then w
     const names = await arrived(node, token);
     return names.length >= 2 && names.toSorted();
   });
-  t.same(sent, ['four@anywhere.test', 'scheduled@anywhere.test'], 'what became due after the hold began is sent');
+  t.same(sent, ['four@anywhere.test', 'scheduled@anywhere.test'], 'mail that became due after the hold began is sent');
   for (const id of ids) t.match(await statusOf(id), { status: 'failed', error: /may have been sent before/ });
   await eventually(async () => (await statusOf(scheduled)).status === 'sent');
 
   await hold.begin(db);
   await sleep(6_000);
   let id = '';
-  // On a full machine it may hear of it a little later than within five seconds.
+  // On a busy machine the node may need a little more than five seconds to notice.
   for (let round = 0; round < 20; round += 1) {
     id = (await send(node, 'five@anywhere.test')).body.email.id;
     await sleep(1_500);
     if ((await statusOf(id)).status === 'queued') break;
   }
-  t.match(await statusOf(id), { status: 'queued' }, 'a node that runs hears of it');
+  t.match(await statusOf(id), { status: 'queued' }, 'a running node notices');
   t.same(await hold.end(db, queue, 'send'), { failed: 0 });
   await eventually(async () => (await statusOf(id)).status === 'sent');
 });
 
-t.test('a backup from the midst of a hold, or a start that goes on with it: whoever ends it is asked', async (t) => {
+t.test('for a backup made during a hold, or a start that continues it, whoever ends it must decide', async (t) => {
   const url = await createDatabase();
   const first = await startTestNode(t, { DATABASE_URL: url, ...secrets });
   const { token } = await credentials(first);
@@ -134,7 +134,7 @@ t.test('a backup from the midst of a hold, or a start that goes on with it: whoe
     (await node.call('GET', `/api/v1/emails/${id}`, { key })).body.email;
   await first.stop();
 
-  // On hold since before the email: so a node that has just started sees it at once.
+  // On hold since before the email, so a new node sees it at once.
   const environment = (databaseUrl: string) => testEnv(databaseUrl, secrets);
   t.match(await sendwright(environment(url), 'hold'), { code: 0, printed: /; 0 recipients were due/ });
   const original = await startTestNode(t, { DATABASE_URL: url, ...secrets });
@@ -142,7 +142,7 @@ t.test('a backup from the midst of a hold, or a start that goes on with it: whoe
   await original.stop();
   const copy = await restore(url);
 
-  await t.test('a start that goes on with it loses nothing', async (t) => {
+  await t.test('a start that continues it loses nothing', async (t) => {
     const node = await startTestNode(t, { DATABASE_URL: url, START_ON_HOLD: 'true', ...secrets });
     const afterStart = await send(node, 'after@anywhere.test');
     const asked = await told(environment(url), 'release', '--waiting', 'fail');
@@ -160,7 +160,7 @@ t.test('a backup from the midst of a hold, or a start that goes on with it: whoe
     await node.stop();
   });
 
-  await t.test('a start on a copy of before the release sends nothing twice', async (t) => {
+  await t.test('a start on a copy from before the release sends nothing twice', async (t) => {
     const node = await startTestNode(t, { DATABASE_URL: copy, START_ON_HOLD: 'true', ...secrets });
     const afterStart = await send(node, 'anew@anywhere.test');
     const asked = await told(environment(copy), 'release', '--waiting', 'fail');

@@ -15,7 +15,7 @@ const smtpSink = '/usr/sbin/smtp-sink';
 const missing = [dnsmasq, smtpSink].filter((path) => !existsSync(path));
 
 t.test(
-  'a DNS server and an SMTP server that are not ours: Debian’s dnsmasq and Postfix’s smtp-sink',
+  "a DNS server and an SMTP server by others: Debian's dnsmasq and Postfix's smtp-sink",
   { skip: missing.length > 0 && `${missing.join(' and ')} not installed (apt-get install dnsmasq-base postfix)` },
   async (t) => {
     const [dnsPort, mxPort] = [await freePort(), await freePort()];

@@ -17,7 +17,7 @@ interface Scene {
   kill(): Promise<void>;
 }
 
-/** A service that is killed in the middle of its first message, as `atDot` says, and started again. */
+/** A service that is killed in the middle of its first message, when `atDot` says so, and restarted. */
 async function killAndRestart(t: Test, atDot: (scene: Scene) => Promise<void>) {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-journal-'));
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
@@ -66,7 +66,7 @@ t.test('killed between the answer to the dot and the record of it: it is not sen
     });
     await locked.promise;
     peer.send('250 2.0.0 taken\r\n');
-    // Of this database: others wait for locks of theirs on the same server.
+    // Of this database: others on the same server wait for locks of their own.
     const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     await eventually(async () => (await db.query({ text: waits })).length > 0);
     await kill();

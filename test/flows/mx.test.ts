@@ -9,7 +9,10 @@ const hangUp: Answer = (_, peer) => {
   return null;
 };
 
-/** Refuses who it does not know, as it was sent from where to whom, and closes the connection; the third time it knows. */
+/**
+ * Refuses an unknown combination of source, sender and recipient, and closes the connection; the third time it is
+ * known.
+ */
 function greylisting(): Answer {
   const known = new Map<string, number>();
   return (to, peer, from) => {
@@ -22,7 +25,7 @@ function greylisting(): Answer {
   };
 }
 
-/** One connection: its first message is refused, it says 421 to the third and breaks off in the fourth. */
+/** One connection: it refuses its first message, answers the third with 421 and breaks off in the fourth. */
 function reused(): Answers {
   let mails = 0;
   return {
@@ -50,7 +53,7 @@ const mixed: Record<string, Answer> = {
   'gone@mixed.test': () => '550 5.1.1 no such user',
 };
 
-t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
+t.test("the behaviour of MX hosts, as the emails' log shows it", async (t) => {
   const { port, zone, hosts } = await startHosts<string>(t, {
     ...Object.fromEntries(refusing),
     ...Object.fromEntries(garbage.map((RCPT, at) => [`garbage-${at}`, { RCPT: first(RCPT) }])),
@@ -101,7 +104,7 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
   const begun = await seenAt();
   const late = node.send({ to: 'a@late.test' });
 
-  /** Waits for the end of an email: its record, its attempts, and each of these in a few words. */
+  /** Waits until an email is settled: its record, its attempts, and each of these in a few words. */
   const end = async (id: string) => {
     await eventually(async () => {
       const open = { where: { id, status: 'queued' } } as const;
@@ -130,16 +133,20 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
     }
   });
 
-  t.test('MX-03: accepted and not answered is in doubt, and the same message again', { buffered: true }, async (t) => {
-    const { story, status } = await mail('a@silent.test');
-    t.same(story, ['dot deferred uncertain', 'dot deferred uncertain', 'dot delivered 250']);
-    t.equal(status, 'sent');
-    const ids = host('silent').copies.map(({ content }) => /^Message-ID: (.*)\r$/im.exec(content)?.[1]);
-    t.equal(ids.length, 3, 'one copy more for each lost reply');
-    t.equal(new Set(ids).size, 1);
-  });
+  t.test(
+    'MX-03: if the dot is not answered, delivery is in doubt, and the same message is sent again',
+    { buffered: true },
+    async (t) => {
+      const { story, status } = await mail('a@silent.test');
+      t.same(story, ['dot deferred uncertain', 'dot deferred uncertain', 'dot delivered 250']);
+      t.equal(status, 'sent');
+      const ids = host('silent').copies.map(({ content }) => /^Message-ID: (.*)\r$/im.exec(content)?.[1]);
+      t.equal(ids.length, 3, 'one extra copy for each lost reply');
+      t.equal(new Set(ids).size, 1);
+    },
+  );
 
-  t.test('MX-05: only the recipient that was put off is tried again', { buffered: true }, async (t) => {
+  t.test('MX-05: only the deferred recipient is retried', { buffered: true }, async (t) => {
     const { email, status } = await mail('ok@mixed.test', { cc: ['later@mixed.test', 'gone@mixed.test'] });
     t.equal(status, 'failed');
     t.match(email.recipients, [
@@ -154,15 +161,19 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
     );
   });
 
-  t.test('MX-06: who greylists sees the same source address and envelope again', { buffered: true }, async (t) => {
-    const ends = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((local) => mail(`${local}@grey.test`)));
-    for (const { story, attempts } of ends) {
-      t.same(story, ['rcpt deferred 451', 'rcpt deferred 451', 'dot delivered 250']);
-      t.equal(new Set(attempts.map((one: { local_address: string }) => one.local_address)).size, 1);
-    }
-  });
+  t.test(
+    'MX-06: a greylisting server sees the same source address and envelope again',
+    { buffered: true },
+    async (t) => {
+      const ends = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((local) => mail(`${local}@grey.test`)));
+      for (const { story, attempts } of ends) {
+        t.same(story, ['rcpt deferred 451', 'rcpt deferred 451', 'dot delivered 250']);
+        t.equal(new Set(attempts.map((one: { local_address: string }) => one.local_address)).size, 1);
+      }
+    },
+  );
 
-  t.test('MX-07: garbage is never success, and what is odd is understood', { buffered: true }, async (t) => {
+  t.test('MX-07: garbage is never success, and unusual replies are understood', { buffered: true }, async (t) => {
     const ends = await Promise.all(garbage.map((_, at) => mail(`a@garbage-${at}.test`)));
     for (const [at, { story, attempts }] of ends.entries()) {
       t.same(story.at(-1), 'dot delivered 250', `garbage ${at}`);
@@ -175,7 +186,7 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
     t.same((await mail('a@unclear.test')).story, ['dot deferred uncertain', 'dot delivered 250']);
   });
 
-  t.test('MX-08: a server gets what it can take, and is not asked for more', { buffered: true }, async (t) => {
+  t.test('MX-08: a server gets only what it supports', { buffered: true }, async (t) => {
     const old = await mail('a@old.test', { subject: 'Grüße', text: 'Schöne Grüße' });
     t.same(old.story, ['dot delivered 250']);
     t.match(host('old').copies[0]?.content, /^[\r\n\x20-\x7e]*$/);
@@ -189,7 +200,7 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
   });
 
   t.test(
-    'MX-09: the next host, an equal one or the other family takes it in the same attempt',
+    'MX-09: the next host, an equal one or the other family receives it in the same attempt',
     { buffered: true },
     async (t) => {
       const [next, equal, dual] = await Promise.all(['next', 'equal', 'dual'].map((name) => mail(`a@${name}.test`)));
@@ -201,8 +212,8 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
     },
   );
 
-  t.test('MX-10: a reset in the middle of the message is not in doubt', { buffered: true }, async (t) => {
-    // More than the system takes off our hands without anybody reading.
+  t.test('MX-10: a reset in the middle of the message leaves no doubt', { buffered: true }, async (t) => {
+    // More than the system buffers without anybody reading.
     const attachments = [{ filename: 'a.bin', content: Buffer.alloc(6_000_000).toString('base64') }];
     const { id } = await node.send({ to: 'a@reset.test', attachments });
     const [attempt] = await eventually(async () => {
@@ -213,14 +224,14 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
     t.equal(host('reset').copies.length, 0);
   });
 
-  t.test('MX-11: on a connection that is used again no message suffers from another', { buffered: true }, async (t) => {
-    // In a pool with one address of the family, so that all of them come to the same connection.
+  t.test('MX-11: on a reused connection no message suffers from another', { buffered: true }, async (t) => {
+    // In a pool with one address of that family, so that all use the same connection.
     const story = async (to: string) => (await mail(to, { type: 'marketing' })).story;
     t.same(await story('one@reused.test'), ['dot bounced 554']);
     t.same(await story('two@reused.test'), ['dot delivered 250']);
     t.equal(host('reused').peers.length, 1);
     t.match(host('reused').peers[0]?.received.toString(), /\r\n\.\r\nRSET\r\nMAIL FROM/);
-    t.same(await story('three@reused.test'), ['dot delivered 250'], '421 between messages costs no attempt');
+    t.same(await story('three@reused.test'), ['dot delivered 250'], 'a 421 between messages costs no attempt');
     t.same(await story('four@reused.test'), ['data deferred', 'dot delivered 250']);
     t.same(
       host('reused').copies.map(({ to }) => to[0]),
@@ -228,11 +239,15 @@ t.test('what MX hosts do, as the log of the emails tells it', async (t) => {
     );
   });
 
-  t.test('MX-01: a reply that takes longer than a heartbeat is waited for, once', { buffered: true }, async (t) => {
-    const { story, status } = await end((await late).id);
-    t.same(story, ['dot delivered 250']);
-    t.equal(status, 'sent');
-    t.equal(host('late').copies.length, 1);
-    t.ok(((await seenAt()) ?? 0) > (begun ?? 0), 'and the node went on saying that it lives');
-  });
+  t.test(
+    'MX-01: a reply that takes longer than a heartbeat is waited for, and the message is sent once',
+    { buffered: true },
+    async (t) => {
+      const { story, status } = await end((await late).id);
+      t.same(story, ['dot delivered 250']);
+      t.equal(status, 'sent');
+      t.equal(host('late').copies.length, 1);
+      t.ok(((await seenAt()) ?? 0) > (begun ?? 0), 'and the node kept sending its heartbeat');
+    },
+  );
 });

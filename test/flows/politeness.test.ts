@@ -43,7 +43,7 @@ t.test('a server that wants fewer connections gets fewer, and all mail arrives',
     for (;;) {
       for (const answer of ['250 ok', '250 ok', '354 go']) await peer.answer(answer);
       await peer.until('\r\n.\r\n');
-      // Else a slow machine could be through with one before it begins another.
+      // Otherwise a slow machine could finish one before it begins another.
       await tooMany.promise;
       await new Promise((resume) => setTimeout(resume, 10 + (number % 2)));
       peer.send('250 taken\r\n');
@@ -89,12 +89,12 @@ t.test('a server that cannot be reached costs only the first message an attempt'
   const sink = await startSink({ port });
   t.teardown(() => sink.close());
   t.equal((await node.call('POST', '/api/v1/admin/destinations/away.test/flush', { token })).status, 200);
-  // By themselves they would go out after half a minute.
+  // Without the flush they would go out after half a minute.
   await eventually(async () => sink.messages.length === 21, 20_000);
   await eventually(async () => (await node.read(others[0]?.id ?? '')).recipients[0].attempts === 1);
 });
 
-t.test('a domain whose MX record names a dead host of a provider holds up its own mail alone', async (t) => {
+t.test('a domain whose MX record names a dead host of a provider holds up only its own mail', async (t) => {
   const sink = await startSink({ host: '127.0.0.2' });
   t.teardown(() => sink.close());
   const zone = {
@@ -117,19 +117,19 @@ t.test('a domain whose MX record names a dead host of a provider holds up its ow
   const { body: why } = await node.call('GET', `/api/v1/emails/${wrong[39]?.id}/explain`, { key: node.key });
   t.match(why.recipients[0].sentence, /wrong\.test: the server could not be reached/);
   t.notMatch(JSON.stringify(why), /Google/, 'which is not to blame');
-  // Nodes tell every five seconds.
+  // Nodes report every five seconds.
   const all = await eventually(async () => {
     const found = await destinationsOf(node, token);
-    // What they told before it took any mail is not meant.
+    // Earlier reports, from before it accepted any mail, do not count.
     return found.get('Google')?.last_reply?.startsWith('250') && found.get('wrong.test')?.reason && found;
   });
   t.match(all.get('Google'), { reason: null, backoff_until: null, last_reply: /^250/ });
   t.match(all.get('wrong.test'), { reason: 'the server could not be reached', backoff_until: String });
   const backoffMs = Date.parse(String(all.get('wrong.test')?.backoff_until)) - Date.now();
-  t.ok(backoffMs <= 30_000, `those that failed together count once: ${backoffMs} ms`);
+  t.ok(backoffMs <= 30_000, `simultaneous failures count once: ${backoffMs} ms`);
   t.equal((await node.read(right.id)).status, 'sent');
 
-  // What an operator says of the provider is still for all whose record names it.
+  // An operator's limits for the provider still hold for all whose record names it.
   const awake = await startSink({ host: '127.0.0.7', port: sink.port });
   t.teardown(() => awake.close());
   t.equal((await node.call('POST', '/api/v1/admin/destinations/Google/pause', { token })).status, 200);
@@ -140,7 +140,7 @@ t.test('a domain whose MX record names a dead host of a provider holds up its ow
   await eventually(async () => awake.messages.length === 40);
 });
 
-t.test('an operator has a word in how much a provider gets', async (t) => {
+t.test('an operator can set how much a provider gets', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const folder = t.testdir({
@@ -171,7 +171,7 @@ t.test('an operator has a word in how much a provider gets', async (t) => {
   );
 });
 
-t.test('a provider with a host for each customer has no more connections than it may have', async (t) => {
+t.test('a provider with a host per customer has no more connections than allowed', async (t) => {
   const peers: Peer[] = [];
   let most = 0;
   const mx = await startScriptedMx(async (peer) => {
@@ -199,7 +199,7 @@ t.test('a provider with a host for each customer has no more connections than it
   t.equal(most, 2);
 });
 
-t.test('mail past its time keeps to the rate of a provider as any other', async (t) => {
+t.test("mail past its time limit keeps to a provider's rate like any other", async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const folder = t.testdir({
@@ -227,7 +227,7 @@ t.test('mail past its time keeps to the rate of a provider as any other', async 
   t.equal(await node.db.prisma.email.count({ where: { status: 'failed' } }), 0);
 });
 
-t.test('each copy of an email that is one for each reader counts for the rate of a provider', async (t) => {
+t.test("each copy of a personal email counts toward a provider's rate", async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const folder = t.testdir({
@@ -257,7 +257,7 @@ t.test('a paused destination gets nothing until it is resumed, and others go on'
   const pause = (name: string, order: string) =>
     node.call('POST', `/api/v1/admin/destinations/${name}/${order}`, { token });
   t.match(await pause('paused.test', 'pause'), { status: 200, body: { destination: { paused_at: String } } });
-  // A node hears of it within a second, on a full machine within a few.
+  // A node notices within a second, on a busy machine within a few.
   await new Promise((resume) => setTimeout(resume, 4_000));
   const held = await node.send({ to: 'a@paused.test' });
   await node.send({ to: 'a@fine.test' });
@@ -278,14 +278,14 @@ t.test('a paused destination gets nothing until it is resumed, and others go on'
   t.equal((await node.call('GET', '/api/v1/admin/destinations', { token: member })).status, 403);
 });
 
-t.test('who was suppressed while their mail waited for its first attempt gets none', async (t) => {
+t.test('a recipient that is suppressed before the first attempt gets no mail', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const node = await startDirectNode(t, { zone: { 'paused.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
   const token = await operator(node);
   const order = (what: string) => node.call('POST', `/api/v1/admin/destinations/paused.test/${what}`, { token });
   await order('pause');
-  // A node hears of it within a second, on a full machine within a few.
+  // A node notices within a second, on a busy machine within a few.
   await sleep(4_000);
   const left = await node.send({ to: 'left@paused.test' });
   const stayed = await node.send({ to: 'stayed@paused.test' });
@@ -331,7 +331,7 @@ t.test('servers that never answer hold up nobody else', async (t) => {
 });
 
 t.test(
-  'a site that had little mail is not taken for a slow one for long: a burst goes out as fast as it takes it',
+  'a site with little mail is not considered slow for long: a burst goes out as fast as the site accepts it',
   async (t) => {
     const sink = await startSink();
     t.teardown(() => sink.close());
@@ -359,7 +359,7 @@ t.test(
       [200, 200],
     );
     await eventually(async () => sink.messages.length === 2_001, 300_000);
-    // What is put off waits for one to two minutes, and nothing goes out meanwhile; a slow machine goes on slowly.
+    // Deferred mail waits for one to two minutes, and nothing goes out meanwhile; a slow machine continues slowly.
     const at = sink.messages.slice(1).map(({ at }) => at.getTime());
     const longest = Math.max(...at.slice(1).map((time, n) => time - (at[n] ?? 0)));
     t.ok(longest < 30_000, `${longest} ms without a message`);

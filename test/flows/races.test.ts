@@ -8,7 +8,7 @@ import { startSink } from '../support/sink.ts';
 
 const received = (raw: Buffer) => /^Subject: (\S+)/m.exec(raw.toString('latin1'))?.[1] ?? '';
 
-t.test('what two nodes are asked at the same time comes to one of the two', async (t) => {
+t.test('conflicting calls to two nodes at the same time end with one of the two outcomes', async (t) => {
   let slowMs = 0;
   /** No server answers before this. */
   let answering = Promise.resolve();
@@ -42,7 +42,7 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
     });
 
   t.test(
-    'AUTH-10: once a key is revoked no call on either node is let in, and each that was let in is whole',
+    'AUTH-10: once a key is revoked, both nodes refuse every call with it, and each call that was accepted is complete',
     async (t) => {
       const { key: doomed, api_key: row } = (
         await first.call('POST', '/api/v1/keys', { token, body: { name: 'doomed' } })
@@ -68,7 +68,10 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
       await Promise.all(senders);
       const after = calls.filter(({ began }) => began > at);
       const refused = after.filter(({ answer }) => answer.status === 401).length;
-      figure('P14', `${after.length} calls began after it while eight clients kept sending: ${refused} refused`);
+      figure(
+        'P14',
+        `${after.length} calls began after the revocation while eight clients kept sending: ${refused} refused`,
+      );
       t.equal(refused, after.length, 'all calls after it');
       t.strictSame([...new Set(calls.map(({ answer }) => answer.status))].sort(), [200, 401]);
       const taken = calls.filter(({ answer }) => answer.status === 200).map(({ answer }) => answer.body.email.id);
@@ -86,10 +89,10 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
   );
 
   t.test(
-    'a cancel and the time of an email at once: it is canceled or it is sent, never both and never neither',
+    'if an email is canceled when it is due, it is either canceled or sent, never both and never neither',
     async (t) => {
       const count = 120;
-      /** Scheduled and canceled, the cancels up to so many ms ahead; each with the answer and what became of it. */
+      /** Scheduled and canceled, the cancels up to this many ms ahead; each with the answer and its outcome. */
       const race = async (round: string, leadMs: number) => {
         const due = Date.now() + 4_000 + leadMs;
         const ids = await Promise.all(
@@ -99,7 +102,7 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
               .id as string;
           }),
         );
-        // Each at about the moment that it is due, on the one node or the other, some a little before and some behind.
+        // Each at about the time that it is due, on either node, some a little before and some after.
         const cancels = ids.map(async (id, n) => {
           await new Promise((resume) =>
             setTimeout(resume, due + n * 10 + ((n * 37) % 800) * (leadMs / 450) - leadMs - Date.now()),
@@ -123,7 +126,7 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
       };
       let leadMs = 450;
       let { won, wrong } = await race('a', leadMs);
-      // A full machine may need more time before, or be too late with the mail.
+      // A busy machine may need more time before, or be too late with the mail.
       for (const round of ['b', 'c', 'd', 'e']) {
         if (won > 5 && won < count - 5) break;
         leadMs *= won <= 5 ? 3 : 0.5;
@@ -138,7 +141,7 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
   );
 
   t.test(
-    'a domain that is removed while its mail is under way: each email is sent once or has failed, and no other is taken',
+    'a domain is removed while its mail is in progress: each email is sent once or has failed, and no other is accepted',
     async (t) => {
       slowMs = 100;
       const before = sink.messages.length;
@@ -154,7 +157,7 @@ t.test('what two nodes are asked at the same time comes to one of the two', asyn
       };
       const senders = Array.from({ length: 12 }, keepSending);
       await eventually(async () => sink.messages.length - before > 60);
-      // More than both nodes have in hand wait when the domain is removed.
+      // More emails than both nodes hold wait when the domain is removed.
       const removed = Promise.withResolvers<void>();
       answering = removed.promise;
       const taken = () => calls.filter(({ answer }) => answer.status === 200).length;

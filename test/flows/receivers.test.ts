@@ -28,7 +28,7 @@ print(json.dumps([bool(d.verify(idx=i, dnsfunc=find)) for i in range(2)]))`;
   return JSON.parse(stdout);
 }
 
-/** A sender with an RSA key and an Ed25519 key beside it, both published. */
+/** A sender with an RSA key and an Ed25519 key, both published. */
 async function startSender(t: Test, mxPort: number): Promise<{ node: DirectNode; records: Map<string, string> }> {
   const zone = {
     [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
@@ -50,7 +50,7 @@ async function startSender(t: Test, mxPort: number): Promise<{ node: DirectNode;
   return { node, records: new Map(published.map(({ name, value }) => [name, value])) };
 }
 
-/** What we sent, without what the receiver put in front of it. */
+/** What we sent, without the fields that the receiver added on top. */
 const ownPart = (stored: string) =>
   Buffer.from(stored.slice(stored.indexOf('DKIM-Signature:')).replaceAll('\n', '\r\n'));
 
@@ -86,12 +86,12 @@ async function holdReceiver(
       results.map(({ status }) => status.result),
       ['pass', 'pass'],
     );
-    if (hasDkimpy) t.same(dkimpy(message, records), [true, true], 'as another implementation has it');
+    if (hasDkimpy) t.same(dkimpy(message, records), [true, true], 'as another implementation sees it');
     else t.comment('dkimpy is not installed (apt-get install python3-dkim python3-nacl)');
   }
   t.ok(
     stored.some((message) => /^one\n\.\n\.\.two\n\.three\n>?From here$/m.test(message)),
-    'dots arrive as they were',
+    'dots arrive unchanged',
   );
   const missing = await node.send({ to: box.replace('box', 'nobody'), subject: 's', text: 't' });
   const failed = await eventually(async () => {
@@ -104,7 +104,7 @@ async function holdReceiver(
 }
 
 t.test(
-  'Postfix takes what we send, as it was sent',
+  'Postfix accepts our mail, and it arrives unchanged',
   { skip: !(asRoot && existsSync(postfix)) && 'needs root and Postfix (apt-get install postfix)' },
   async (t) => {
     const port = await freePort();
@@ -129,7 +129,7 @@ t.test(
 );
 
 t.test(
-  'Exim takes what we send, as it was sent',
+  'Exim accepts our mail, and it arrives unchanged',
   { skip: !(asRoot && exim) && 'needs root and Exim (exim4-daemon-light)' },
   async (t) => {
     const port = await freePort();

@@ -10,7 +10,7 @@ import { refusalOf, takePort } from '../support/start.ts';
 
 const encryptionKey = testKey(7);
 
-/** A sandbox that also takes what comes back. */
+/** A sandbox that also receives returned mail. */
 async function startSandboxed(test: Test) {
   const node = await startTestNode(test, {
     ENCRYPTION_KEY: encryptionKey.toString('hex'),
@@ -52,7 +52,7 @@ t.test('late-bounce@ and complained@ answer by mail, and the email says so', asy
       },
     ],
   });
-  // Sent with another recipient of the same domain in one transaction: only the one that the report names.
+  // Sent together with another recipient of the same domain: only the one that the report names.
   const [complained] = await Promise.all([
     back(await send('complained@anywhere.test')),
     back(await send(['fine@anywhere.test', 'late-bounce@anywhere.test'])).then(({ returns }) =>
@@ -87,12 +87,12 @@ t.test('late-bounce@ and complained@ answer by mail, and the email says so', asy
   t.strictSame(deliveries.map(({ event }) => event).sort(), ['email.bounced', 'email.delivered']);
 });
 
-t.test('each reader of marketing mail has a link of their own, signed, that works once and for all', async (t) => {
+t.test('each reader of marketing mail has their own link, signed, that works once and for all', async (t) => {
   const { node, accountClient: account, emails, send, arrived } = await startSandboxed(t);
   const to = ['ann@one.test', 'bob@one.test'];
   const id = await send(to, { type: 'marketing', cc: 'cid@two.test', bcc: 'audit@one.test' });
   const messages = await arrived(4);
-  t.equal(messages.length, 4, 'a copy for each');
+  t.equal(messages.length, 4, 'one copy each');
   const links = new Map<string, string>();
   const addresses = new Set<string>();
   for (const { raw, rcpt_to: readers, dkim } of messages) {
@@ -121,7 +121,7 @@ t.test('each reader of marketing mail has a link of their own, signed, that work
   const link = links.get('bob@one.test') ?? '';
   const page = await node.call('GET', link);
   t.equal(page.status, 200);
-  t.equal((await account.suppressions.list()).count, 0, 'looking at it changes nothing');
+  t.equal((await account.suppressions.list()).count, 0, 'viewing it changes nothing');
   const click = {
     body: 'List-Unsubscribe=One-Click',
     headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
@@ -132,13 +132,13 @@ t.test('each reader of marketing mail has a link of their own, signed, that work
   t.match((await emails.get(id)).email.returns, [{ recipient: 'bob@one.test', kind: 'unsubscribe' }]);
   t.match((await emails.get(await send('bob@one.test', { type: 'marketing' }))).email, { status: 'suppressed' });
   await send('bob@one.test');
-  t.equal((await arrived(5)).length, 5, 'what is not marketing still comes');
+  t.equal((await arrived(5)).length, 5, 'mail of other types still arrives');
 });
 
-/** What a reader sees of quoted-printable that is ASCII (RFC 2045 section 6.7). */
+/** ASCII in quoted-printable as a reader sees it (RFC 2045 section 6.7). */
 const unquoted = (raw: string) => raw.replaceAll('=\r\n', '').replaceAll('=3D', '=');
 
-t.test('where the body has a place for the link each reader finds theirs', async (t) => {
+t.test('if the body has a placeholder for the link, each reader gets their own there', async (t) => {
   const { node, key, emails, send, arrived } = await startSandboxed(t);
   const html = '<a href="{{{UNSUBSCRIBE_URL}}}">No more</a> or <a href="{{{ RESEND_UNSUBSCRIBE_URL }}}">this</a>';
   const text = 'No more: {{ UNSUBSCRIBE_URL }} {{{pm:unsubscribe}}}, and {{{NAME}}}';
@@ -160,12 +160,12 @@ t.test('where the body has a place for the link each reader finds theirs', async
     const [, url = ''] = /^List-Unsubscribe: <([^>]*)>/m.exec(raw) ?? [];
     t.match(url, /^https:\/\/send\.test\/unsubscribe\/[\w-]+$/);
     t.match(read, `<a href="${url}">No more</a> or <a href="${url}">this</a>`);
-    if (read.includes('{{{')) t.match(read, `No more: ${url} ${url}, and {{{NAME}}}`, 'what is none stays');
+    if (read.includes('{{{')) t.match(read, `No more: ${url} ${url}, and {{{NAME}}}`, 'what is no placeholder stays');
     t.notMatch(read, /UNSUBSCRIBE_URL|pm:/);
     t.match(dkim, [{ result: 'pass' }]);
     found.push(`${readersOf[0]} ${url}`);
   }
-  t.equal(new Set(found).size, 6, 'of each reader, in each email');
+  t.equal(new Set(found).size, 6, 'different for each reader and email');
   t.match((await emails.content(ids[0] ?? '')).html, html, 'the log has it as it was accepted');
   const dry = await emails.dryRun({ from, to: readers, subject: 's', html, type: 'marketing' });
   t.match(unquoted(dry.message.raw), /<a href="https:\/\/send\.test\/unsubscribe\//);
@@ -196,7 +196,7 @@ t.test('where the body has a place for the link each reader finds theirs', async
   t.match(unquoted(other?.raw ?? ''), 'No more: {{ UNSUBSCRIBE_URL }}', 'other mail is left as it is');
 });
 
-t.test('what says by itself how to unsubscribe, and what is not marketing, is left alone', async (t) => {
+t.test('mail that says itself how to unsubscribe, and mail of other types, is left alone', async (t) => {
   const { send, arrived } = await startSandboxed(t);
   const own = { 'List-Unsubscribe': '<https://shop.test/bye>' };
   await send(['ann@one.test', 'bob@one.test'], { type: 'marketing', headers: own });
@@ -207,7 +207,7 @@ t.test('what says by itself how to unsubscribe, and what is not marketing, is le
   }
 });
 
-t.test('a port that is taken stops the start, unless this node is not for SMTP', async (t) => {
+t.test('a port that is in use stops the start, unless this node has no SMTP role', async (t) => {
   const taken = await takePort(t);
   const env = { INBOUND_SMTP_PORT: taken };
   t.equal(

@@ -4,7 +4,7 @@ import { startDirectNode } from '../support/direct.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-t.test('mail that was scheduled for longer than it may be tried is held back as all mail is', async (t) => {
+t.test('mail that was scheduled further ahead than its time limit is held back like all other mail', async (t) => {
   const mx = await startScriptedMx((peer) => void peer.socket.end('421 4.7.0 too many connections\r\n'));
   t.teardown(() => mx.close());
   const env = { RETRY_FOR: '6s', RETRY_SCHEDULE: '30s' };

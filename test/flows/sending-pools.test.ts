@@ -48,7 +48,7 @@ t.test('pools and warm-up', async (t) => {
     return from(sink).at(-1);
   };
 
-  await t.test('a domain or a kind of mail has its pool, and connections are not shared', async (t) => {
+  await t.test('a domain or type of mail has its own pool, and pools do not share connections', async (t) => {
     await node.send({ to: 'a@pools.test' });
     t.equal(await sent(1), '127.0.0.1');
     await node.send({ to: 'a@pools.test', type: 'marketing' });
@@ -57,7 +57,7 @@ t.test('pools and warm-up', async (t) => {
     t.equal(await sent(3), '127.0.0.1');
     await node.send({ to: 'a@pools.test', type: 'marketing' });
     t.equal(await sent(4), '127.0.0.6');
-    t.equal(sink.connections, 2, 'each came back to a connection of its own pool');
+    t.equal(sink.connections, 2, 'each returned to a connection of its own pool');
     t.match(await use('marketing'), { status: 200, body: { domain: { pool: 'marketing', tls: 'opportunistic' } } });
     const last = await node.send({ to: 'a@pools.test' });
     t.equal(await sent(5), '127.0.0.6');
@@ -72,7 +72,7 @@ t.test('pools and warm-up', async (t) => {
     t.equal(sink.connections, 2);
   });
 
-  await t.test('a pool that is not there is refused, and one that is gone is done without', async (t) => {
+  await t.test('an unknown pool is refused, and a pool that was removed is ignored', async (t) => {
     for (const [pool, detail] of [
       ['gone', 'pool: gone is not configured on this node; configured pools: default, marketing, bulk, dual'],
       ['Bulk', 'pool: must have 1 to 32 characters: a-z, 0-9 and -'],
@@ -89,32 +89,29 @@ t.test('pools and warm-up', async (t) => {
     t.match(await use(null), { status: 200, body: { domain: { pool: null } } });
   });
 
-  await t.test(
-    'mail for a host that only a family without room could reach waits too, and keeps its attempts',
-    async (t) => {
-      await use('dual');
-      const { id } = await node.send({ to: 'a@pools.test' });
-      const [recipient] = await eventually(async () => {
-        const { recipients } = await explain(id);
-        return recipients[0].cause === 'held_back' && recipients;
-      });
-      t.match(recipient, { attempts: 0, sentence: new RegExp(`127\\.0\\.0\\.8 begins on ${dayFromNow(9)}`) });
-      // It may not wait beyond its own time.
-      t.equal(recipient.next_attempt_at, recipient.gives_up_at);
-      t.equal(sink.messages.length, 6);
-      await use(null);
-      t.equal(await sent(7), '127.0.0.1', 'another pool lets it go at once');
-    },
-  );
+  await t.test('mail that only a full address family could deliver waits too, without using up attempts', async (t) => {
+    await use('dual');
+    const { id } = await node.send({ to: 'a@pools.test' });
+    const [recipient] = await eventually(async () => {
+      const { recipients } = await explain(id);
+      return recipients[0].cause === 'held_back' && recipients;
+    });
+    t.match(recipient, { attempts: 0, sentence: new RegExp(`127\\.0\\.0\\.8 begins on ${dayFromNow(9)}`) });
+    // It may not wait beyond its time limit.
+    t.equal(recipient.next_attempt_at, recipient.gives_up_at);
+    t.equal(sink.messages.length, 6);
+    await use(null);
+    t.equal(await sent(7), '127.0.0.1', 'another pool releases it at once');
+  });
 
-  await t.test('each copy of marketing mail is a message', async (t) => {
+  await t.test('each copy of marketing mail counts as a message', async (t) => {
     await use('bulk');
     await node.send({ to: ['a@pools.test', 'b@pools.test'], type: 'marketing' });
     t.equal(await sent(9), '127.0.0.7');
     t.match(await node.db.query({ text: 'SELECT messages FROM warm_up_days' }), [{ messages: 2 }]);
   });
 
-  await t.test('what the first day allows leaves, and the others say what they wait for', async (t) => {
+  await t.test("the first day's cap is sent, and the other emails say what they wait for", async (t) => {
     const emails = await many(node, 10);
     await eventually(async () => (await waiting(node, 'bulk')).length === 7);
     await eventually(async () => (await node.db.prisma.email.count({ where: { status: 'sent' } })) === 11);
@@ -171,7 +168,7 @@ t.test('pools and warm-up', async (t) => {
       body.attempts[0].conversation.map((line: { text: string }) => line.text).join('\n'),
       /pool bulk: from 127\.0\.0\.7, day 1 of its warm-up, message [345] of 5 today/,
     );
-    // Known to be full now: it is put back without a look at what is in it.
+    // It is known to be full now: it is put back without being read.
     const statements: (string | undefined)[] = [];
     const query = node.db.query.bind(node.db);
     node.db.query = (statement) => {
@@ -185,7 +182,7 @@ t.test('pools and warm-up', async (t) => {
     t.equal(sink.messages.length, 12);
   });
 
-  await t.test('the next day two nodes send what the plan gives for it, and never more', async (t) => {
+  await t.test("the next day two nodes send exactly that day's plan", async (t) => {
     await many(node, 30);
     await eventually(async () => (await waiting(node, 'bulk')).length === 38);
     await node.stop();
@@ -199,7 +196,7 @@ t.test('pools and warm-up', async (t) => {
     const both = await Promise.all([startTestNode(t, next), startTestNode(t, next)]);
     const { db } = both[0];
     const [late] = await waiting(both[0], 'bulk');
-    // The night is over; and the time of one of them is, too.
+    // The night is over, and so is the time limit of one of them.
     await db.query({ text: `UPDATE warm_up_days SET day = day - 1` });
     await db.query({
       text: `UPDATE emails SET created_at = now() - interval '4 days' WHERE id = $1`,
@@ -224,6 +221,6 @@ t.test('pools and warm-up', async (t) => {
     );
     t.match(over.error, /^given up after 72 hours; the last answer was: warm-up of pool bulk: 127\.0\.0\.7 has had 20/);
     await eventually(async () => (await waiting(both[0], 'bulk')).length === 17);
-    t.equal(sink.messages.length, 32, 'not for it either');
+    t.equal(sink.messages.length, 32, 'nor for this one');
   });
 });

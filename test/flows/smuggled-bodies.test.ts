@@ -38,7 +38,7 @@ t.test(
         const name = `${at}-${form}`;
         const body = { from: node.from, to: `${name}@to.test`, subject: name, ...fields };
         const { status, body: answer } = await node.call('POST', '/api/v1/emails', { key: node.key, body });
-        // PostgreSQL takes no NUL in a text, so those never get as far as a server; in a file they do.
+        // PostgreSQL accepts no NUL in a text, so those never reach a server; in a file they do.
         if (text.includes('\0') && form !== 'file')
           t.match([status, answer.detail], [400, String], `${name} ${show(text)}`);
         else {

@@ -21,7 +21,7 @@ const submissionEnv = async (dataDir: string, env: Record<string, string> = {}) 
 
 const message = { from: 'hello@example.test', to: 'ann@anywhere.test', subject: 'by SMTP', text: 'text' };
 
-t.test('a started service takes mail by SMTP as its first screen says, delivers it, and stops as before', async (t) => {
+t.test('a started service accepts mail by SMTP as its first screen says, delivers it, and stops cleanly', async (t) => {
   const dataDir = join(await makeFolder(t), 'data');
   const env = await submissionEnv(dataDir);
   const app = await startSendwright(env);
@@ -51,7 +51,7 @@ t.test('a started service takes mail by SMTP as its first screen says, delivers 
   t.equal(await app.end('SIGTERM'), 0);
 });
 
-t.test('a certificate of the operator is shown, and one that cannot be used stops the start', async (t) => {
+t.test("the operator's certificate is used, and an unusable one stops the start", async (t) => {
   const folder = await makeFolder(t);
   const files = { SMTP_TLS_CERT: join(folder, 'cert.pem'), SMTP_TLS_KEY: join(folder, 'key.pem') };
   await writeFile(files.SMTP_TLS_CERT, certificate.cert);
@@ -70,15 +70,15 @@ t.test('a certificate of the operator is shown, and one that cannot be used stop
   }
   const { headers } = await app.call('GET', '/api/v1/emails', { key: keyOf(app) });
   const left = Number(/r=(\d+)/.exec(headers.get('RateLimit') ?? '')?.[1]);
-  t.ok(left < 999, `both ways draw on one budget: ${left} are left`);
+  t.ok(left < 999, `REST and SMTP share one budget: ${left} are left`);
   dialog.end();
   t.equal(await app.end('SIGTERM'), 0);
-  await t.rejects(stat(env.DATA_DIR ?? ''), 'nothing of ours is made then');
+  await t.rejects(stat(env.DATA_DIR ?? ''), 'then we create none ourselves');
   await writeFile(files.SMTP_TLS_KEY, selfSignedCertificate(serverName).key);
   t.match(await refusalOf(env), /^SMTP_TLS_KEY .* is not the key of SMTP_TLS_CERT/);
 });
 
-t.test('a port that is taken stops the start, unless this node is not for SMTP', async (t) => {
+t.test('a port that is in use stops the start, unless this node has no SMTP role', async (t) => {
   const taken = await takePort(t);
   const env = await submissionEnv(await makeFolder(t), { SUBMISSION_PORT: taken });
   t.equal(

@@ -17,7 +17,7 @@ const suppressed = async (node: Node) => {
   return rows.map((row) => row.address);
 };
 
-t.test('only who is said not to exist is suppressed', async (t) => {
+t.test('only addresses that are said not to exist are suppressed', async (t) => {
   const sink = await startSink({
     onRecipient: (address) => {
       if (address.startsWith('gone')) return '550 5.1.1 no such user';
@@ -66,7 +66,7 @@ t.test('only who is said not to exist is suppressed', async (t) => {
   t.equal((await suppressed(node)).length, 3);
 });
 
-t.test('a server that may not be reached from here costs nobody their mail', async (t) => {
+t.test('a server that cannot be reached from here costs nobody their mail', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
   const zone = { 'receiver.test': { A: ['127.0.0.1'] } };
@@ -83,7 +83,7 @@ t.test('a server that may not be reached from here costs nobody their mail', asy
   t.equal(sink.messages.length, 0);
 });
 
-t.test('what may have arrived is said to, to the end', async (t) => {
+t.test('mail that may have arrived is reported as such, to the end', async (t) => {
   const mx = await startScriptedMx(async (peer) => {
     await peer.greet();
     await peer.message({ dot: null });

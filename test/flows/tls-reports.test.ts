@@ -32,7 +32,7 @@ t.test('a node in direct mode sends reports, the sandbox none', async (t) => {
   await sandbox.stop();
   t.equal(await count(), 0);
 
-  // One that an earlier node planned; those of its own would begin within four hours.
+  // A report planned by an earlier node; this node's own would begin within four hours.
   await db.query({
     text: `INSERT INTO tls_reports (day, domain, uri, next_try_at) SELECT day, domain, '', now() FROM tls_results WHERE domain = 'a.test'`,
   });

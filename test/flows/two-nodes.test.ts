@@ -9,12 +9,12 @@ import { type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { startSink } from '../support/sink.ts';
 import { startZone } from '../support/zone.ts';
 
-/** Sent again and again until all processes have had some of them. */
+/** Repeated until all processes have sent some of them. */
 const atOnce = 200;
 const mostRounds = 80;
 const destinations = 10;
 
-/** Servers that take their time, so that no process can do all the work before another comes to it. */
+/** Slow servers, so that one process cannot do all the work before another gets any. */
 async function startInternet(t: Test) {
   const sink = await startSink({
     onMessage: () => new Promise((resolve) => setTimeout(() => resolve(null), 100)),
@@ -35,7 +35,7 @@ async function folder(t: Test): Promise<string> {
   return path;
 }
 
-/** Sends them one by one, through this node alone: the other has to find in the database what is to be done. */
+/** Sends them one by one through this node: the other one has to find the work in the database. */
 async function sendSome(app: SendwrightProcess, key: string, from: number): Promise<void> {
   const waiting = Array.from({ length: atOnce }, (_, index) => from + index);
   const send = async () => {
@@ -52,14 +52,14 @@ async function sendSome(app: SendwrightProcess, key: string, from: number): Prom
 const subjectsOf = (messages: { raw: Buffer }[]) =>
   messages.map(({ raw }) => Number(/^Subject: (\d+)\r$/m.exec(raw.toString('latin1'))?.[1])).sort((a, b) => a - b);
 
-/** The processes that have written a final dot, by the files of their journals. */
+/** The processes that have written a final dot, from the files of their journals. */
 async function writersOf(dataDir: string): Promise<number> {
   const names = await readdir(join(dataDir, 'journal')).catch(() => []);
   return new Set(names.map((name) => name.split('-')[0])).size;
 }
 
 t.test(
-  'two nodes on one database, one of them with two workers, deliver each email once, and all three do',
+  'two nodes on one database, one with two workers: each email is delivered once, and all three processes deliver',
   async (t) => {
     const { sink, zone } = await startInternet(t);
     const env = testEnv(await createDatabase(), directEnv(zone, sink.port));
@@ -81,7 +81,7 @@ t.test(
     await eventually(async () => (await sent()) === count);
     t.same(await Promise.all([app.end('SIGTERM'), other.end('SIGTERM')]), [0, 0]);
     t.same(subjectsOf(sink.messages), [...Array(count).keys()]);
-    for (const dataDir of folders) t.same(await readdir(join(dataDir, 'journal')), [], 'it has ended in good order');
+    for (const dataDir of folders) t.same(await readdir(join(dataDir, 'journal')), [], 'it has ended cleanly');
     for (const line of app.stdout().trim().split('\n')) JSON.parse(line);
   },
 );

@@ -13,7 +13,7 @@ import { startSendwright } from '../support/process.ts';
 import { startZone } from '../support/zone.ts';
 
 t.test(
-  'a node is killed between the dot and the answer, and another one buries it: on_uncertain: hold is held, and told of',
+  'a node is killed between the dot and the answer, and another one buries it: with on_uncertain: hold the email is held and reported',
   async (t) => {
     const databaseUrl = await createDatabase();
     const db = connect(databaseUrl, silentLog);
@@ -63,7 +63,7 @@ t.test(
 
     const [dead] = await db.query<{ id: string }>({ text: 'SELECT id FROM nodes' });
     const other = await start();
-    // As if so long had passed without a sign of its life.
+    // As if it had not been seen for that long.
     await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '40 s' WHERE id = $1`, values: [dead?.id] });
     const read = async (path: string) => (await other.call('GET', `/api/v1/emails/${path}`, { key })).body;
     await eventually(async () => (await read(retried)).email.status === 'sent');
@@ -82,7 +82,7 @@ t.test(
         ['email.sent', retried],
         ['email.uncertain', held],
       ],
-      'the one that is held is not delayed: nobody tries it again',
+      'the held one is not delayed: nobody retries it',
     );
     t.match(hook.calls.find(({ json }) => json.type === 'email.uncertain')?.json.data.recipients, [
       { address: 'b@held.test', status: 'deferred' },
@@ -91,7 +91,7 @@ t.test(
     const released = await other.call('POST', `/api/v1/emails/${held}/release`, { key, body: { as: 'retry' } });
     t.match(released, { status: 200, body: { released: 1 } });
     await eventually(async () => (await read(held)).email.status === 'sent');
-    t.same(received.sort(), ['held', 'held', 'retried', 'retried'], 'it went out again once that was decided');
+    t.same(received.sort(), ['held', 'held', 'retried', 'retried'], 'it was sent again once that was decided');
     t.equal(await other.end('SIGTERM'), 0);
   },
 );

@@ -4,7 +4,7 @@ import { startHook } from '../support/hook.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
-/** A sender, and a server that says nothing to the first final dot of each message and takes the second copy. */
+/** A sender, and a server that does not answer the first final dot of each message and accepts the second copy. */
 async function startDoubting(t: Test) {
   const received: string[] = [];
   const mx = await startScriptedMx(async (peer) => {
@@ -26,7 +26,7 @@ async function startDoubting(t: Test) {
     (await node.call('GET', `/api/v1/emails/${id}/explain`, { key: node.key })).body.recipients[0];
   const release = (id: string, as: string) =>
     node.call('POST', `/api/v1/emails/${id}/release`, { key: node.key, body: { as } });
-  /** Waits until the one attempt has ended in doubt, and is held. */
+  /** Waits until the first attempt has ended in doubt, and the email is held. */
   const held = async () => {
     const { id } = await node.send({ to: 'a@doubt.test', on_uncertain: 'hold' });
     await eventually(async () => (await explain(id)).cause === 'uncertain');
@@ -36,22 +36,25 @@ async function startDoubting(t: Test) {
   return { node, received, explain, release, held, told };
 }
 
-t.test('MX-03: a message that may have been taken is sent again with the same Message-ID, and says so', async (t) => {
-  const { node, received, told } = await startDoubting(t);
-  const { id } = await node.send({ to: 'a@doubt.test' });
-  await eventually(async () => (await node.read(id)).status === 'sent');
-  t.equal(received.length, 2);
-  t.equal(new Set(received).size, 1);
-  const { attempts } = (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key: node.key })).body;
-  t.match(attempts.map((one: { uncertain: boolean }) => one.uncertain).sort(), [false, true]);
-  await eventually(async () => told().length === 2);
-  t.match(told()[0], {
-    type: 'email.uncertain',
-    data: { email_id: id, recipients: [{ address: 'a@doubt.test', status: 'deferred' }] },
-  });
-});
+t.test(
+  'MX-03: a message that may have been accepted is sent again with the same Message-ID, and the log says so',
+  async (t) => {
+    const { node, received, told } = await startDoubting(t);
+    const { id } = await node.send({ to: 'a@doubt.test' });
+    await eventually(async () => (await node.read(id)).status === 'sent');
+    t.equal(received.length, 2);
+    t.equal(new Set(received).size, 1);
+    const { attempts } = (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key: node.key })).body;
+    t.match(attempts.map((one: { uncertain: boolean }) => one.uncertain).sort(), [false, true]);
+    await eventually(async () => told().length === 2);
+    t.match(told()[0], {
+      type: 'email.uncertain',
+      data: { email_id: id, recipients: [{ address: 'a@doubt.test', status: 'deferred' }] },
+    });
+  },
+);
 
-t.test('with on_uncertain: hold it waits until somebody says what became of it', async (t) => {
+t.test('with on_uncertain: hold it waits until somebody decides', async (t) => {
   const { node, received, explain, release, held, told } = await startDoubting(t);
   const id = await held();
   t.match(await explain(id), { next_attempt_at: null, gives_up_at: null, sentence: /^Is not tried again/ });
@@ -69,7 +72,7 @@ t.test('with on_uncertain: hold it waits until somebody says what became of it',
   t.match(await release(id, 'delivered'), { status: 200, body: { released: 1, email: { status: 'sent' } } });
   const nothing = { status: 409, body: { error: 'conflict', detail: 'no recipient of the email is held' } };
   for (const as of ['failed', 'retry']) t.match(await release(id, as), nothing);
-  t.equal((await node.read(id)).status, 'sent', 'what was decided stays so');
+  t.equal((await node.read(id)).status, 'sent', 'the decision does not change');
   t.equal(received.length, 1);
 
   const failed = await held();

@@ -17,7 +17,7 @@ import { startZone } from '../support/zone.ts';
 
 const repository = resolve(import.meta.dirname, '../..');
 
-/** The code as it is, as a release of its own whose migrations add a column to each table, a table and an index. */
+/** The current code as a new release, whose migrations add a column to each table, a table and an index. */
 async function makeNextRelease(t: Test): Promise<{ folder: string; names: string[] }> {
   const folder = await makeFolder(t);
   for (const part of ['src', 'prisma', 'package.json'])
@@ -66,7 +66,7 @@ async function migrateHalf(folder: string, env: Record<string, string>, table: s
   await reader.end();
 }
 
-/** Sends up to two hundred a second through the nodes that are given to it, until it is stopped. */
+/** Sends up to two hundred emails a second through the given nodes, until it is stopped. */
 function startTraffic(key: string, first: SendwrightProcess) {
   const accepted: number[] = [];
   const refused: string[] = [];
@@ -81,7 +81,7 @@ function startTraffic(key: string, first: SendwrightProcess) {
       const { status } = await node.call('POST', '/api/v1/emails', { key, body });
       if (status === 200) accepted.push(number);
       else refused.push(`${number}: ${status}`);
-      // What starts meanwhile needs the processor as well.
+      // Nodes that start meanwhile need the processor as well.
       await sleep(20);
     }
   };
@@ -89,7 +89,7 @@ function startTraffic(key: string, first: SendwrightProcess) {
   return {
     accepted,
     refused,
-    /** As a balancer does before a node is stopped: nothing new goes to the others, and what is under way ends. */
+    /** As a load balancer does before a node is stopped: it gets nothing new, and finishes what is in progress. */
     async goTo(...given: SendwrightProcess[]) {
       nodes = given;
       const from = accepted.length;
@@ -103,7 +103,7 @@ function startTraffic(key: string, first: SendwrightProcess) {
 }
 
 t.test(
-  'QUE-22: nodes of two releases on one database: migrated with a kill, joined, left and gone back to under load',
+  'QUE-22: nodes of two releases on one database: migrated with a kill, joined, left and rolled back under load',
   async (t) => {
     const sink = await startSink();
     t.teardown(() => sink.close());
@@ -132,9 +132,9 @@ t.test(
     const { applied } = JSON.parse(
       (await promisify(execFile)(process.execPath, migrateBy(release.folder), run)).stdout,
     );
-    t.ok(applied.length < release.names.length, 'some were applied before the kill, and stay so');
+    t.ok(applied.length < release.names.length, 'some were applied before the kill, and remain');
     t.same(applied, release.names.slice(-applied.length), 'the one that it was killed in, and those after it');
-    t.ok(traffic.accepted.length > before, 'the old node accepts while its database changes');
+    t.ok(traffic.accepted.length > before, 'the old node accepts mail while its database changes');
     await traffic.goTo(old);
 
     const next = await start(join(release.folder, 'src/main.ts'));
@@ -157,8 +157,7 @@ t.test(
     const sorted = (numbers: number[]) => numbers.toSorted((a, b) => a - b);
     t.same(sorted(subjects), sorted(traffic.accepted), 'each arrived once');
     t.equal(await back.end('SIGTERM'), 0);
-    for (const app of [old, next, back])
-      t.notMatch(app.stdout(), /"level":"?(error|50)/, 'nothing went wrong that nobody was told of');
+    for (const app of [old, next, back]) t.notMatch(app.stdout(), /"level":"?(error|50)/, 'no failure went unreported');
     await administer(['SELECT of_next_release FROM emails LIMIT 1'], new URL(url).pathname.slice(1));
   },
 );

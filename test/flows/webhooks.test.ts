@@ -9,7 +9,7 @@ import { testKey } from '../support/keys.ts';
 import { adminPassword, eventually, startTestNode } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 
-/** Logs in, adds and verifies a domain, makes a key, and an endpoint for these events. */
+/** Logs in, adds and verifies a domain, creates a key, and an endpoint for these events. */
 async function prepare(app: { baseUrl: string }, url: string, events: EventType[]) {
   const admin = await clientOf(app).login('admin@example.test', adminPassword);
   const { domain } = await admin.domains.create({ domain: 'hooked.test' });
@@ -27,7 +27,7 @@ async function prepare(app: { baseUrl: string }, url: string, events: EventType[
 const about = (hook: Hook, emailId: string): ReceivedCall[] =>
   hook.calls.filter(({ json }) => json.data.email_id === emailId);
 
-t.test('an endpoint is told of what becomes of emails, and of neither bodies nor blind copies: WH-08', async (t) => {
+t.test('an endpoint gets the events of emails, without bodies or blind copies: WH-08', async (t) => {
   const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8' });
   const hook = await startHook(t);
   const events: EventType[] = ['email.queued', 'email.delivered', 'email.failed', 'email.suppressed'];
@@ -74,7 +74,7 @@ t.test('an endpoint is told of what becomes of emails, and of neither bodies nor
   t.equal(new Set(hook.calls.map(({ headers }) => headers['x-service-webhook-id'])).size, hook.calls.length);
 });
 
-t.test('a node without the role of webhooks calls nobody, one with it does', async (t) => {
+t.test('a node without the role for webhooks calls nobody, a node with it does', async (t) => {
   const hook = await startHook(t);
   const env = {
     ALLOW_PRIVATE_NETWORKS: 'true',
@@ -91,7 +91,7 @@ t.test('a node without the role of webhooks calls nobody, one with it does', asy
 
 t.test('a call that kill -9 interrupts is made again, under the same id: WH-07', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright webhooks '));
-  // mkdtemp closes the folder to the user whom PostgreSQL runs as.
+  // The folder of mkdtemp is closed to the user that PostgreSQL runs as.
   await chmod(dataDir, 0o755);
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
   const hook = await startHook(t, (_call, number) => (number === 0 ? undefined : 200));
@@ -112,6 +112,6 @@ t.test('a call that kill -9 interrupts is made again, under the same id: WH-07',
     const [found] = (await webhookDeliveries.list({ email_id: id })).deliveries;
     return found?.status === 'succeeded' && found;
   });
-  t.equal(delivery.attempts.length, 1, 'the one that was cut off left no record');
+  t.equal(delivery.attempts.length, 1, 'the interrupted one left no record');
   t.equal(await app.end('SIGTERM'), 0);
 });

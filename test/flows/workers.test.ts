@@ -17,7 +17,7 @@ import { administer, lastWordsOf, makeFolder, makeRole, refusalOf, takePort } fr
 import { nicenessOf } from '../support/threads.ts';
 import { startZone } from '../support/zone.ts';
 
-/** A receiver that answers a final dot when it is told to, and what it got. */
+/** A receiver that answers a final dot when told to, and what it received. */
 async function startReceiver(t: Test) {
   const received: string[] = [];
   let answer = Promise.resolve();
@@ -36,7 +36,7 @@ async function startReceiver(t: Test) {
   t.teardown(() => mx.close());
   const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
-  /** No answers from now on, until the function that it gives back is called. */
+  /** Holds back all answers from now on, until the returned function is called. */
   const hold = () => {
     const held = Promise.withResolvers<void>();
     answer = held.promise;
@@ -54,19 +54,19 @@ async function folder(t: Test): Promise<string> {
   return path;
 }
 
-/** The processes whose numbers Prometheus gets there. */
+/** The processes whose metrics Prometheus gets there. */
 async function measured(port: string): Promise<string[]> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   return [...text.matchAll(/^sendwright_database_up\{process="(\d+)"\} 1$/gm)].map(([, name = '']) => name).sort();
 }
 
-/** The worker that has a message in the air, by the name of its journal. */
+/** The worker that has a message in flight, from the name of its journal. */
 async function deliverer(dataDir: string): Promise<number> {
   const [name = ''] = await readdir(join(dataDir, 'journal'));
   return Number.parseInt(name, 10);
 }
 
-/** What /proc says; nothing of what has just ended. */
+/** What /proc says; nothing about processes that have just ended. */
 function procOf(path: string): string {
   try {
     return readFileSync(`/proc/${path}`, 'utf8');
@@ -90,7 +90,10 @@ const isGone = (pid: number) => {
   }
 };
 
-/** Other nodes take those that have ended for dead after half a minute: now they never do, and only who started them can know. */
+/**
+ * Normally other nodes declare ended ones dead after half a minute. Here they never do, so only the process that
+ * started them can know.
+ */
 const passForAlive = (databaseUrl: string) =>
   administer([`UPDATE nodes SET seen_at = now() + interval '1 day'`], new URL(databaseUrl).pathname.slice(1));
 
@@ -100,7 +103,7 @@ const post = (app: SendwrightProcess, key: string, subject: string) =>
     body: { from: 'a@workers.test', to: 'b@receiver.test', subject, text: 'text' },
   });
 
-t.test('a worker that is killed is replaced, and what it had in the air is known at once', async (t) => {
+t.test('a killed worker is replaced, and its messages in flight are settled at once', async (t) => {
   const { received, hold, zone, env } = await startReceiver(t);
   const dataDir = await folder(t);
   const port = String(await freePort());
@@ -108,7 +111,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   const databaseUrl = await createDatabase();
   const app = await startSendwright(testEnv(databaseUrl, all));
   t.teardown(() => app.end('SIGKILL'));
-  // One that is slow to answer is left out until the next time.
+  // A worker that answers slowly is left out until the next time.
   await eventually(async () => String(await measured(port)) === '1,2');
   t.pass('one port for Prometheus shows both');
   const key = await prepareSender(app, zone, 'workers.test');
@@ -118,7 +121,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
     t.strictSame(
       nicenessOf(worker).get('libuv-worker'),
       Array(4).fill(Math.min(getPriority() + 5, 19)),
-      'signatures give way',
+      'signing threads give way',
     );
   const letGo = hold();
   const { id } = (await post(app, key, 'killed')).body.email;
@@ -128,7 +131,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   process.kill(killed, 'SIGKILL');
   await passForAlive(databaseUrl);
   letGo();
-  // A request may have gone to the one that was killed.
+  // A request may have gone to the killed worker.
   const read = async (path = '') =>
     (await app.call('GET', `/api/v1/emails/${id}${path}`, { key }).catch(() => ({ body: {} }))).body;
   await eventually(async () => (await read()).email?.status === 'sent');
@@ -142,7 +145,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   t.match(await eventually(async () => (await measured(port)).length === 2 && measured(port), 30_000), [/[12]/, '3']);
   t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; starting another one"/);
 
-  // And both are told to stop: what is in the air is finished, what is not begun stays for the next start.
+  // Both are told to stop: messages in flight are finished, others stay for the next start.
   const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => post(app, key, `drain ${index}`)));
   t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
   t.equal(await app.end('SIGTERM'), 0);
@@ -151,7 +154,7 @@ t.test('a worker that is killed is replaced, and what it had in the air is known
   t.equal(new Set(drained).size, drained.length, 'none twice');
 });
 
-t.test('what a worker knew that died while the database was away is written down once it is back', async (t) => {
+t.test('the journal of a worker that died while the database was down is recorded once it is back', async (t) => {
   const { received, hold, zone, env } = await startReceiver(t);
   const dataDir = await folder(t);
   const databaseUrl = await createDatabase();
@@ -183,35 +186,38 @@ t.test('what a worker knew that died while the database was away is written down
   t.same(await readdir(join(dataDir, 'journal')), []);
 });
 
-t.test('workers outlive their first process for as long as they need, and a new start knows of them', async (t) => {
-  const { received, hold, zone, env } = await startReceiver(t);
-  const dataDir = await makeFolder(t);
-  const all = { ...env, ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword, DATA_DIR: dataDir };
-  const app = await startSendwright({ ...all, WORKERS: '2' });
-  t.teardown(() => app.end('SIGKILL'));
-  const key = await prepareSender(app, zone, 'workers.test');
-  const workers = childrenOf(app.pid);
-  const letGo = hold();
-  const { id } = (await post(app, key, 'in the air')).body.email;
-  await eventually(async () => received.length === 1);
-  const busy = await deliverer(dataDir);
-  t.equal(await app.end('SIGKILL'), 'SIGKILL');
-  await eventually(async () => workers.every((pid) => pid === busy || isGone(pid)));
-  t.notOk(isGone(busy), 'it waits for the answer');
+t.test(
+  'workers outlive their first process for as long as they need, and a new start takes them into account',
+  async (t) => {
+    const { received, hold, zone, env } = await startReceiver(t);
+    const dataDir = await makeFolder(t);
+    const all = { ...env, ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword, DATA_DIR: dataDir };
+    const app = await startSendwright({ ...all, WORKERS: '2' });
+    t.teardown(() => app.end('SIGKILL'));
+    const key = await prepareSender(app, zone, 'workers.test');
+    const workers = childrenOf(app.pid);
+    const letGo = hold();
+    const { id } = (await post(app, key, 'in the air')).body.email;
+    await eventually(async () => received.length === 1);
+    const busy = await deliverer(dataDir);
+    t.equal(await app.end('SIGKILL'), 'SIGKILL');
+    await eventually(async () => workers.every((pid) => pid === busy || isGone(pid)));
+    t.notOk(isGone(busy), 'it waits for the answer');
 
-  // It finds a server, a node and a journal that are in use.
-  const next = await startSendwright(all);
-  t.teardown(() => next.end('SIGKILL'));
-  letGo();
-  const read = async (path = '') => (await next.call('GET', `/api/v1/emails/${id}${path}`, { key })).body;
-  await eventually(async () => (await read()).email.status === 'sent');
-  t.same((await read('/attempts')).attempts.length, 1);
-  t.same(received, ['in the air'], 'it was not sent again');
-  await eventually(async () => isGone(busy));
-  t.equal(await next.end('SIGTERM'), 0);
-});
+    // It finds a server, a node and a journal that are in use.
+    const next = await startSendwright(all);
+    t.teardown(() => next.end('SIGKILL'));
+    letGo();
+    const read = async (path = '') => (await next.call('GET', `/api/v1/emails/${id}${path}`, { key })).body;
+    await eventually(async () => (await read()).email.status === 'sent');
+    t.same((await read('/attempts')).attempts.length, 1);
+    t.same(received, ['in the air'], 'it was not sent again');
+    await eventually(async () => isGone(busy));
+    t.equal(await next.end('SIGTERM'), 0);
+  },
+);
 
-t.test('a connection that a worker was handed and had not taken ends when the worker does', async (t) => {
+t.test('a connection that was handed to a worker and not accepted ends when the worker does', async (t) => {
   const { env } = await startReceiver(t);
   const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2' };
   const app = await startSendwright(testEnv(await createDatabase(), all));
@@ -236,7 +242,7 @@ t.test('a connection that a worker was handed and had not taken ends when the wo
 
 const noPrlimit = spawnSync('prlimit', ['--version']).status !== 0 && 'prlimit, of util-linux, is not here';
 
-t.test('where no process can be made the others go on, and it is tried again', { skip: noPrlimit }, async (t) => {
+t.test('if no process can be created, the others go on, and it is tried again', { skip: noPrlimit }, async (t) => {
   const { env } = await startReceiver(t);
   const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2' };
   const app = await startSendwright(testEnv(await createDatabase(), all));
@@ -244,7 +250,7 @@ t.test('where no process can be made the others go on, and it is tried again', {
   const allow = (descriptors: number) =>
     t.equal(spawnSync('prlimit', ['--pid', `${app.pid}`, `--nofile=${descriptors}:`]).status, 0);
   const before = childrenOf(app.pid);
-  // A process needs more of them than dying sets free.
+  // A new process needs more of them than a dead one frees.
   allow(readdirSync(`/proc/${app.pid}/fd`).length);
   process.kill(before[0] ?? 0, 'SIGKILL');
   await eventually(async () => app.stdout().includes('"a worker could not be started"'));
@@ -255,7 +261,7 @@ t.test('where no process can be made the others go on, and it is tried again', {
   t.equal(await app.end('SIGTERM'), 0);
 });
 
-t.test('what keeps a worker from starting is one line of the first process', async (t) => {
+t.test('whatever keeps a worker from starting is logged as one line of the first process', async (t) => {
   const dataDir = await folder(t);
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DATA_DIR: dataDir, WORKERS: '2' };
   const port = await takePort(t);
