@@ -10,7 +10,7 @@ function workOf(turns: AccountTurns) {
   const ends = new Map<string, () => void>();
   return {
     begun,
-    /** `a1` is of the account `a`. */
+    /** `a1` belongs to the account `a`. */
     begin: (name: string) =>
       turns.take(name.charAt(0), () => {
         begun.push(name);
@@ -24,12 +24,12 @@ const unavailable = { status: 503, headers: { 'Retry-After': '1' } };
 
 const settled = () => new Promise(setImmediate);
 
-t.test('an account has so many at once, and accounts come in turn', async (t) => {
+t.test('an account has a limited number at once, and accounts take turns', async (t) => {
   const turns = new AccountTurns({ most: 3, mostOfAccount: 2, mostWaiting: 3, patienceMs: 60_000 });
   const { begun, begin, end } = workOf(turns);
   const all = ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3', 'c1'].map(begin);
-  t.match(await begin('a6').catch((error) => error), unavailable, 'no more of one may wait');
-  t.strictSame(begun.splice(0), ['a1', 'a2', 'b1'], 'two of one, three of all');
+  t.match(await begin('a6').catch((error) => error), unavailable, 'no more of one account may wait');
+  t.strictSame(begun.splice(0), ['a1', 'a2', 'b1'], 'two of one account, three in total');
   for (const [ended, next] of [
     ['a1', 'a3'],
     ['a2', 'b2'],
@@ -49,7 +49,7 @@ t.test('an account has so many at once, and accounts come in turn', async (t) =>
   t.equal(await later, 'd1');
 });
 
-t.test('who has no turn in time is refused, and what fails gives its turn back', async (t) => {
+t.test('work that gets no turn in time is refused, and work that fails gives its turn back', async (t) => {
   const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 3, patienceMs: 50 });
   const { begun, begin, end } = workOf(turns);
   const first = begin('a1');
@@ -63,10 +63,10 @@ t.test('who has no turn in time is refused, and what fails gives its turn back',
   const last = begin('b2');
   end('b2');
   t.equal(await last, 'b2');
-  t.strictSame(begun, ['a1', 'b2'], 'who was refused is not served any more');
+  t.strictSame(begun, ['a1', 'b2'], 'refused work is not done later');
 });
 
-t.test('what one account reads slowly leaves the others their connections: DOS-15', async (t) => {
+t.test('an account that reads slowly leaves the others their connections: DOS-15', async (t) => {
   const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
   const [slow, second, third, other] = [
     await buildSender(node.db, encryptionKey),
@@ -84,7 +84,7 @@ t.test('what one account reads slowly leaves the others their connections: DOS-1
       Array.from({ length: many }, () => node.call('GET', '/api/v1/templates', by));
     const begun = [...read(20, slow), ...read(60, { token: slowToken }), ...read(20, second)];
     await eventually(async () => node.db.connections().busy >= before + 6);
-    t.equal((await node.call('GET', '/api/v1/emails', { token: otherToken })).status, 200, 'a third reads');
+    t.equal((await node.call('GET', '/api/v1/emails', { token: otherToken })).status, 200, 'a third account reads');
     begun.push(...read(20, third));
     await eventually(async () => node.db.connections().busy >= before + 7);
     const body = { from: other.from, to: ['a@b.test'], subject: 's', text: 't' };
@@ -102,10 +102,10 @@ t.test('what one account reads slowly leaves the others their connections: DOS-1
   });
   t.ok(before >= 1);
   const answers = await Promise.all(reads);
-  t.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'whoever waited is answered');
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'all that waited are answered');
 });
 
-t.test('what is sent again is in memory for two of an account at a time', async (t) => {
+t.test('for repeated requests, at most two answers per account are in memory', async (t) => {
   const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
   const [slow, other] = [await buildSender(node.db, encryptionKey), await buildSender(node.db, encryptionKey)];
   const body = { from: slow.from, to: ['a@b.test'], subject: 's', text: 't' };

@@ -5,10 +5,10 @@ import { isAway } from '../src/db/errors.ts';
 import { silentLog } from '../src/log.ts';
 import { openDatabase } from './support/db.ts';
 
-/** JSON with half of a character, which PostgreSQL does not store as jsonb. */
+/** JSON with half a character, which PostgreSQL does not store as jsonb. */
 const refused = JSON.stringify('\ud83d');
 
-t.test('what the database refuses for what it holds holds up nothing else', async (t) => {
+t.test('an item that the database refuses for its content does not hold up others', async (t) => {
   const db = await openDatabase(t);
   await db.query({ text: 'CREATE TABLE notes (note jsonb)' });
   const rows = async () =>
@@ -32,16 +32,16 @@ t.test('what the database refuses for what it holds holds up nothing else', asyn
     good.map((note) => `wrote ${note}`),
   );
   t.strictSame(await rows(), ['a', 'b', 'c', 'd', 'e']);
-  t.equal(await writer.add('"f"'), 'wrote "f"', 'and what comes later goes on');
+  t.equal(await writer.add('"f"'), 'wrote "f"', 'and later items go on');
   const before = writes.length;
   for (const end = Date.now() + 60_000; writes.length === before && Date.now() < end; ) await sleep(20);
-  t.ok(writes.length > before, 'it is tried again');
+  t.ok(writes.length > before, 'it is retried');
   writer.giveUpAfter(0);
-  t.equal(await results[2], undefined, 'until there is no more time');
+  t.equal(await results[2], undefined, 'until the time is up');
   t.strictSame(await rows(), ['a', 'b', 'c', 'd', 'e', 'f']);
 });
 
-t.test('patience is as long as was said, whatever the clock is set to meanwhile', async (t) => {
+t.test('patience lasts as long as configured, whatever the clock is set to meanwhile', async (t) => {
   let tries = 0;
   const write = async () => {
     tries += 1;
@@ -58,44 +58,47 @@ t.test('patience is as long as was said, whatever the clock is set to meanwhile'
   t.equal(await writer.add('a'), 'wrote a', 'it is not given up at the first failure');
 });
 
-t.test('what takes too long, or is too much, is taken apart, and alone it holds up nothing else', async (t) => {
-  const db = await openDatabase(t);
-  await db.query({ text: 'CREATE TABLE notes (note text CHECK (note <> $$no$$), seconds float)' });
-  const seconds: Record<string, number> = { slow: 0.4, endless: 1.5 };
-  const writer = new BatchWriter<string, true>(
-    silentLog,
-    'notes',
-    async (notes) => {
-      if (notes.includes('long')) 'x'.repeat(2 ** 30);
-      await db.transaction(async (tx) => {
-        await tx.query({ text: 'SET LOCAL statement_timeout = 1000' });
-        const values = [notes, notes.map((note) => seconds[note] ?? 0)];
-        const text = 'INSERT INTO notes SELECT note, s FROM unnest($1::text[], $2::float[]) n (note, s), pg_sleep(s)';
-        await tx.query({ text, values });
-      });
-      return () => true;
-    },
-    (error) => !isAway(error),
-  );
-  const alone = ['endless', 'no', 'long'];
-  const failing = alone.map((note) => writer.add(note));
-  const others = ['a', 'slow', 'slow', 'slow', 'b', 'c'];
-  t.strictSame(
-    await Promise.all(others.map((note) => writer.add(note))),
-    others.map(() => true),
-  );
-  t.equal(await writer.add('d'), true, 'and what comes later goes on');
-  seconds.endless = 0;
-  t.equal(await failing[0], true, 'what took too long for a while is not lost');
-  await db.query({ text: 'ALTER TABLE notes DROP CONSTRAINT notes_note_check' });
-  t.equal(await failing[1], true, 'nor does one that fails on and on hold up another that does');
-  writer.giveUpAfter(0);
-  t.equal(await failing[2], undefined);
-  const rows = await db.query<{ note: string }>({ text: 'SELECT note FROM notes' });
-  t.strictSame(rows.map(({ note }) => note).sort(), [...others, 'd', 'endless', 'no'].sort());
-});
+t.test(
+  'items that take too long, or are too many, are split up, and a slow item alone holds up nothing else',
+  async (t) => {
+    const db = await openDatabase(t);
+    await db.query({ text: 'CREATE TABLE notes (note text CHECK (note <> $$no$$), seconds float)' });
+    const seconds: Record<string, number> = { slow: 0.4, endless: 1.5 };
+    const writer = new BatchWriter<string, true>(
+      silentLog,
+      'notes',
+      async (notes) => {
+        if (notes.includes('long')) 'x'.repeat(2 ** 30);
+        await db.transaction(async (tx) => {
+          await tx.query({ text: 'SET LOCAL statement_timeout = 1000' });
+          const values = [notes, notes.map((note) => seconds[note] ?? 0)];
+          const text = 'INSERT INTO notes SELECT note, s FROM unnest($1::text[], $2::float[]) n (note, s), pg_sleep(s)';
+          await tx.query({ text, values });
+        });
+        return () => true;
+      },
+      (error) => !isAway(error),
+    );
+    const alone = ['endless', 'no', 'long'];
+    const failing = alone.map((note) => writer.add(note));
+    const others = ['a', 'slow', 'slow', 'slow', 'b', 'c'];
+    t.strictSame(
+      await Promise.all(others.map((note) => writer.add(note))),
+      others.map(() => true),
+    );
+    t.equal(await writer.add('d'), true, 'and later items go on');
+    seconds.endless = 0;
+    t.equal(await failing[0], true, 'an item that took too long for a while is not lost');
+    await db.query({ text: 'ALTER TABLE notes DROP CONSTRAINT notes_note_check' });
+    t.equal(await failing[1], true, 'and one that keeps failing does not hold up another');
+    writer.giveUpAfter(0);
+    t.equal(await failing[2], undefined);
+    const rows = await db.query<{ note: string }>({ text: 'SELECT note FROM notes' });
+    t.strictSame(rows.map(({ note }) => note).sort(), [...others, 'd', 'endless', 'no'].sort());
+  },
+);
 
-t.test('a database that is away is waited for with all that there is, and tried now and then', async (t) => {
+t.test('while the database is down everything waits, and is tried now and then', async (t) => {
   const writes: number[] = [];
   const write = async (notes: string[]) => {
     writes.push(notes.length);
@@ -107,7 +110,7 @@ t.test('a database that is away is waited for with all that there is, and tried 
   t.strictSame(writes, [150, 150, 150, 150]);
 });
 
-t.test('no more is written in one go than the bound says, but for one that is heavier by itself', async (t) => {
+t.test('no more is written at once than the limit, except a single heavier item', async (t) => {
   const writes: number[][] = [];
   const write = async (weights: number[]) => {
     writes.push(weights);
@@ -119,7 +122,7 @@ t.test('no more is written in one go than the bound says, but for one that is he
   t.strictSame(writes, [[4, 6], [1], [12], [3, 3, 3], [3]]);
 });
 
-t.test('owners take turns: what one has waiting does not come before what another one brings', async (t) => {
+t.test("owners take turns: the waiting items of one do not come before another's new items", async (t) => {
   const writes: string[][] = [];
   const begun = Promise.withResolvers<void>();
   const going = Promise.withResolvers<void>();
@@ -145,7 +148,7 @@ t.test('owners take turns: what one has waiting does not come before what anothe
   ]);
 });
 
-t.test('a database is away that cannot be reached, and not where it took too long or refused', async (t) => {
+t.test('a database is down if it cannot be reached, not if it was slow or refused', async (t) => {
   const db = await openDatabase(t);
   const errorOf = (text: string) => db.query({ text }).catch((error: unknown) => error);
   t.ok(isAway(await errorOf('SELECT pg_terminate_backend(pg_backend_pid())')));

@@ -10,7 +10,7 @@ function start(limits: { most: number; heaviest?: number }) {
     });
   const batcher = new Batcher(run, { ...limits, weigh: (item) => item });
   const turn = () => new Promise((resume) => setImmediate(resume));
-  /** Waits until so many runs have begun, and a little longer: there should be no other. */
+  /** Waits until this many runs have begun, and a little longer: there should be no others. */
   const begun = async (count: number) => {
     while (runs.length < count) await turn();
     for (let more = 0; more < 5; more += 1) await turn();
@@ -18,7 +18,7 @@ function start(limits: { most: number; heaviest?: number }) {
   return { batcher, runs, begun };
 }
 
-t.test('what comes during a run goes together in the next', async (t) => {
+t.test('items that come during a run go together in the next', async (t) => {
   const { batcher, runs, begun } = start({ most: 3, heaviest: 1_000 });
   const first = batcher.add(1);
   await begun(1);
@@ -32,7 +32,7 @@ t.test('what comes during a run goes together in the next', async (t) => {
   runs[0]?.end();
   t.equal(await first, 'done 1');
   await begun(2);
-  t.same(runs[1]?.items, [2, 3, 4], 'three at the most');
+  t.same(runs[1]?.items, [2, 3, 4], 'at most three');
   runs[1]?.end(new Error('no'));
   await begun(3);
   runs[2]?.end();
@@ -45,7 +45,7 @@ t.test('what comes during a run goes together in the next', async (t) => {
   t.ok(batcher.idle);
 });
 
-t.test('heavy items go with few others', async (t) => {
+t.test('heavy items are grouped with few others', async (t) => {
   const { batcher, runs, begun } = start({ most: 10, heaviest: 100 });
   const all = [300, 50, 50, 1].map((item) => batcher.add(item));
   for (const round of [0, 1, 2]) {

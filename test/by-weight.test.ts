@@ -3,7 +3,7 @@ import { byWeight } from '../src/by-weight.ts';
 
 const groups = (items: number[], most: number) => byWeight(items, most, (item) => item);
 
-t.test('groups have no more than their weight, but for one that is heavier by itself', async (t) => {
+t.test('groups weigh no more than their limit, except a single heavier item', async (t) => {
   t.same(groups([], 10), []);
   t.same(groups([0, 0], 0), [[0, 0]]);
   t.same(groups([4, 6, 1], 10), [[4, 6], [1]]);

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import t from 'tap';
 import { selfSignedCertificate } from '../src/certificate.ts';
 
-t.test('the certificate is for its host, valid now and signed by its own key', async (t) => {
+t.test('the certificate is for its host, valid now and signed with its own key', async (t) => {
   const now = new Date('2027-03-04T05:06:07Z');
   const { key, cert } = selfSignedCertificate('mx.sandbox.test', now);
   const parsed = new X509Certificate(cert);

@@ -11,7 +11,7 @@ const refuses = (parse: (text: string) => unknown, text: string) => {
   }
 };
 
-t.test('AUTH-05: a secret that stands in an example, or that anybody could guess, is refused', async (t) => {
+t.test('AUTH-05: a secret from an example, or one that anybody could guess, is refused', async (t) => {
   const secrets = [
     'change-me-change-me-change-me-change-me',
     'changeme_9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c',
@@ -45,9 +45,9 @@ t.test('AUTH-05: a secret that stands in an example, or that anybody could guess
     t.ok(refuses(password, text), text);
 });
 
-t.test('AUTH-05: what a generator makes is taken', async (t) => {
+t.test('AUTH-05: generated secrets are accepted', async (t) => {
   for (let round = 0; round < 2_000; round += 1) {
-    // The same each time: one at random in a million has a word of samples in it.
+    // The same each time: one random secret in a million contains a word that samples have.
     const bytes = testKey(round);
     for (const text of [bytes.toString('hex'), bytes.toString('base64'), bytes.subarray(0, 24).toString('base64url')])
       if (refuses(jwtSecret, text)) t.fail(`JWT_SECRET ${text}`);

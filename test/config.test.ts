@@ -10,7 +10,7 @@ const key = testKey(1).toString('hex');
 const secret = testKey(2).toString('base64url');
 const external = { DATABASE_URL: 'postgres://u:p@localhost/db', JWT_SECRET: secret, ENCRYPTION_KEY: key };
 
-t.test('nothing set is a sandbox on loopback', async (t) => {
+t.test('without any variable it is a sandbox on loopback', async (t) => {
   const config = readConfig({});
   t.match(config, {
     databaseUrl: null,
@@ -30,7 +30,7 @@ t.test('nothing set is a sandbox on loopback', async (t) => {
   t.same(readConfig({ HTTP_PORT: '', LOG_LEVEL: ' ' }), config, 'an empty variable counts as unset');
 });
 
-t.test('what is set is taken', async (t) => {
+t.test('variables that are set are used', async (t) => {
   const config = readConfig({
     ...external,
     HTTP_PORT: '8080',
@@ -226,10 +226,10 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     t.notMatch(refusal, /\n|secret/);
   }
   const tried = new Set(wrong.flatMap(([env]) => Object.keys(env)));
-  for (const { name } of variables) t.ok(tried.has(name), `${name} is tried with a wrong value`);
+  for (const { name } of variables) t.ok(tried.has(name), `${name} is tested with a wrong value`);
 });
 
-t.test('ports that are the same and not in the way of each other', async (t) => {
+t.test('equal ports, conflicting or not', async (t) => {
   for (const env of [
     { HTTP_PORT: '2525', ROLES: 'mta,smtp' },
     { HTTP_PORT: '2525', ROLES: 'api,mta' },
@@ -240,7 +240,7 @@ t.test('ports that are the same and not in the way of each other', async (t) => 
     t.doesNotThrow(() => readConfig(env), JSON.stringify(env));
 });
 
-t.test('quotes that whatever set a variable has left around it are no part of the value', async (t) => {
+t.test('quotes that some tool left around a value are no part of it', async (t) => {
   for (const { name } of variables)
     for (const text of [`"secret"`, `'secret'`, ' "secret" ', `"secret\nsecret"`, '""'])
       t.match(
@@ -250,7 +250,7 @@ t.test('quotes that whatever set a variable has left around it are no part of th
   t.equal(readConfig({ ADMIN_PASSWORD: `it's "quoted"` }).admin.password, `it's "quoted"`);
 });
 
-t.test('private networks are let in by name only, and none by default: SSRF-08', async (t) => {
+t.test('private networks are let in only by name, and none by default: SSRF-08', async (t) => {
   const read = (text: string) => readConfig({ ALLOW_PRIVATE_NETWORKS: text }).allowPrivateNetworks;
   t.strictSame(['', 'false', 'true'].map(read), [false, false, true]);
   const allowed = read('10.1.0.0/16, fd00::/8,127.0.0.1/32');
@@ -290,9 +290,9 @@ t.test('every variable that is read is listed', async (t) => {
   t.same([...asked].sort(), variables.map(({ name }) => name).sort());
 });
 
-t.test('the defaults that are listed are those that hold', async (t) => {
+t.test('the listed defaults are the real ones', async (t) => {
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
-  // Whole, or with another for the sandbox behind it; the others follow from another variable.
+  // The whole text, or followed by another for the sandbox; the others depend on another variable.
   const literals = variables.flatMap(({ name, fallback }) => {
     const [, text] = /^`([^`]+)`(?:$|;)/.exec(fallback) ?? [];
     return text === undefined || fallback.startsWith('`HTTP_HOST`') ? [] : [{ name, text }];
@@ -323,7 +323,7 @@ t.test('the page and the README list the variables as they are', async (t) => {
 function refusalOf(env: Record<string, string>): string {
   try {
     readConfig(env);
-    return 'it was taken';
+    return 'it was accepted';
   } catch (error) {
     if (error instanceof ConfigError) return error.message;
     throw error;

@@ -6,7 +6,7 @@ function work(ms: number): void {
   for (const end = performance.now() + ms; performance.now() < end; );
 }
 
-t.test('others have a turn between two pieces of work that take long', async (t) => {
+t.test('other work gets a turn between two long pieces of work', async (t) => {
   const seen: string[] = [];
   const made = await givingWay([1, 2, 3], (item, index) => {
     if (index === 0) setImmediate(() => seen.push('another'));

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { floorId, isId, newId, timeOf } from '../src/ids.ts';
 
-t.test('ids are made in the order of time and carry it', async (t) => {
+t.test('ids are ordered by time and contain it', async (t) => {
   const at = new Date('2027-05-06T07:08:09.123Z');
   const id = newId(at);
   t.equal(timeOf(id).getTime(), at.getTime());

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import t from 'tap';
 
-/** First to last: a file may import what stands further on, and what stands in its own place where that is in its folder. */
+/** First to last: a file may import from later places, and from its own place if that is in its folder. */
 const order: RegExp[] = [
   /^cli\.ts$/,
   /^cli\//,
@@ -60,13 +60,13 @@ const placeOf = (file: string) => order.findIndex((pattern) => pattern.test(file
 const sorted = (names: Set<string>) => [...names].sort();
 const folderOf = (file: string) => (file.includes('/') ? file.slice(0, file.indexOf('/')) : file);
 
-t.test('every file has a place in the order of the layers', async (t) => {
+t.test('every file has a place in the order of layers', async (t) => {
   for (const file of files)
     t.not(placeOf(file), -1, `src/${file} belongs to no layer: give it a place in test/layers.test.ts`);
 });
 
-t.test('the order is the one that the documents show', async (t) => {
-  // `cli.ts` has its ending there, as `cli` is the folder.
+t.test('the order is the one in the documents', async (t) => {
+  // There `cli.ts` has its extension, because `cli` is the folder.
   const nameOf = (file: string) => (file === 'cli.ts' ? file : folderOf(file).replace(/\.ts$/, ''));
   const known = order.slice(0, placeOf('rounds.ts')).map((_, place) => {
     return new Set(files.filter((file) => placeOf(file) === place).map(nameOf));
@@ -75,11 +75,11 @@ t.test('the order is the one that the documents show', async (t) => {
     const text = readFileSync(new URL(`../${document}`, import.meta.url), 'utf8');
     const [, shown = ''] = /^(cli\.ts +->[^`]*?)->\s+leaves$/m.exec(text) ?? [];
     const places = shown.split('->').map((place) => new Set(place.split(',').map((name) => name.trim())));
-    t.strictSame(places.map(sorted), known.map(sorted), `${document} shows the order of this test`);
+    t.strictSame(places.map(sorted), known.map(sorted), `${document} shows this test's order`);
   }
 });
 
-t.test('imports run one way', async (t) => {
+t.test('imports go one way', async (t) => {
   for (const file of files) {
     for (const imported of importsOf(file)) {
       const sameFolder = folderOf(file) === folderOf(imported);
@@ -91,7 +91,7 @@ t.test('imports run one way', async (t) => {
   }
 });
 
-t.test('in the core they do too, from folder to folder', async (t) => {
+t.test('in the core too, from folder to folder', async (t) => {
   const placeInCore = (file: string) => orderOfCore.findIndex((names) => names.includes(file.split('/')[1] ?? ''));
   const ofCore = files.filter((file) => folderOf(file) === 'core');
   for (const file of ofCore) {
@@ -109,10 +109,10 @@ t.test('in the core they do too, from folder to folder', async (t) => {
   const text = readFileSync(new URL('../docs/architecture.md', import.meta.url), 'utf8');
   const [, shown = ''] = /^(operations +->[^`]*)$/m.exec(text) ?? [];
   const places = shown.split('->').map((place) => place.split(',').map((name) => name.trim()));
-  t.strictSame(places, orderOfCore, 'docs/architecture.md shows the order of this test');
+  t.strictSame(places, orderOfCore, "docs/architecture.md shows this test's order");
 });
 
-t.test('the client is all there is of it, wherever it runs', async (t) => {
+t.test('the client imports only its own files, so that it runs anywhere', async (t) => {
   const ofClient = files.filter((file) => folderOf(file) === 'client');
   t.ok(ofClient.length > 5);
   for (const file of ofClient)
@@ -123,7 +123,7 @@ t.test('the client is all there is of it, wherever it runs', async (t) => {
     );
 });
 
-t.test('the dashboard knows the service by its client alone, and nobody knows it', async (t) => {
+t.test("the dashboard knows only the service's client, and nothing knows the dashboard", async (t) => {
   const importers = files.filter((file) => importsOf(file).some((imported) => folderOf(imported) === 'dashboard'));
   t.ok(importers.length > 5);
   for (const file of importers) t.equal(folderOf(file), 'dashboard', `src/${file} must not import the dashboard`);
@@ -133,7 +133,7 @@ t.test('the dashboard knows the service by its client alone, and nobody knows it
   }
 });
 
-t.test('no imports run in a circle', async (t) => {
+t.test('imports do not form a circle', async (t) => {
   const graph = new Map(files.map((file) => [file, importsOf(file)]));
   const done = new Set<string>();
   const visit = (file: string, path: string[]): string[] | null => {
@@ -157,14 +157,14 @@ t.test('no imports run in a circle', async (t) => {
   }
 });
 
-t.test('main and the commands read the configuration, and nobody else knows the environment', async (t) => {
+t.test('only main and the commands read the configuration and the environment', async (t) => {
   for (const file of files.filter((one) => !/^cli\/|^(cli|main)\.ts$/.test(one))) {
     if (file !== 'config.ts') t.notMatch(sourceOf(file), /\breadConfig\b/, `src/${file} must take the configuration`);
     t.notMatch(sourceOf(file), /process\.env/, `src/${file} must not read the environment`);
   }
 });
 
-t.test('no route knows another', async (t) => {
+t.test('no route imports another', async (t) => {
   const isRoute = (file: string) => file.startsWith('http/routes/');
   t.ok(files.filter(isRoute).length > 10);
   for (const file of files.filter(isRoute))
@@ -176,7 +176,7 @@ t.test('each error of the API is made in one place', async (t) => {
     t.notMatch(sourceOf(file), /new ApiError\(/, `src/${file} must use a constructor of src/errors.ts`);
 });
 
-t.test('no file is longer than can be read in one sitting', async (t) => {
+t.test('no file is too long to read in one sitting', async (t) => {
   for (const file of files) {
     if (sourceOf(file).startsWith('// Made from ')) continue;
     const lines = sourceOf(file).split('\n').length;

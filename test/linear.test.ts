@@ -30,7 +30,7 @@ const length = 64 * 1024;
 const erased = new Redaction('a.a+a@a.a');
 const repeat = (unit: string, most: number) => unit.repeat(Math.ceil(most / unit.length)).slice(0, most);
 
-/** What makes a parser look ahead, go back, or keep what is open. */
+/** Strings that make a parser look ahead, go back, or keep something open. */
 const units = [
   ...[
     '<',
@@ -94,12 +94,12 @@ const lines = (unit: string, most: number) => `x\n${repeat(`${repeat(unit, 990)}
 const families: [name: string, build: (length: number) => string][] = [
   ...units.map((unit): (typeof families)[number] => [JSON.stringify(unit), (most) => repeat(unit, most)]),
   ['comments in comments', (most) => repeat('(', most / 2) + repeat(')', most / 2)],
-  // Lines as long as the readers of bounces look at.
+  // Lines as long as those that the readers of bounces look at.
   ...[' ', '\t', '> ', 'a', '.', '*', '&nbsp;'].map((unit): (typeof families)[number] => [
     `lines of ${JSON.stringify(unit)}`,
     (most) => lines(unit, most),
   ]),
-  // U+2028 ends a line for some expressions only.
+  // U+2028 ends a line only for some expressions.
   ...[' ', '\n', '\t', '='].map((unit): (typeof families)[number] => [
     `${JSON.stringify(unit)} and an end`,
     (most) => `x: ${repeat(unit, most)}\u2028x`,
@@ -137,7 +137,7 @@ const notice = {
   aliases: [],
 };
 
-/** Whatever sees text of others, each with the text where it hurts most. */
+/** Everything that reads text from others, each with the text in the place where it hurts most. */
 const parsers: Record<string, (text: string) => unknown> = {
   'an address': parseMailbox,
   'the name of an address': (text) => parseMailbox(`${text} <a@b.test>`),
@@ -248,7 +248,7 @@ const parsers: Record<string, (text: string) => unknown> = {
   'a time': (text) => [parseTimestamp(text), parseTimestamp(`2026-11-21T09:00:00.${text}`), waitOf(text, new Date())],
 };
 
-/** Most refuse what they are given, and have to be quick about that too. */
+/** Most refuse the input, and must be fast at that too. */
 const anyway = async (work: () => unknown) => {
   try {
     await work();

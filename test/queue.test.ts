@@ -8,16 +8,16 @@ const job = (destination: string): Placed<DeliverJob> => ({
   ...{ id: newId(), emailIds: [newId()], destination, priority: 0 },
 });
 
-/** Jobs go through the queue, each to a destination of its own. */
+/** Jobs go through the queue, each to a different destination. */
 async function work({ db, queue }: { db: Database; queue: Queue }, jobs: number): Promise<void> {
   const added = Array.from({ length: jobs }, (_, n) => job(`d${n}.test`));
   await db.transaction((tx) => queue.enqueue(tx, added));
   await db.transaction((tx) => queue.take(tx, jobs, []));
-  // What a connection did is told to the others after a while; this does not wait for it.
+  // PostgreSQL publishes a connection's statistics after a while; this does not wait for it.
   await db.query({ text: 'SELECT pg_stat_force_next_flush()' });
 }
 
-/** Rows of done jobs that taking the next ones has to read past, and how often they were cleared away. */
+/** Rows of done jobs that fetching the next jobs has to read past, and how often they were vacuumed. */
 async function left(db: Database): Promise<{ dead: number; cleared: number }> {
   const [row] = await db.query<{ dead: number; cleared: number }>({
     text: `SELECT sum(n_dead_tup)::int AS dead, sum(vacuum_count)::int AS cleared FROM pg_stat_user_tables WHERE schemaname = 'pgboss' AND relname LIKE 'job%'`,
@@ -32,7 +32,7 @@ async function wait({ db, queue }: { db: Database; queue: Queue }, jobs: number)
   await db.query({ text: 'SELECT pg_stat_force_next_flush()' });
 }
 
-t.test('what many done jobs left is cleared away while many wait, and otherwise it is not', async (t) => {
+t.test('the dead rows of many done jobs are vacuumed while many jobs wait, and otherwise not', async (t) => {
   const { db, queue } = await openQueue(t);
   const sweep = sweeping(db);
   const isLeft = async (what: string) => {
@@ -42,7 +42,7 @@ t.test('what many done jobs left is cleared away while many wait, and otherwise 
   };
   await work({ db, queue }, 1_000);
   await wait({ db, queue }, 400);
-  await isLeft('few are dead and few wait');
+  await isLeft('few dead rows and few waiting jobs');
   for (let round = 0; round < 5; round += 1) await work({ db, queue }, 4_000);
   const before = await left(db);
   t.ok(before.dead >= 20_000, `${before.dead} rows`);
@@ -53,15 +53,15 @@ t.test('what many done jobs left is cleared away while many wait, and otherwise 
   const after = await left(db);
   t.ok(after.dead < 10 && after.cleared > before.cleared, JSON.stringify(after));
   const taken = await db.transaction((tx) => queue.take(tx, 2_000, []));
-  t.equal(taken.length, 1_400, 'nothing that waits is gone');
+  t.equal(taken.length, 1_400, 'no waiting job is gone');
   await wait({ db, queue }, 1_000);
-  await isLeft('few are dead');
+  await isLeft('few dead rows');
 });
 
-t.test('what a transaction keeps in sight is not cleared away again and again', async (t) => {
+t.test('rows that a transaction can still see are not vacuumed over and over', async (t) => {
   const { db, queue } = await openQueue(t);
   const sweep = sweeping(db);
-  /** @param alive called so often that no transaction is idle for too long meanwhile */
+  /** @param alive called often enough that no transaction is idle for too long */
   const much = async (alive = async () => {}) => {
     for (let round = 0; round < 6; round += 1) {
       await work({ db, queue }, 2_000);
@@ -82,11 +82,11 @@ t.test('what a transaction keeps in sight is not cleared away again and again', 
     const once = await times();
     t.ok(once > before);
     t.equal(await times(), once);
-    t.ok((await left(db)).dead >= 20_000, 'all is there yet');
+    t.ok((await left(db)).dead >= 20_000, 'all are still there');
     await much(reads);
     await much(reads);
     const twice = await times();
-    t.ok(twice > once, 'with twice as much it is tried again');
+    t.ok(twice > once, 'with twice as many it is tried again');
     return twice;
   });
   t.equal(await times(), onceMore, 'no more than before');
@@ -98,15 +98,18 @@ t.test('what a transaction keeps in sight is not cleared away again and again', 
   t.ok((await times()) > again.cleared, 'as if nothing had been in the way');
 });
 
-t.test('jobs of the release before are taken, and it finds the first email of those of this one', async (t) => {
-  const { db, queue } = await openQueue(t);
-  const emailIds: [string, string, string] = [newId(), newId(), newId()];
-  const id = newId();
-  await db.transaction((tx) => queue.enqueue(tx, [{ id, emailIds, destination: 'd.test', priority: 7 }]));
-  const stored = () => db.query({ text: `SELECT data FROM pgboss.job WHERE id = $1`, values: [id] });
-  t.match(await stored(), [{ data: { emailId: emailIds[0], destination: 'd.test', priority: 7 } }]);
-  await db.query({ text: `UPDATE pgboss.job SET data = data - 'others' WHERE id = $1`, values: [id] });
-  const taken = await db.transaction((tx) => queue.take(tx, 10, []));
-  t.strictSame(taken, [{ id, emailIds: [emailIds[0]], destination: 'd.test', priority: 7 }]);
-  t.strictSame(await stored(), []);
-});
+t.test(
+  "jobs of the previous release are taken, and that release finds the first email of this release's jobs",
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const emailIds: [string, string, string] = [newId(), newId(), newId()];
+    const id = newId();
+    await db.transaction((tx) => queue.enqueue(tx, [{ id, emailIds, destination: 'd.test', priority: 7 }]));
+    const stored = () => db.query({ text: `SELECT data FROM pgboss.job WHERE id = $1`, values: [id] });
+    t.match(await stored(), [{ data: { emailId: emailIds[0], destination: 'd.test', priority: 7 } }]);
+    await db.query({ text: `UPDATE pgboss.job SET data = data - 'others' WHERE id = $1`, values: [id] });
+    const taken = await db.transaction((tx) => queue.take(tx, 10, []));
+    t.strictSame(taken, [{ id, emailIds: [emailIds[0]], destination: 'd.test', priority: 7 }]);
+    t.strictSame(await stored(), []);
+  },
+);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { TokenBuckets } from '../src/rate-limit.ts';
 
-t.test('DOS: buckets of very many ids are not all looked through for each new one', async (t) => {
+t.test('DOS: with very many ids, a new one does not make it search all buckets', async (t) => {
   let looks = 0;
   const buckets = new TokenBuckets({ perSecond: 1, burst: 5 }, () => {
     looks += 1;
@@ -11,7 +11,7 @@ t.test('DOS: buckets of very many ids are not all looked through for each new on
   t.ok(looks < 500_000, `${looks} looks`);
 });
 
-t.test('what is full is forgotten, and what is not is kept', async (t) => {
+t.test('full buckets are forgotten, others are kept', async (t) => {
   let now = 0;
   const buckets = new TokenBuckets({ perSecond: 0.01, burst: 2 }, () => now);
   buckets.take('early');
@@ -20,7 +20,7 @@ t.test('what is full is forgotten, and what is not is kept', async (t) => {
   now = 150_000;
   for (let id = 25_000; id < 45_000; id += 1) buckets.take(`${id}`);
   t.equal(buckets.take('0').left.toFixed(1), '0.6', 'a minute gave it six tenths of a token');
-  t.equal(buckets.take('early').left, 1, 'after more than 100 s it is full');
+  t.equal(buckets.take('early').left, 1, 'it is full after more than 100 s');
   t.equal(buckets.take('44999').left, 0);
   t.equal(buckets.take('44999').waitSeconds, 100);
 });

@@ -8,10 +8,13 @@ const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
   .map((name) => name.replaceAll('\\', '/'))
   .filter((name) => name.endsWith('.ts') && !name.startsWith('generated/'));
 
-/** Put together from parts, which no linter reads. All have bounds only, and test/linear.test.ts gives them hostile text. */
+/**
+ * Built from parts, so no linter can read them. All have only bounded repetitions, and test/linear.test.ts gives them
+ * hostile text.
+ */
 const assembled = ['core/privacy/redaction.ts', 'core/returns/return-class.ts', 'mail/attachments.ts'];
 
-/** Every regular expression of a file, with the line that it stands in. */
+/** Every regular expression in a file, with its line. */
 function* expressionsOf(file: string): Generator<{ where: string; source: string | null; flags: string }> {
   const source = ts.createSourceFile(file, readFileSync(new URL(file, src), 'utf8'), ts.ScriptTarget.Latest);
   const nodes: ts.Node[] = [source];
@@ -33,7 +36,7 @@ t.test('DOS-06: no regular expression goes back over a text again and again', as
     for (const { where, source, flags } of expressionsOf(file)) {
       count += 1;
       if (source === null) {
-        t.ok(assembled.includes(file), `${where} is put together where nothing can look at it`);
+        t.ok(assembled.includes(file), `${where} is built where nothing can check it`);
         continue;
       }
       const [report] = analyse({ source, flags }, { maxReports: 1 }).reports;
@@ -43,5 +46,5 @@ t.test('DOS-06: no regular expression goes back over a text again and again', as
         );
     }
   }
-  t.ok(count > 250, `${count} of them`);
+  t.ok(count > 250, `${count} regular expressions`);
 });

@@ -5,7 +5,7 @@ import { Rounds } from '../src/rounds.ts';
 
 const hourMs = 3_600_000;
 
-t.test('what a start brings along is begun one after the other', async (t) => {
+t.test('the first rounds start one after the other', async (t) => {
   const rounds = new Rounds(silentLog);
   let running = 0;
   const together: number[] = [];
@@ -26,7 +26,7 @@ t.test('what a start brings along is begun one after the other', async (t) => {
   t.same(together, [1, 1, 1, 1]);
 });
 
-t.test('one that takes long holds the next up for a moment only', async (t) => {
+t.test('a long round delays the next only briefly', async (t) => {
   const rounds = new Rounds(silentLog);
   rounds.every(hourMs, 'long', (stop) => new Promise((resolve) => stop.addEventListener('abort', () => resolve())));
   await new Promise<void>((resolve) => rounds.every(hourMs, 'next', async () => resolve()));
@@ -34,7 +34,7 @@ t.test('one that takes long holds the next up for a moment only', async (t) => {
   t.pass('the next had its turn while the first went on');
 });
 
-t.test('after the stop nothing begins', async (t) => {
+t.test('nothing starts after the stop', async (t) => {
   const rounds = new Rounds(silentLog);
   const begun: string[] = [];
   rounds.every(hourMs, 'under way', async () => {
@@ -48,7 +48,7 @@ t.test('after the stop nothing begins', async (t) => {
   t.same(begun, ['under way']);
 });
 
-t.test('what is due before its first turn came is begun all the same, and never twice at a time', async (t) => {
+t.test('a round that is due before its first turn still starts, and never runs twice at a time', async (t) => {
   const rounds = new Rounds(silentLog);
   let running = 0;
   let most = 0;

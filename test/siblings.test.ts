@@ -2,7 +2,7 @@ import t from 'tap';
 import { TokenBuckets } from '../src/rate-limit.ts';
 import { type News, type Siblings, shareBuckets, shareWork } from '../src/siblings.ts';
 
-/** So many processes that hear each other, as those of `workers.ts` do, and all that was said. */
+/** This many processes that hear each other, like those of `workers.ts`, and everything they said. */
 function family(count: number): { members: Siblings[]; said: News[] } {
   const said: News[] = [];
   const listeners = Array.from({ length: count }, (): ((news: News) => void)[] => []);
@@ -21,7 +21,7 @@ const until = async (done: () => boolean) => {
   for (const end = Date.now() + 60_000; !done() && Date.now() < end; ) await new Promise((go) => setTimeout(go, 5));
 };
 
-t.test('a key has one budget in all processes: what they gave out too much is paid back', async (t) => {
+t.test('a key has one budget in all processes: what they overspent is paid back', async (t) => {
   let now = 0;
   const { members, said } = family(3);
   const all = members.map((member) => {
@@ -38,14 +38,14 @@ t.test('a key has one budget in all processes: what they gave out too much is pa
   t.same(takeAll(), [20, 20, 20], 'before they have heard of each other, each gives out what it has');
   await until(() => said.length === 3);
   now += 3_900;
-  t.same(takeAll(), [0, 0, 0], '40 too many are four seconds');
+  t.same(takeAll(), [0, 0, 0], '40 too many take four seconds');
   t.equal(all[0]?.waitSeconds('key'), 1);
   t.equal(all[0]?.take('another').left, 19, 'nobody else pays for it');
   now += 2_100;
   t.same(takeAll().slice(0, 1), [20], 'and then it is full again');
 });
 
-t.test('what is taken in one process is missing in the others', async (t) => {
+t.test('tokens taken in one process are missing in the others', async (t) => {
   const { members, said } = family(2);
   const [one, other] = members.map((member) => {
     const buckets = new TokenBuckets({ perSecond: 1, burst: 10 }, () => 0);
@@ -58,7 +58,7 @@ t.test('what is taken in one process is missing in the others', async (t) => {
   t.equal(other?.take('key').left, 2);
 });
 
-t.test('work is told to the others once for many, and not back again', async (t) => {
+t.test('work is announced to the others once for many jobs, and not passed back', async (t) => {
   const { members, said } = family(3);
   const woken: number[] = [];
   const counts = () => [0, 1, 2].map((index) => woken.filter((each) => each === index).length);

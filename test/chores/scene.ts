@@ -19,7 +19,7 @@ export interface Scene {
   zone: Zone;
   /** The time of day for all nodes, in the morning after `day`. */
   clock: { at: Date; now(): Date; forward(ms: number): void };
-  /** One more node on the same database. */
+  /** Another node on the same database. */
   node(options?: Partial<TlsReportOptions>, transport?: Partial<TransportOptions>): TlsReports;
   /** The tasks with a place, by place. */
   tasks(): Promise<TaskRow[]>;
@@ -35,7 +35,10 @@ export interface TaskRow {
   last_error: string | null;
 }
 
-/** A database and a zone in which these domains want reports at these places; `reports.test` and `mx.test` are 127.0.0.1. */
+/**
+ * A database and a zone in which these domains want reports at these places; `reports.test` and `mx.test` are
+ * 127.0.0.1.
+ */
 export async function startScene(
   t: Test,
   wanted: Record<string, string[]> = {},
@@ -95,7 +98,7 @@ export async function startScene(
   };
 }
 
-/** Counts that nodes have written down: one session that went well for each of these domains. */
+/** Counts recorded by nodes: one successful session for each of these domains. */
 export async function addResults(db: Database, domains: string[], on = day): Promise<void> {
   await db.query({
     text: `INSERT INTO tls_results (day, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind)
@@ -105,7 +108,7 @@ export async function addResults(db: Database, domains: string[], on = day): Pro
   });
 }
 
-/** A logger that keeps what it is told. */
+/** A logger that keeps what it logs. */
 export function keepingLog(): { log: Logger; lines: { level: string; message: string; fields: object }[] } {
   const lines: { level: string; message: string; fields: object }[] = [];
   const at = (level: string) => (fields: object, message: string) => void lines.push({ level, message, fields });

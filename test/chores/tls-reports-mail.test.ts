@@ -23,7 +23,7 @@ async function startMail(t: Test, rua = 'mailto:tls%2Drpt@inbox.test?subject=x',
   return { sink, ...scene };
 }
 
-/** Lets some account verify the domain, and publishes its key. */
+/** Has some account verify the domain, and publishes its key. */
 async function addKey({ db, zone }: Pick<Scene, 'db' | 'zone'>, domain: string): Promise<void> {
   const { id: accountId } = await buildAccount(db);
   const { id } = await buildVerifiedDomain(db, accountId, encryptionKey, domain);
@@ -36,13 +36,13 @@ const verify = async (raw: Buffer, { zone }: Pick<Scene, 'zone'>) => {
   return results;
 };
 
-t.test('a report by mail is a multipart/report that the domain above signs', async (t) => {
+t.test('a report by mail is a multipart/report, signed by the domain above', async (t) => {
   const scene = await startMail(t);
   await addKey(scene, 'sender.test');
   await scene.node().round();
   const [message] = scene.sink.messages;
   t.equal(scene.sink.messages.length, 1);
-  t.match(message, { from: '', to: ['tls-rpt@inbox.test'] }, 'what bounces goes nowhere');
+  t.match(message, { from: '', to: ['tls-rpt@inbox.test'] }, 'a bounce would go nowhere');
   const raw = message?.raw ?? Buffer.alloc(0);
 
   const [verdict, ...more] = await verify(raw, scene);
@@ -83,7 +83,7 @@ t.test('a report by mail is a multipart/report that the domain above signs', asy
   const json = JSON.parse(gunzipSync(Buffer.from(base64, 'base64')).toString());
   t.match(json, { 'report-id': id, 'contact-info': contact, policies: [{ policy: { 'policy-domain': 'a.test' } }] });
   t.match(await scene.tasks(), [{ uri: 'mailto:tls-rpt@inbox.test', state: 'done' }]);
-  t.same(await scene.db.query({ text: 'SELECT id FROM emails' }), [], 'it is in nobody’s log');
+  t.same(await scene.db.query({ text: 'SELECT id FROM emails' }), [], "it is in nobody's log");
 });
 
 t.test('the nearest verified domain above signs', async (t) => {
@@ -116,7 +116,7 @@ t.test('a report by mail arrives whatever TLS policies say, and is not counted i
   );
 });
 
-t.test('without a key nothing goes by mail, which is said once, and https goes on', async (t) => {
+t.test('without a key nothing goes by mail, which is logged once, and https goes on', async (t) => {
   const host = await startReportHost(t);
   const scene = await startMail(t, `mailto:a@inbox.test,${host.url},mailto:b@inbox.test`);
   await addKey(scene, 'elsewhere.test');
@@ -138,7 +138,7 @@ t.test('without a key nothing goes by mail, which is said once, and https goes o
   ]);
 });
 
-t.test('mail that is refused for now is tried again, for good it is not', async (t) => {
+t.test('temporarily refused mail is retried, permanently refused mail is not', async (t) => {
   const replies = ['450 4.2.0 later', '550 5.1.1 nobody'];
   const scene = await startMail(t, undefined, { onMessage: () => replies.shift() ?? null });
   await addKey(scene, 'sender.test');
@@ -150,7 +150,7 @@ t.test('mail that is refused for now is tried again, for good it is not', async 
   t.match(await scene.tasks(), [{ state: 'failed', tries: 2, last_error: /nobody/, next_try_at: null }]);
 });
 
-t.test('what a new address may send is not used up by reports', async (t) => {
+t.test('reports do not use up the cap of a new address', async (t) => {
   const scene = await startMail(t);
   await addKey(scene, 'sender.test');
   const fresh = { ip: '127.0.0.2', pool: 'default', firstDay: '2026-11-21' };
@@ -164,7 +164,7 @@ t.test('what a new address may send is not used up by reports', async (t) => {
   t.equal(scene.sink.messages.length, 1);
 });
 
-t.test('places on the inside are not talked to', async (t) => {
+t.test('internal addresses are not contacted', async (t) => {
   const host = await startReportHost(t);
   const { port } = new URL(host.url);
   const inside = [`https://127.0.0.1:${port}/`, `https://reports.test:${port}/`, 'mailto:a@inbox.test'];

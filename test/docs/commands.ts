@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers';
 import { sendwright } from '../cli/terminal.ts';
 
 /**
- * Puts an `npm` into a folder that knows `npm run -s sendwright -- …` alone, and has the command run in this process:
- * loading all of it takes longer than most commands do. That it runs as a process of its own is tried in test/cli.
+ * Puts an `npm` into a folder that knows only `npm run -s sendwright -- …`, and runs the command in this process,
+ * because loading everything takes longer than most commands. test/cli tests it as a process of its own.
  */
 export async function installCommands(
   t: { teardown(work: () => Promise<void>): void },

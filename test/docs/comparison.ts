@@ -1,12 +1,13 @@
-/** A real id for each one that a document shows, so that one that it shows twice is the same one twice. */
+/** A real id for each id in a document, so that a repeated one must be the same. */
 export type Ids = Map<string, string>;
 
 const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 const time = '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z';
 
 /**
- * Where an answer is not as a document shows it. Ids and times may be others, members named `ms` or `…_ms` other numbers;
- * `…` stands for any text, as the last entry of an array for more of them, and as the name of a member for more members.
+ * The difference between an answer and the document. Ids and times may differ, and so may the numbers of members named
+ * `ms` or `…_ms`; `…` stands for any text, as the last entry of an array for more entries, and as a member's name for
+ * more members.
  */
 export function differences(shown: unknown, real: unknown, ids: Ids, path = 'the answer'): string[] {
   const differs = [`${path} is ${JSON.stringify(real)}, shown is ${JSON.stringify(shown)}`];
@@ -40,7 +41,7 @@ function ofObjects(shown: Record<string, unknown>, real: Record<string, unknown>
   ];
 }
 
-/** Whether a text is as it is shown. */
+/** Whether a text is as shown. */
 export function isLike(shown: string, real: string, ids: Ids): boolean {
   const found: string[] = [];
   const pattern = shown.split(new RegExp(`(${uuid}|${time}|…)`)).map((part) => {
@@ -59,7 +60,7 @@ export function isLike(shown: string, real: string, ids: Ids): boolean {
   });
 }
 
-/** The JSON objects that begin a line of a text, or follow right behind another; other lines of it are left out. */
+/** The JSON objects that start a line of a text, or directly follow another; other lines are left out. */
 export function jsonValues(text: string): unknown[] {
   const values: unknown[] = [];
   for (let at = next(text, 0); at !== null; ) {

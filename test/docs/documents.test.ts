@@ -5,7 +5,7 @@ import { isRun } from './markdown.ts';
 import { openPlace } from './place.ts';
 import { documentOf, read, repository } from './reading.ts';
 
-/** In the order in which somebody reads who does it all on one server. */
+/** In the order in which somebody who does it all on one server reads them. */
 const first = ['README.md', 'docs/api-guide.md'];
 const others = globSync('docs/*.md', { cwd: repository })
   .filter((path) => !first.includes(path) && documentOf(path).some(isRun))
@@ -13,7 +13,7 @@ const others = globSync('docs/*.md', { cwd: repository })
 
 const skip = spawnSync('curl', ['--version']).error !== undefined && 'curl is not installed';
 
-t.test('each block does what it shows, on a server that has done all that was read before', { skip }, async (t) => {
+t.test('each block does what it shows, on a server where everything read before has been done', { skip }, async (t) => {
   const place = await openPlace(t);
   for (const path of [...first, ...others])
     await t.test(path, async (t) => {

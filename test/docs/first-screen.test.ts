@@ -10,13 +10,13 @@ const node = {
   admin: { userId: '', accountId: '', email: 'admin@localhost', password: 'none' as const },
 };
 
-t.test('the README shows the screen of a first start as it is', async (t) => {
+t.test("the README shows the first start's screen as it is", async (t) => {
   const shown = documentOf('README.md').find(({ text }) => text.includes('Sendwright is ready'))?.text ?? '';
   const screen = firstScreen(readConfig({}), node, { sandboxKey: 'sk_live_x', password: 'generated' });
   t.ok(isLike(shown.trim(), screen.trim(), new Map()), screen);
 });
 
-t.test('a node that does a part of it says which, and shows nothing that it does not serve', async (t) => {
+t.test('a node with only some roles says which, and shows nothing that it does not serve', async (t) => {
   const screenOf = (env: Record<string, string>, password: string | null = null) =>
     firstScreen(
       readConfig(env),
@@ -38,7 +38,7 @@ t.test('a node that does a part of it says which, and shows nothing that it does
   t.notMatch(screenOf(direct), 'This node');
 });
 
-t.test('what is set and comes to nothing, or to less than it seems, is said', async (t) => {
+t.test('settings without effect, or with less than expected, are reported', async (t) => {
   const screenOf = (env: Record<string, string>) =>
     firstScreen(readConfig(env), node, { sandboxKey: 'sk_live_x', password: null });
   const off = { INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };

@@ -20,7 +20,7 @@ const path = 'docs/going-live.md';
 const host = 'mail.example.com';
 const lists = ['zen.spamhaus.org', 'bl.spamcop.net', 'psbl.surriel.com'];
 
-/** The settings that the document gives. */
+/** The settings in the document. */
 const settings = Object.fromEntries(
   documentOf(path)
     .filter(({ file }) => file !== null)
@@ -28,19 +28,19 @@ const settings = Object.fromEntries(
     .map((line): [string, string] => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
 );
 
-/** What is shown below a comment, in lines. */
+/** What is shown below a comment, as lines. */
 function shown(name: string): string[] {
   const text = readFileSync(join(repository, path), 'utf8');
   return new RegExp(`<!-- doctor: ${name} -->\n\`\`\`text\n([^\`]+)\n\`\`\``).exec(text)?.[1]?.split('\n') ?? [];
 }
 
-/** The tests' database is not durable, which no reader's is; figures are others on each machine. */
+/** The tests' database is not durable, but every reader's is; figures differ between machines. */
 const comparable = (lines: string[]) =>
   lines.filter((line) => !/durability|-> Set \w+ = on|^Problems: |^All is well/.test(line));
 const pattern = (line: string) =>
   line.replaceAll(/\d+\.\d+ (s (ahead of|behind)|GB are free \(\d+ %\))/g, '…').replace('./data', '…');
 
-/** What it said here, as it would be said where the document plays. */
+/** This machine's output, as it would be on the document's server. */
 const elsewhere = (printed: string, port: number, dataDir: string) =>
   printed
     .replaceAll(dataDir, './data')
@@ -51,20 +51,20 @@ const elsewhere = (printed: string, port: number, dataDir: string) =>
     .replaceAll('127.0.0.1', '203.0.113.5')
     .split('\n');
 
-/** That the last line of what is shown counts the others. */
+/** Whether the last line shown counts the others. */
 function sumOf(lines: string[]): string {
   const count = (sign: string) => lines.filter((line) => line.startsWith(sign)).length;
   const [problems, unknown] = [count('PROBLEM'), count('unknown')];
   return problems + unknown === 0 ? 'All is well.' : `Problems: ${problems}, unknown: ${unknown}.`;
 }
 
-/** What the document tells to publish for the server. */
+/** What the document tells readers to publish for the server. */
 function publish(zone: Zone): void {
   zone.set(host, { A: ['127.0.0.1'], MX: [[10, host]], TXT: ['v=spf1 ip4:127.0.0.1 -all'] });
   zone.set('1.0.0.127.in-addr.arpa', { PTR: [host] });
 }
 
-t.test(`${path}: the doctor before and after, and the way from one to the other`, async (t) => {
+t.test(`${path}: the doctor before and after, and the steps in between`, async (t) => {
   const zone = await startZone({
     'mx.mailbox.example': { A: ['127.0.0.1'] },
     [`1.0.0.127.${lists[2]}`]: { A: ['127.0.0.2'], TXT: ['Listed in PSBL, see http://psbl.org/listing?ip=127.0.0.1'] },
@@ -73,7 +73,7 @@ t.test(`${path}: the doctor before and after, and the way from one to the other`
   for (const list of lists.slice(1)) zone.set(`2.0.0.127.${list}`, { A: ['127.0.0.2'] });
   const mxPort = await freePort();
   const inbound = await freePort();
-  // One that is there: whether the tests' own is depends on what ran before.
+  // An existing folder: whether the tests' own exists depends on what ran before.
   const dataDir = await makeFolder(t);
   const env = testEnv(await createEmptyDatabase(), {
     ...directEnv(zone, mxPort),
@@ -121,7 +121,7 @@ t.test(`${path}: the doctor before and after, and the way from one to the other`
   t.match(stdout, /^< 220 mail\.example\.com /);
 });
 
-t.test(`${path}: its settings are variables that a start knows and takes`, async (t) => {
+t.test(`${path}: its settings are variables that a start knows and accepts`, async (t) => {
   const known = readFileSync(join(repository, 'docs/config.md'), 'utf8');
   t.ok(Object.keys(settings).length > 10);
   for (const name of Object.keys(settings)) t.ok(known.includes(`| \`${name}\` |`), name);

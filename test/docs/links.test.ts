@@ -10,7 +10,7 @@ const documents = globSync(['*.md', 'docs/*.md'], { cwd: repository }).sort();
 const textOf = (path: string) => readFileSync(join(repository, path), 'utf8');
 const withoutCode = (text: string) => text.replaceAll(/^( *)```[\s\S]*?^\1```$/gm, '');
 
-/** As GitHub names the place of a heading. */
+/** The anchor that GitHub makes of a heading. */
 const anchorOf = (heading: string) =>
   heading
     .toLowerCase()
@@ -20,7 +20,7 @@ const anchorOf = (heading: string) =>
 const anchorsOf = (path: string) =>
   [...withoutCode(textOf(path)).matchAll(/^#+ (.+)$/gm)].map(([, heading]) => anchorOf(heading ?? ''));
 
-t.test('every link between documents leads to a file, and to a heading of it', async (t) => {
+t.test('every link between documents leads to an existing file and heading', async (t) => {
   t.ok(documents.length > 15);
   let count = 0;
   for (const path of documents) {
@@ -36,7 +36,7 @@ t.test('every link between documents leads to a file, and to a heading of it', a
   t.ok(count > 40);
 });
 
-t.test('the index of decisions has each of them once, and they are in order', async (t) => {
+t.test('the index of decisions lists each of them once, in order', async (t) => {
   const text = textOf('docs/decisions.md');
   const decisions = [...text.matchAll(/^## (\d{4}-\d{2}-\d{2}) (.+)$/gm)].map(([, day = '', title = '']) => ({
     day,
@@ -55,7 +55,7 @@ t.test('the index of decisions has each of them once, and they are in order', as
   t.strictSame(days, [...days].sort().reverse());
 });
 
-t.test('every variable and every command that a document names is one that there is', async (t) => {
+t.test('every variable and command that a document names exists', async (t) => {
   const known = new Set(variables.map(({ name }) => name));
   const words = new Set(Object.keys(commands));
   for (const path of documents) {
@@ -70,7 +70,7 @@ t.test('every variable and every command that a document names is one that there
   t.pass();
 });
 
-/** The calls that a row of the table names: `…` stands for the path before, or for what that is below. */
+/** The calls that a row of the table names: `…` stands for the path before, or its subpaths. */
 function callsOf(row: string): string[] {
   const [cell = ''] = row.split(' | ');
   const calls: string[] = [];
@@ -93,7 +93,7 @@ function callsOf(row: string): string[] {
   return calls;
 }
 
-t.test('the table of calls has every one that the reference has', async (t) => {
+t.test('the table of calls is complete', async (t) => {
   const page = textOf('docs/calls.md');
   const named = new Set(page.split('\n').flatMap((line) => (line.startsWith('| `') ? callsOf(line) : [])));
   const missing = operations

@@ -1,16 +1,16 @@
-/** One block of code of a document, and what it says about it. */
+/** One block of code in a document, and the comments about it. */
 export interface Block {
-  /** `sh`, `js`, `json`, `text` or whatever else stands behind the fence. */
+  /** `sh`, `js`, `json`, `text` or whatever else follows the fence. */
   language: string;
   text: string;
   /** The line of its fence, from 1. */
   line: number;
-  /** Where a comment before it says so: why it is not run, or the name that it is saved under. Readers do not see it. */
+  /** From a comment before it: why it is not run, or the name to save it under. Readers do not see it. */
   notRun: string | null;
   file: string | null;
-  /** The exit code that a comment before it announces, as it is shown what goes wrong. */
+  /** The exit code that a comment before it announces, if it shows a failure. */
   endsWith: number;
-  /** What is shown as the answer to it: the block that follows it under the same heading. */
+  /** The answer that is shown: the next block under the same heading. */
   answer: Block | null;
 }
 
@@ -18,10 +18,10 @@ const runnable = ['sh', 'js'];
 const answers = ['json', 'text'];
 
 /**
- * The blocks of a document, in order. What is run is told by the language; `<!-- not run: why -->`, `<!-- file: name -->`
- * or `<!-- ends with 1 -->` on the line before the fence says otherwise.
+ * The blocks of a document, in order. The language decides whether one is run, unless `<!-- not run: why -->`, `<!--
+ * file: name -->` or `<!-- ends with 1 -->` on the line before the fence says otherwise.
  *
- * @throws Error when a fence is not closed
+ * @throws Error if a fence is not closed
  */
 export function blocksOf(markdown: string): Block[] {
   const lines = markdown.split('\n');
@@ -51,7 +51,7 @@ export function blocksOf(markdown: string): Block[] {
   return blocks;
 }
 
-/** Whether a reader is to run it, and not to keep it. */
+/** Whether a reader runs it instead of saving it. */
 export const isRun = ({ language, notRun, file }: Block) =>
   runnable.includes(language) && notRun === null && file === null;
 
@@ -63,10 +63,10 @@ function remarkOf(line = ''): Pick<Block, 'notRun' | 'file' | 'endsWith'> {
   };
 }
 
-/** Part of a block that is run at once, or a value that its reader fills in from what came before. */
+/** Part of a block that runs at once, or a value that the reader fills in from earlier output. */
 export type Step = { run: string } | { name: string; exported: boolean; from: string };
 
-/** A block in steps: `ID=...   # the id from the answer` is for the reader to fill in. */
+/** Splits a block into steps: `ID=...   # the id from the answer` is for the reader to fill in. */
 export function stepsOf(text: string): Step[] {
   const steps: Step[] = [];
   let lines: string[] = [];

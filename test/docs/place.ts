@@ -9,15 +9,15 @@ import { freePort } from '../support/ports.ts';
 import { installCommands } from './commands.ts';
 import { openShell, type Shell } from './shell.ts';
 
-/** What a reader has after `npm start`: a service, a terminal, and what the first screen said. */
+/** What a reader has after `npm start`: a service, a terminal, and what the first screen showed. */
 export interface Place {
   shell: Shell;
-  /** The same place in another terminal, which knows nothing of the variables of the first. */
+  /** The same place in another terminal, which does not have the first one's variables. */
   anotherTerminal(): Place;
   folder: string;
-  /** What stands in the documents, and what it is here. */
+  /** A text from the documents, and what it is here. */
   here(text: string): string;
-  /** What the first screen has for the reader to fill in. */
+  /** Values from the first screen that the reader fills in. */
   printed: Record<string, string>;
   /** Waits for the reader's own endpoint to listen. */
   endpointIsUp(): Promise<unknown>;
@@ -25,7 +25,7 @@ export interface Place {
 
 const repository = resolve(import.meta.dirname, '../..');
 
-/** The service is started once for all documents that are read in it. */
+/** The service is started once for all documents that are read on it. */
 export async function openPlace(t: { teardown(work: () => Promise<void>): void }): Promise<Place> {
   const port = async () => String(await freePort());
   const [http, submission, submissions, endpoint] = [await port(), await port(), await port(), await port()];
@@ -63,7 +63,7 @@ export async function openPlace(t: { teardown(work: () => Promise<void>): void }
     2465: submissions,
     8080: endpoint,
   };
-  // In one go: a port of ours may hold the digits of one that the documents name.
+  // In one pass: one of our ports may contain the digits of one in the documents.
   const shown = new RegExp(Object.keys(real).join('|'), 'g');
   const place: Place = {
     shell: openTerminal(),

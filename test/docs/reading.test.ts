@@ -53,7 +53,7 @@ const wrong: Record<string, [document: string, problem: RegExp]> = {
   'no answer at all': [fence('sh', 'true') + fence('json', '{}'), /1 answers are shown/],
 };
 
-t.test('a document is held against what really happens', async (t) => {
+t.test('a document is compared with what really happens', async (t) => {
   const place = await openPlace(t);
   for (const [name, document] of Object.entries(right))
     t.same((await read(blocksOf(document), place, 1_000)).wrong, [], `right: ${name}`);

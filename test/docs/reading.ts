@@ -12,9 +12,9 @@ export const repository = resolve(import.meta.dirname, '../..');
 export const documentOf = (path: string) => blocksOf(readFileSync(join(repository, path), 'utf8'));
 
 /**
- * What is wrong in a document, as one sentence each with the line of the block; what it has is run in order.
+ * The mistakes in a document, each as one sentence with the block's line; its blocks are run in order.
  *
- * @param withinMs how long an answer may take to become what is shown: readers take their time from one block to the next
+ * ¶ @param withinMs how long it may take until an answer is as shown: readers take their time between blocks
  */
 export async function read(
   blocks: Block[],
@@ -61,7 +61,7 @@ async function tryBlock(block: Block, reading: Reading): Promise<string[]> {
     let found: string[] = [];
     for (const end = Date.now() + withinMs; ; await sleep(100)) {
       found = judge(await place.shell.run(step.run), expected, reading);
-      // What only looks may be looked at again, until what was shown has happened.
+      // A command that only reads may be repeated until what is shown has happened.
       if (found.length === 0 || changes(step.run) || Date.now() > end) break;
       ids.clear();
       for (const [shown, real] of known) ids.set(shown, real);
@@ -72,7 +72,7 @@ async function tryBlock(block: Block, reading: Reading): Promise<string[]> {
   return problems;
 }
 
-/** Whether doing it twice is more than doing it once. */
+/** Whether running it twice does more than running it once. */
 const changes = (text: string) => /(^|\s)(-d|-X|--data\S*|-T|swaks|node|npm)\s|&\s*$|>/m.test(text);
 
 function judge({ code, output, said }: Outcome, block: Block, reading: Reading): string[] {
@@ -96,7 +96,7 @@ function judge({ code, output, said }: Outcome, block: Block, reading: Reading):
 
 const isRefusal = (value: unknown) => typeof (value as { error?: unknown }).error === 'string';
 
-/** What the reader fills in: what the first screen said, or a field of the last answer or of what is in it. */
+/** Values that the reader fills in, from the first screen or from a field in the last answer. */
 function filledIn(from: string, { place, answers }: Reading): string {
   const printed = place.printed[from];
   if (printed !== undefined) return printed;

@@ -1,24 +1,24 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 
-/** What a step wrote, and with what it ended. */
+/** The output of a step, and its exit code. */
 export interface Outcome {
   code: number;
   output: string;
-  /** The end of what it wrote to the standard error. */
+  /** The end of its standard error. */
   said: string;
 }
 
-/** A shell that keeps its variables from one step to the next, as the terminal of somebody who pastes. */
+/** A shell that keeps its variables from one step to the next, like the terminal of somebody who pastes. */
 export interface Shell {
   run(text: string): Promise<Outcome>;
   close(): Promise<void>;
 }
 
-/** For a step to end. */
+/** Time limit of a step. */
 const longest = 60_000;
 
-/** @param env all that its programs know of */
+/** @param env the whole environment of its programs */
 export function openShell(cwd: string, env: Record<string, string>): Shell {
   const child = spawn('bash', ['--noprofile', '--norc'], { cwd, env, stdio: 'pipe' });
   let output = '';

@@ -9,13 +9,13 @@ const page = textOf('docs/threats.md');
 /** What a row names: a test by its file and title, or a command. */
 type Named = { path: string; title: string } | { command: string };
 
-/** @returns null for what is no row of a threat */
+/** @returns null if it is not a row of a threat */
 function rowOf(line: string): { id: string; named: string } | null {
   const [, id, named] = /^\| ([A-Z]+-\d\d) \| [^|]+ \| (.+) \|$/.exec(line) ?? [];
   return id && named ? { id, named } : null;
 }
 
-/** Titles stand behind the path of their file, in quotes, which they may hold themselves. */
+/** Titles follow the path of their file, in quotes, and may contain quotes themselves. */
 function namedIn(cell: string): Named[] {
   let path = '';
   return cell.split(/; (?=`|")/).map((part): Named => {
@@ -29,19 +29,19 @@ function namedIn(cell: string): Named[] {
 const lines = page.split('\n').filter((line) => line.startsWith('| '));
 const rows = lines.flatMap((line) => rowOf(line) ?? []);
 
-/** In whichever quotes; as a test's title or, in `test/fuzz`, as the name of what is tried. */
+/** In any quotes, as a test's title or, in `test/fuzz`, as a property's name. */
 const holdsTitle = (source: string, title: string) =>
   [`'${title.replaceAll("'", "\\'")}'`, `"${title}"`, `\`${title}\``].some((quoted) => source.includes(quoted));
 
-t.test('each threat stands on the page once, with a test that is there', async (t) => {
+t.test('each threat is on the page once, with an existing test', async (t) => {
   const heads = lines.filter((line) => line.startsWith('| | '));
-  t.equal(rows.length, lines.length - heads.length, 'each line of a table is a row of a threat');
+  t.equal(rows.length, lines.length - heads.length, 'each line of a table is the row of a threat');
   t.ok(rows.length > 100 && heads.length === 9, `${rows.length} threats in ${heads.length} tables`);
   const ids = rows.map(({ id }) => id);
   t.strictSame(
     ids.filter((id, at) => ids.indexOf(id) !== at),
     [],
-    'none stands there twice',
+    'none is there twice',
   );
   const { scripts } = JSON.parse(textOf('package.json'));
   const parts = globSync('test/{chaos/scenarios,fuzz}/*.ts', { cwd: repository }).map(textOf).join('\n');
@@ -65,7 +65,7 @@ t.test('each threat stands on the page once, with a test that is there', async (
   t.ok(tests > 300, `${tests} tests are named`);
 });
 
-t.test('each threat stands in the table of its kind, in order', async (t) => {
+t.test('each threat is in the table of its kind, in order', async (t) => {
   for (const section of page.split('\n## ').slice(1)) {
     const kind = /\(([A-Z]+)\)$/m.exec(section)?.[1] ?? '';
     const ids = section.split('\n').flatMap((line) => rowOf(line)?.id ?? []);

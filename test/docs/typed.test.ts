@@ -13,14 +13,14 @@ const options: ts.CompilerOptions = {
   moduleDetection: ts.ModuleDetectionKind.Force,
   skipLibCheck: true,
   types: ['node'],
-  // For the client's own files, which its build makes declarations of.
+  // For the client's own files, from which its build makes declarations.
   allowImportingTsExtensions: true,
 };
 
-/** What stands around the parts of a program that are shown. */
+/** Declarations that the excerpts assume. */
 const around = `declare const request: import('node:http').IncomingMessage;\ndeclare const secret: string;\n`;
 
-/** The programs of the documents that use the typed client, by the file and line that an error is to name. */
+/** The documents' programs that use the typed client, by the file and line for error messages. */
 function programs(): Map<string, string> {
   const found = new Map<string, string>();
   for (const path of ['README.md', ...globSync('docs/*.md', { cwd: repository }).sort()])
@@ -30,7 +30,7 @@ function programs(): Map<string, string> {
   return found;
 }
 
-t.test('what the documents show of the typed client compiles with --strict', async (t) => {
+t.test("the documents' examples of the typed client compile with --strict", async (t) => {
   const given = programs();
   t.ok(given.size > 10);
   const ambient = join(repository, 'docs-around.d.ts');

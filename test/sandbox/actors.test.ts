@@ -16,7 +16,7 @@ t.test('addresses that act are listed where people look', async (t) => {
   }
 });
 
-t.test('they do what is said of them', async (t) => {
+t.test('they do what is documented', async (t) => {
   const encryptionKey = testKey(5);
   const env = { ENCRYPTION_KEY: encryptionKey.toString('hex'), RETRY_SCHEDULE: everySecond };
   const node = await startTestNode(t, env);
@@ -53,7 +53,7 @@ t.test('they do what is said of them', async (t) => {
     t.match(greylisted, { status: 'sent', attempts: 2, uncertain: false });
     t.match(disconnects, { status: 'sent', attempts: 2, uncertain: true });
     t.match(slow, { status: 'sent', attempts: 1 });
-    t.equal(await node.db.prisma.suppression.count(), 0, 'none of them says that there is nobody');
+    t.equal(await node.db.prisma.suppression.count(), 0, 'none of them says that the mailbox does not exist');
   });
 
   await t.test('no-tls@ meets a server without STARTTLS', async (t) => {
@@ -67,7 +67,7 @@ t.test('they do what is said of them', async (t) => {
       { rcpt_to: ['no-tls+1@no-tls.test'], tls_version: null },
     );
 
-    // Over the connection that the first one left open nothing that needs TLS may go either.
+    // The connection that the first one left open must not carry mail that needs TLS either.
     const { body } = await node.call('GET', '/api/v1/domains', { token });
     const kept = await send('no-tls@no-tls.example.org', { tls: 'required' });
     const strict = await send('no-tls@no-tls.test', { tls: 'verified' });

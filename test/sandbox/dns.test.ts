@@ -12,11 +12,11 @@ const noError = (...records: ReturnType<typeof record>[]): Answer => ({ rcode: '
 async function start(t: Test, answer: (name: string, type: string) => Answer | Promise<Answer>) {
   const server = await startDnsServer({ answer });
   t.teardown(() => server.close());
-  // A machine that stands still for some seconds is no server that does not answer.
+  // A machine that stalls for some seconds must not look like a server that does not answer.
   return { ...server, resolver: createResolver([server.address], { timeoutMs: 30_000, tries: 1 }) };
 }
 
-/** One packet over UDP and what comes back within this time. */
+/** One packet over UDP, and the answer that arrives within this time. */
 async function overUdp(address: string, packet: Buffer, withinMs = 5_000): Promise<Buffer | null> {
   const socket = createSocket('udp4');
   socket.send(packet, Number(address.split(':')[1]), '127.0.0.1');
@@ -31,7 +31,7 @@ async function overUdp(address: string, packet: Buffer, withinMs = 5_000): Promi
 const query = (name: string, type: 'TXT' | 'A', options: Partial<Packet> = {}) =>
   dnsPacket.encode({ type: 'query', id: 7, questions: [{ type, name }], ...options });
 
-t.test('each kind of record comes back as it was given', async (t) => {
+t.test('each type of record comes back as given', async (t) => {
   const { resolver } = await start(t, (_name, type) => {
     if (type === 'MX') return noError(record('MX', { preference: 10, exchange: 'mx.example.test' }));
     if (type === 'A') return noError(record('A', '192.0.2.1'), record('A', '192.0.2.2'));
@@ -47,7 +47,7 @@ t.test('each kind of record comes back as it was given', async (t) => {
   t.same(await resolver.resolve('1.2.0.192.in-addr.arpa', 'PTR'), ['name.example.test']);
 });
 
-t.test('the name is asked for in lower case without its dot', async (t) => {
+t.test('names are matched in lower case and without the trailing dot', async (t) => {
   const names: string[] = [];
   const { resolver } = await start(t, (name) => {
     names.push(name);
@@ -57,7 +57,7 @@ t.test('the name is asked for in lower case without its dot', async (t) => {
   t.same(names, ['mixed.example.test']);
 });
 
-t.test('every way to have no records is told apart', async (t) => {
+t.test('the different ways to have no records are told apart', async (t) => {
   const answers: Record<string, Answer> = {
     nodata: noError(),
     nxdomain: { rcode: 'NXDOMAIN', records: [] },
@@ -94,7 +94,7 @@ t.test('a text of any length is split into strings of 255 bytes', async (t) => {
   }
 });
 
-t.test('an answer that is too long for UDP is cut there and whole over TCP', async (t) => {
+t.test('an answer that is too long for UDP is truncated there, and complete over TCP', async (t) => {
   const { address, resolver } = await start(t, () => noError(record('TXT', 'x'.repeat(1_000))));
   const cut = dnsPacket.decode((await overUdp(address, query('a.test', 'TXT'))) ?? Buffer.alloc(0));
   t.equal(cut.flag_tc, true);
@@ -113,17 +113,17 @@ t.test('an answer that is too long for UDP is cut there and whole over TCP', asy
     },
   ];
   const whole = dnsPacket.decode((await overUdp(address, query('a.test', 'TXT', { additionals }))) ?? Buffer.alloc(0));
-  t.equal(whole.flag_tc, false, 'EDNS allows for more');
+  t.equal(whole.flag_tc, false, 'EDNS allows more');
   t.equal(whole.answers?.length, 1);
 
   const many = await start(t, () =>
     noError(...Array.from({ length: 60 }, (_, at) => record('TXT', `${at}`.repeat(100)))),
   );
-  t.equal((await many.resolver.resolveTxt('a.test')).length, 60, 'a resolver turns to TCP by itself');
+  t.equal((await many.resolver.resolveTxt('a.test')).length, 60, 'a resolver switches to TCP by itself');
   t.equal((await resolver.resolveTxt('a.test')).flat().join('').length, 1_000);
 });
 
-t.test('TCP takes several questions on a connection, in any segmentation', async (t) => {
+t.test('TCP takes several questions per connection, in any segmentation', async (t) => {
   const { address } = await start(t, (name) => noError(record('TXT', name)));
   const socket = connect(Number(address.split(':')[1]), '127.0.0.1');
   t.teardown(() => socket.destroy());
@@ -145,7 +145,7 @@ t.test('TCP takes several questions on a connection, in any segmentation', async
   t.same(heard.toSorted(), ['a.test', 'b.test']);
 });
 
-t.test('what is no question is ignored, and the server lives on', async (t) => {
+t.test('anything that is no question is ignored, and the server survives', async (t) => {
   const { address, resolver } = await start(t, () => noError(record('A', '192.0.2.1')));
   const response = dnsPacket.encode({ type: 'response', id: 1, questions: [{ type: 'A', name: 'a.test' }] });
   const two = query('a.test', 'A', {
@@ -169,14 +169,14 @@ t.test('what is no question is ignored, and the server lives on', async (t) => {
   t.same(await resolver.resolve4('a.test'), ['192.0.2.1']);
 });
 
-t.test('an alias and its target go in one answer', async (t) => {
+t.test('an alias and its target are in one answer', async (t) => {
   const { resolver } = await start(t, () =>
     noError(record('CNAME', 'b.test'), { ...record('A', '192.0.2.9'), name: 'b.test' } as ReturnType<typeof record>),
   );
   t.same(await resolver.resolve4('a.test'), ['192.0.2.9']);
 });
 
-t.test('a record that cannot be encoded is a failure of the server', async (t) => {
+t.test('a record that cannot be encoded is a SERVFAIL', async (t) => {
   const { resolver } = await start(t, () => noError(record('MX', null)));
   await t.rejects(resolver.resolveMx('a.test'), { code: 'ESERVFAIL' });
 });

@@ -22,7 +22,7 @@ const compose = parse(text) as {
 const { app, postgres } = compose.services;
 const dockerfile = fs.readFileSync('Dockerfile', 'utf8');
 
-/** What Compose makes of `${NAME:-default}` and `${NAME:?complaint}`. */
+/** How Compose expands `${NAME:-default}` and `${NAME:?complaint}`. */
 function substitute(value: string, env: Record<string, string>): string {
   return value.replace(/\$\{(\w+):([-?])([^}]*)\}/g, (_all, name: string, operator: string, rest: string) => {
     if (env[name]) return env[name];
@@ -31,7 +31,7 @@ function substitute(value: string, env: Record<string, string>): string {
   });
 }
 
-/** What reaches the container: a name without a value is as the environment of Compose has it, or is not set. */
+/** What the container gets: a name without a value is taken from the environment of Compose, or is not set. */
 const environment = (env: Record<string, string>) =>
   Object.fromEntries(
     Object.entries(app.environment)
@@ -39,13 +39,13 @@ const environment = (env: Record<string, string>) =>
       .filter((entry): entry is [string, string] => entry[1] !== undefined),
   );
 
-/** Where things are in the container, which `ports`, `volumes` and the Dockerfile go by. */
+/** Paths in the container, which `ports`, `volumes` and the Dockerfile use. */
 const ofContainer = [
   ...['DATA_DIR', 'HTTP_HOST', 'HTTP_PORT', 'SMTP_HOST'],
   ...['INBOUND_SMTP_PORT', 'SUBMISSION_PORT', 'SUBMISSIONS_PORT'],
 ];
 
-/** What Node, Prisma and glibc know. */
+/** Variables of Node, Prisma and glibc. */
 const ofOthers = ['NODE_ENV', 'CHECKPOINT_DISABLE', 'MALLOC_ARENA_MAX', 'MALLOC_MMAP_THRESHOLD_'];
 
 const secrets = {
@@ -54,7 +54,7 @@ const secrets = {
   ENCRYPTION_KEY: 'db669af634b75c7f298400f3b6c2aa8ba54998bac83e23d10ab4eaadc4b50ccf',
 };
 
-t.test('the variables are those that are documented, and the secrets are required', async (t) => {
+t.test('the variables are documented, and the secrets are required', async (t) => {
   const known = new Set(variables.map(({ name }) => name));
   for (const name of Object.keys(app.environment)) t.ok(known.has(name), name);
   for (const [, name] of dockerfile.matchAll(/\b([A-Z_]{6,})=(?!\/bin)/g)) {
@@ -65,34 +65,34 @@ t.test('the variables are those that are documented, and the secrets are require
   }
 });
 
-t.test('every documented variable reaches the container, but for those that are its own', async (t) => {
+t.test('every documented variable reaches the container, except its own', async (t) => {
   const passed = Object.keys(app.environment);
   t.same([...passed, ...ofContainer].sort(), variables.map(({ name }) => name).sort());
-  // The comment at the top says what is left out.
+  // The comment at the top lists what is left out.
   const comment = text.slice(0, text.indexOf('services:')).replaceAll(/\n# /g, ' ');
   for (const name of [...ofContainer, 'DATABASE_URL']) t.match(comment, new RegExp(`container's own: .*${name}`), name);
 
-  const all: Record<string, string> = Object.fromEntries(passed.map((name) => [name, `${name} as it was given`]));
+  const all: Record<string, string> = Object.fromEntries(passed.map((name) => [name, `${name} as given`]));
   const reached = environment({ ...all, ...secrets });
-  t.match(reached.DATABASE_URL, /@postgres:5432/, 'whose database it is stands in the file');
+  t.match(reached.DATABASE_URL, /@postgres:5432/, 'its database is set in the file');
   const { JWT_SECRET, ENCRYPTION_KEY } = secrets;
   t.same(reached, { ...all, JWT_SECRET, ENCRYPTION_KEY, DATABASE_URL: reached.DATABASE_URL });
   t.equal(readConfig(environment({ ...secrets, START_ON_HOLD: 'true' })).startOnHold, true);
   t.same(
     Object.keys(environment(secrets)).sort(),
     ['DATABASE_URL', 'ENCRYPTION_KEY', 'JWT_SECRET'],
-    'nothing is empty',
+    'no value is empty',
   );
 });
 
-t.test('a certificate that is named is read from where the host has it', async (t) => {
+t.test('a certificate is mounted from where the host has it', async (t) => {
   const [volume = ''] = app.volumes ?? [];
   t.equal(substitute(volume, { CERTIFICATES: '/srv/tls' }), '/srv/tls:/etc/letsencrypt:ro');
   const [named = ''] = substitute(volume, {}).split(':');
   t.ok(named in compose.volumes, 'without one there is an empty volume');
 });
 
-t.test('with the secrets alone, and with real delivery, Sendwright accepts the configuration', async (t) => {
+t.test('with only the secrets, and with real delivery, Sendwright accepts the configuration', async (t) => {
   const config = readConfig(environment(secrets));
   const url = new URL(config.databaseUrl ?? '');
   t.equal(url.hostname, 'postgres');
@@ -113,7 +113,7 @@ t.test('the ports are those that Sendwright listens on', async (t) => {
   t.match(dockerfile, `|| ${http.port}}/healthz`);
 });
 
-t.test('the app waits for a database that is healthy and keeps its data', async (t) => {
+t.test('the app waits for a healthy database that keeps its data', async (t) => {
   t.equal(app.depends_on?.postgres?.condition, 'service_healthy');
   t.equal(postgres.healthcheck?.test[1], 'pg_isready');
   t.equal(postgres.image, 'postgres:18');
@@ -122,7 +122,7 @@ t.test('the app waits for a database that is healthy and keeps its data', async 
   t.ok('database' in compose.volumes);
 });
 
-t.test('everything that the Dockerfile copies is there and is let through', async (t) => {
+t.test('everything that the Dockerfile copies exists and is not ignored', async (t) => {
   const allowed = fs.readFileSync('.dockerignore', 'utf8').split('\n');
   for (const [, list] of dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)) {
     for (const file of list?.split(' ') ?? []) {

@@ -4,7 +4,7 @@ import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { administer, makeFolder, makeRole, refusalOf } from '../support/start.ts';
 
-t.test('a database whose role may not do what a node does', async (t) => {
+t.test('a database whose role lacks permissions that a node needs', async (t) => {
   const dataDir = await makeFolder(t);
   const { name, url } = await makeRole(t, '', false);
   const env = testEnv(url, { DATA_DIR: dataDir });
@@ -26,7 +26,7 @@ t.test('a database whose role may not do what a node does', async (t) => {
   t.match(await refusalOf(env), /creates its tables in the schema "other", not in public: run ALTER ROLE/);
   await administer([`ALTER ROLE "${name}" IN DATABASE "${name}" SET search_path = public`], name);
   const app = await startSendwright(env);
-  t.equal(await app.end('SIGTERM'), 0, 'what the lines say is enough');
+  t.equal(await app.end('SIGTERM'), 0, 'following those lines is enough');
 
   await administer([`ALTER ROLE ${name} IN DATABASE ${name} SET default_transaction_read_only = on`]);
   t.match(await refusalOf(env), /is read-only: set DATABASE_URL to the primary server/);
@@ -56,7 +56,7 @@ t.test('too few connections', async (t) => {
   );
   await administer([`ALTER DATABASE ${name} CONNECTION LIMIT ${connectionsOfNode}`]);
 
-  // With as many as it says, and not one more, it never runs into the limit.
+  // With exactly as many as it says, it never runs into the limit.
   const app = await startSendwright(env);
   const { status, body } = await app.call('POST', '/api/v1/auth/login', {
     body: { email: env.ADMIN_EMAIL, password: env.ADMIN_PASSWORD },

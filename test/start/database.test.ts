@@ -26,7 +26,7 @@ t.test('a database that cannot be reached', async (t) => {
   t.match(await refusalOf(env('postgres://u:p@127.0.0.1:1/x?sslrootcert=/nowhere')), /ENOENT.*: check DATABASE_URL/);
 });
 
-t.test('a database that cannot hold every character', async (t) => {
+t.test('a database that cannot store every character', async (t) => {
   const name = `latin_${randomBytes(4).toString('hex')}`;
   await administer([`CREATE DATABASE ${name} ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C' LOCALE_PROVIDER libc`]);
   t.teardown(() => administer([`DROP DATABASE ${name} WITH (FORCE)`]));
@@ -36,7 +36,7 @@ t.test('a database that cannot hold every character', async (t) => {
   );
 });
 
-t.test('a database that may forget what it has committed', async (t) => {
+t.test('a database that may lose what it has committed', async (t) => {
   const database = await createDatabase();
   const env = testEnv(database, { DATA_DIR: await makeFolder(t), ALLOW_UNSAFE_DATABASE: 'false' });
   const sentence = (names: string) =>
@@ -49,7 +49,7 @@ t.test('a database that may forget what it has committed', async (t) => {
   figure('P1', `a node on a database with fsync off ends with 1: "${words}"`);
 });
 
-t.test('a database that can only be read, as one that stands by for another: QUE-10', async (t) => {
+t.test('a read-only database, such as a standby: QUE-10', async (t) => {
   const database = await createDatabase();
   const name = new URL(database).pathname.slice(1);
   await administer([`ALTER DATABASE ${name} SET default_transaction_read_only = on`]);
@@ -59,7 +59,7 @@ t.test('a database that can only be read, as one that stands by for another: QUE
   );
 });
 
-t.test('a migration that fails or was changed', async (t) => {
+t.test('a failed or altered migration', async (t) => {
   const dataDir = await makeFolder(t);
   const { name, url } = await makeRole(t, '');
   const env = testEnv(url, { DATA_DIR: dataDir });

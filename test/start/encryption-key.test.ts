@@ -5,7 +5,7 @@ import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { makeFolder, refusalOf } from '../support/start.ts';
 
-t.test('another ENCRYPTION_KEY than the database is used with', async (t) => {
+t.test('an ENCRYPTION_KEY that the database was not used with', async (t) => {
   const dataDir = await makeFolder(t);
   const env = testEnv(await createDatabase(), { DATA_DIR: dataDir });
   const other = { ...env, ENCRYPTION_KEY: testKey(2).toString('hex') };
@@ -15,7 +15,7 @@ t.test('another ENCRYPTION_KEY than the database is used with', async (t) => {
   const again = await startSendwright(env);
   t.equal(await again.end('SIGTERM'), 0);
 
-  // PGSSLMODE is meant for another server, and must not be what stops this one.
+  // PGSSLMODE is for another server, and must not be the reason why this one stops.
   const generated = { DATA_DIR: await makeFolder(t), PGSSLMODE: 'require' };
   const embedded = await startSendwright(generated);
   t.equal(await embedded.end('SIGTERM'), 0);

@@ -6,12 +6,12 @@ import { portsOff } from '../support/node.ts';
 import { ownEnv, startSendwright } from '../support/process.ts';
 import { freshEnv, loginOf, makeFolder, opens } from '../support/start.ts';
 
-t.test('kill -9 at any moment of the first start: some password that was shown works', async (t) => {
+t.test('kill -9 at any moment of the first start: one of the shown passwords works', async (t) => {
   const dataDir = await makeFolder(t);
   const env = { ...ownEnv(), HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir };
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
   const shown: string[] = [];
-  // At the first word of a password it may be in force, or a moment later; before it nothing can be.
+  // From the first word about a password on it may work, or a moment later; before that, it cannot.
   for (const moment of [/Preparing the schema/, /Admin login .*generated now/]) {
     const child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env });
     let said = '';

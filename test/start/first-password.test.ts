@@ -4,7 +4,7 @@ import { openDatabase } from '../support/db.ts';
 import { startSendwright } from '../support/process.ts';
 import { freshEnv, loginOf, makeFolder, opens, refusalOf, takePort } from '../support/start.ts';
 
-t.test('a first start that fails uses up no generated password', async (t) => {
+t.test('a first start that fails does not use up a generated password', async (t) => {
   const dataDir = await makeFolder(t);
   const port = await takePort(t);
   for (const env of [{ DATA_DIR: dataDir }, await freshEnv(dataDir)]) {
@@ -21,7 +21,7 @@ t.test('a first start that fails uses up no generated password', async (t) => {
   }
 });
 
-t.test('what the next start says goes while nobody has a password', async (t) => {
+t.test('as long as nobody has a password, the settings of the next start count', async (t) => {
   const env = await freshEnv(await makeFolder(t));
   await refusalOf({ ...env, HTTP_PORT: await takePort(t) });
   const chosen = { ADMIN_EMAIL: 'ops@example.test', ADMIN_PASSWORD: 'a password of my own' };
@@ -35,7 +35,7 @@ t.test('what the next start says goes while nobody has a password', async (t) =>
   t.equal(await later.end('SIGTERM'), 0);
 });
 
-t.test('a password that could not be shown is not in force', async (t) => {
+t.test('a password that could not be shown does not work', async (t) => {
   const db = await openDatabase(t);
   const admin = await ensureAdmin(db, 'one@example.test');
   t.match(admin, { email: 'one@example.test', hasPassword: false });

@@ -11,8 +11,8 @@ const launcher = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url)
 const childrenOf = (pid: number) => `/proc/${pid}/task/${pid}/children`;
 
 t.test(
-  'kill -9 of what npm start runs takes the server down too, so that the next start finds its way free',
-  { skip: !existsSync(childrenOf(process.pid)) && 'no /proc that tells of children' },
+  'kill -9 of what npm start runs stops the server too, so that the next start is not blocked',
+  { skip: !existsSync(childrenOf(process.pid)) && 'no /proc that lists children' },
   async (t) => {
     const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...portsOff, ...(await freshEnv(await makeFolder(t))) };
     const child = spawn(process.execPath, [launcher, 'src/main.ts'], { env, stdio: ['ignore', 'ignore', 'pipe'] });

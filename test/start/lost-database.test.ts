@@ -11,34 +11,31 @@ import { loginOf, makeFolder, opens } from '../support/start.ts';
 
 const launcher = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url));
 
-t.test(
-  'npm start ends with an error when the embedded PostgreSQL does, so that a supervisor starts it again',
-  async (t) => {
-    const dataDir = join(await makeFolder(t), 'data');
-    const first = await startSendwright({ DATA_DIR: dataDir });
-    const { email, password, works } = await loginOf(first);
-    t.ok(works);
-    t.equal(await first.end('SIGTERM'), 0);
+t.test('npm start ends with an error if the embedded PostgreSQL does, so that a supervisor restarts it', async (t) => {
+  const dataDir = join(await makeFolder(t), 'data');
+  const first = await startSendwright({ DATA_DIR: dataDir });
+  const { email, password, works } = await loginOf(first);
+  t.ok(works);
+  t.equal(await first.end('SIGTERM'), 0);
 
-    const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DNS_SERVERS: '127.0.0.1:9' };
-    for (const mode of [{}, { ...direct, WORKERS: '2' }]) {
-      const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir, ...mode };
-      const child = spawn(process.execPath, [launcher, 'src/main.ts'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
-      t.teardown(() => child.kill('SIGKILL'));
-      const ended = once(child, 'close');
-      let said = '';
-      child.stderr.on('data', (chunk) => (said += chunk));
-      await eventually(async () => said.includes('Stop with Ctrl-C'), 120_000);
-      process.kill(findPostmaster(realpathSync(join(dataDir, 'postgres')))?.pid ?? 0, 'SIGKILL');
-      t.strictSame(await ended, [1, null], JSON.stringify(mode));
-      t.match(
-        said.trim().split('\n').at(-1),
-        /^sendwright: the embedded PostgreSQL has stopped unexpectedly: start Sendwright again/,
-      );
-    }
+  const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DNS_SERVERS: '127.0.0.1:9' };
+  for (const mode of [{}, { ...direct, WORKERS: '2' }]) {
+    const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir, ...mode };
+    const child = spawn(process.execPath, [launcher, 'src/main.ts'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    t.teardown(() => child.kill('SIGKILL'));
+    const ended = once(child, 'close');
+    let said = '';
+    child.stderr.on('data', (chunk) => (said += chunk));
+    await eventually(async () => said.includes('Stop with Ctrl-C'), 120_000);
+    process.kill(findPostmaster(realpathSync(join(dataDir, 'postgres')))?.pid ?? 0, 'SIGKILL');
+    t.strictSame(await ended, [1, null], JSON.stringify(mode));
+    t.match(
+      said.trim().split('\n').at(-1),
+      /^sendwright: the embedded PostgreSQL has stopped unexpectedly: start Sendwright again/,
+    );
+  }
 
-    const again = await startSendwright({ DATA_DIR: dataDir });
-    t.ok(await opens(again, email, password), 'with all that was there');
-    t.equal(await again.end('SIGTERM'), 0);
-  },
-);
+  const again = await startSendwright({ DATA_DIR: dataDir });
+  t.ok(await opens(again, email, password), 'with all its data');
+  t.equal(await again.end('SIGTERM'), 0);
+});

@@ -9,7 +9,7 @@ const arenas = (more: Record<string, string>) =>
     encoding: 'utf8',
   }).trim();
 
-t.test('the server is started with an allocator that gives memory back, unless somebody says otherwise', async (t) => {
+t.test('the server is started with an allocator that returns memory, unless somebody configures another', async (t) => {
   t.equal(arenas({}), '2');
   t.equal(arenas({ MALLOC_ARENA_MAX: '8' }), '8');
   // It has no types.
@@ -20,7 +20,7 @@ t.test('the server is started with an allocator that gives memory back, unless s
   for (const [name, value] of Object.entries(allocator)) t.match(stage, `${name}=${value}`, 'in a container too');
 });
 
-t.test('its heap is bounded the same way however it is started', async (t) => {
+t.test('its heap has the same limits however it is started', async (t) => {
   const print = 'process.execArgv.filter((flag) => /^--(max|heap)/.test(flag)).join()';
   const options = { env, encoding: 'utf8' } as const;
   const launched = execFileSync(process.execPath, ['scripts/run.mjs', '-p', print], options).trim();

@@ -19,7 +19,7 @@ import { makeFolder, refusalOf } from '../support/start.ts';
 const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
 const [old, next] = [testKey(1).toString('hex'), testKey(2).toString('hex')];
 
-/** Runs a command as an operator does. `killAt`: at these words in what it says it is killed. */
+/** Runs a command as an operator does. It is killed when its output has these words: `killAt`. */
 async function run(env: Record<string, string>, args = ['keys', 'rotate-encryption'], killAt?: RegExp) {
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, ...args], {
     env: { ...ownEnv(), ...env },
@@ -35,7 +35,7 @@ async function run(env: Record<string, string>, args = ['keys', 'rotate-encrypti
   return { ended: code ?? signal, said };
 }
 
-/** The same in this process, which costs less: what it said, and the line that it ended with where it failed. */
+/** The same in this process, which is cheaper: its output, and the last line if it failed. */
 async function rotate(env: Record<string, string>): Promise<string> {
   const said: string[] = [];
   await rotateEncryption.run(env, (sentence) => said.push(sentence)).catch((error: Error) => said.push(error.message));
@@ -52,7 +52,7 @@ async function query(url: string, text: string, values: unknown[] = []): Promise
   }
 }
 
-t.test('the key is changed while a node runs, also by a command that was killed half way', async (t) => {
+t.test('the key is changed while a node runs, even by a command that was killed half way', async (t) => {
   const databaseUrl = await createDatabase();
   const env = testEnv(databaseUrl, { DATA_DIR: await makeFolder(t), ENCRYPTION_KEY: old, ROLES: 'api' });
   const both = { ...env, ENCRYPTION_KEY_NEXT: next };
@@ -67,7 +67,7 @@ t.test('the key is changed while a node runs, also by a command that was killed 
     t.equal(status, 201);
   };
   await add();
-  // Many more secrets, so that there is a middle to be killed in.
+  // Many more secrets, to be killed in the middle of them.
   const { first } = new Keyring(testKey(1));
   const names = Array.from({ length: 900 }, (_, index) => `canary ${index}`);
   const sealed = names.map((name) => seal(first, Buffer.from(name), `service:${name}`));
@@ -94,7 +94,7 @@ t.test('the key is changed while a node runs, also by a command that was killed 
   t.match(await refusalOf(env), /^ENCRYPTION_KEY is not the key of this database/);
 });
 
-t.test('the generated key of the embedded database is changed, and no file is open to others', async (t) => {
+t.test('the generated key of the embedded database is changed, and no file is readable by others', async (t) => {
   const dataDir = join(await makeFolder(t), 'data');
   const env = { DATA_DIR: dataDir };
   t.match(await rotate(env), /^DATA_DIR .* has no database/);
@@ -122,7 +122,7 @@ t.test('secrets and a folder that others could reach are closed to them', async 
   await chmod(join(dataDir, 'secrets.json'), 0o666);
   await readSecrets(dataDir);
   t.same(openIn(dataDir), []);
-  t.equal(statSync(dataDir).mode & 0o777, 0o755, 'who could pass still can');
+  t.equal(statSync(dataDir).mode & 0o777, 0o755, 'those who could pass through still can');
   await chmod(dataDir, 0o775);
   await makeDataDir(dataDir);
   t.equal(statSync(dataDir).mode & 0o022, 0);
@@ -138,7 +138,7 @@ function openIn(folder: string): string[] {
   const isOpen = (path: string, rights: number) => (statSync(path).mode & rights) !== 0;
   const inside = readdirSync(folder).flatMap((name) => {
     const path = join(folder, name);
-    // A server's own folder is closed as a whole, which PostgreSQL insists on.
+    // The server's own folder is closed as a whole, because PostgreSQL insists on that.
     return isOpen(path, 0o077) ? [path] : [];
   });
   return isOpen(folder, 0o022) ? [folder, ...inside] : inside;

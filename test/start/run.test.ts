@@ -8,7 +8,7 @@ import t, { type Test } from 'tap';
 
 const scripts = path.resolve(import.meta.dirname, '../../scripts');
 
-/** Says what it is told by signals, and ends with code 7 a moment after the first. */
+/** Prints the signals it gets, and ends with code 7 a moment after the first. */
 const listener = `
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {
     console.log('got ' + signal);
@@ -17,7 +17,7 @@ const listener = `
   setInterval(() => {}, 1000);
   console.log('ready ' + process.pid);`;
 
-/** Stands in for npm ci: what it does takes a moment, and it leaves the one package that run.mjs needs. */
+/** Stands in for npm ci: it takes a moment, and installs the one package that run.mjs needs. */
 const npm = `
   import fs from 'node:fs';
   fs.appendFileSync('npm-was-run', process.argv.slice(2).join(' ') + '\\n');
@@ -29,7 +29,7 @@ const npm = `
     fs.symlinkSync(process.execPath, 'node_modules/node/bin/node');
   }, 300);`;
 
-/** A project that consists of the scripts alone, in a folder whose name has a space and more. */
+/** A project that consists only of the scripts, in a folder whose name has a space and more. */
 function project(t: Test, installed: boolean): string {
   const root = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'send wright ü ')));
   t.teardown(() => fs.rmSync(root, { recursive: true, force: true, maxRetries: 10 }));
@@ -61,7 +61,7 @@ class Run {
 
   constructor(t: Test, root: string, command: string, args: string[], env: NodeJS.ProcessEnv = {}) {
     const npmOf = { npm_execpath: path.join(root, 'fake', 'npm-cli.js') };
-    // A session of its own: there is no terminal whose foreground it could be in.
+    // In its own session, so it is not in any terminal's foreground.
     this.child = spawn(command, args, { cwd: os.tmpdir(), detached: true, env: { ...process.env, ...npmOf, ...env } });
     for (const stream of [this.child.stdout, this.child.stderr]) stream?.on('data', (chunk) => (this.output += chunk));
     this.ended = once(this.child, 'close');
@@ -80,7 +80,7 @@ class Run {
       if (match) return match;
       await sleep(20);
     }
-    throw new Error(`nothing like ${pattern} in ${this.output}`);
+    throw new Error(`no ${pattern} in ${this.output}`);
   }
 }
 
@@ -89,7 +89,7 @@ const start = (t: Test, root: string, ...args: string[]) =>
 
 const count = (text: string, what: string) => text.split(what).length - 1;
 
-t.test('runs a script with Node 24 in the folder of the project and ends as it ends', async (t) => {
+t.test("runs a script with Node 24 in the project's folder, and ends as it ends", async (t) => {
   const root = project(t, true);
   const script =
     'console.log(JSON.stringify([process.version, process.cwd(), process.env.PATH, process.argv.slice(1)])); process.exit(3)';
@@ -105,7 +105,7 @@ t.test('runs a script with Node 24 in the folder of the project and ends as it e
   t.same(await killed.ended, [null, 'SIGKILL'], 'by its signal, too');
 });
 
-t.test('a signal that only run.mjs gets goes on to the script, once', async (t) => {
+t.test('a signal that only run.mjs gets is passed on to the script, once', async (t) => {
   const deliver = async (signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP') => {
     const run = start(t, project(t, true), 'listener.js');
     await run.says(/ready/);
@@ -131,12 +131,12 @@ t.test('kill of npm start reaches the script', async (t) => {
     } catch {
       return false;
     }
-    // One that nobody has asked about yet is gone as well.
+    // A zombie has ended as well.
     const status = `/proc/${pid}/status`;
     return !(fs.existsSync(status) && /^State:\s+Z/m.test(fs.readFileSync(status, 'utf8')));
   };
   for (let waited = 0; waited < 20_000 && isThere(); waited += 20) await sleep(20);
-  t.notOk(isThere(), 'and it is gone');
+  t.notOk(isThere(), 'and it has ended');
 });
 
 t.test('Ctrl-C in a terminal reaches the script once, although npm passes it on as well', async (t) => {
@@ -150,24 +150,27 @@ t.test('Ctrl-C in a terminal reaches the script once, although npm passes it on 
   t.equal(count(script.output, 'got SIGINT'), 1);
 });
 
-t.test('whatever starts the service builds the pages first, and runs without them where that fails', async (t) => {
-  const root = project(t, true);
-  fs.mkdirSync(path.join(root, 'src/dashboard'), { recursive: true });
-  for (const name of ['main.ts', 'cli.ts']) fs.writeFileSync(path.join(root, 'src', name), 'console.log("it runs");');
-  for (const [args, isBuilt] of [
-    [['src/main.ts'], true],
-    [['src/cli.ts', 'start'], true],
-    [['src/cli.ts', 'queue', 'list'], false],
-  ] as const) {
-    const run = start(t, root, ...args);
-    t.same(await run.ended, [0, null]);
-    t.match(run.output, 'it runs');
-    t.equal(count(run.output, 'Building the dashboard'), isBuilt ? 1 : 0, args.join(' '));
-    t.equal(count(run.output, 'The service starts all the same.'), isBuilt ? 1 : 0);
-  }
-});
+t.test(
+  'each command that starts the service builds the pages first, and goes on without them if that fails',
+  async (t) => {
+    const root = project(t, true);
+    fs.mkdirSync(path.join(root, 'src/dashboard'), { recursive: true });
+    for (const name of ['main.ts', 'cli.ts']) fs.writeFileSync(path.join(root, 'src', name), 'console.log("it runs");');
+    for (const [args, isBuilt] of [
+      [['src/main.ts'], true],
+      [['src/cli.ts', 'start'], true],
+      [['src/cli.ts', 'queue', 'list'], false],
+    ] as const) {
+      const run = start(t, root, ...args);
+      t.same(await run.ended, [0, null]);
+      t.match(run.output, 'it runs');
+      t.equal(count(run.output, 'Building the dashboard'), isBuilt ? 1 : 0, args.join(' '));
+      t.equal(count(run.output, 'The service starts all the same.'), isBuilt ? 1 : 0);
+    }
+  },
+);
 
-t.test('a command knows in which folder it was typed, by npm and without', async (t) => {
+t.test('a command knows in which folder it was typed, with and without npm', async (t) => {
   const root = project(t, true);
   fs.mkdirSync(path.join(root, 'src'));
   fs.writeFileSync(path.join(root, 'src/cli.ts'), 'console.log(process.env.SENDWRIGHT_CALLED_IN, process.cwd());');
@@ -200,9 +203,9 @@ t.test('installs what is missing, once', async (t) => {
   t.notOk(fs.existsSync(path.join(root, '.install-lock')));
 });
 
-t.test('of what is installed, with the real npm, those run a script that are named: AUTH-20', async (t) => {
+t.test('with the real npm, only the named packages run an install script: AUTH-20', async (t) => {
   const root = project(t, false);
-  // `npm test` hands down what the project's own .npmrc says, which refuses a script that nobody has decided about.
+  // `npm test` passes on the settings of the project's own .npmrc, which refuse a script that nobody has decided about.
   const env = { npm_execpath: '', npm_config_offline: 'true', npm_config_strict_allow_scripts: 'false' };
   const inRoot = (...args: string[]) =>
     execFileSync('npm', args, { cwd: root, stdio: 'pipe', env: { ...process.env, ...env } });
@@ -236,7 +239,7 @@ t.test('of what is installed, with the real npm, those run a script that are nam
   t.notOk(fs.existsSync(path.join(root, 'node_modules/stranger/ran')), 'nobody else');
 });
 
-t.test('an installation that was killed is done again', async (t) => {
+t.test('a killed installation is repeated', async (t) => {
   const root = project(t, false);
   const hangs = path.join(root, 'npm-hangs');
   fs.writeFileSync(hangs, '');
@@ -248,7 +251,7 @@ t.test('an installation that was killed is done again', async (t) => {
   const left = JSON.parse(held() || '{}').child.pid;
   killed.child.kill('SIGKILL');
   await once(killed.child, 'exit');
-  t.ok(process.kill(left, 0), 'npm is still at work');
+  t.ok(process.kill(left, 0), 'npm is still running');
 
   fs.rmSync(hangs);
   const run = start(t, root, '-e', 'console.log(1 + 1)');
@@ -256,10 +259,10 @@ t.test('an installation that was killed is done again', async (t) => {
   const state = fs.existsSync(`/proc/${left}/stat`)
     ? fs.readFileSync(`/proc/${left}/stat`, 'utf8').split(') ')[1]?.[0]
     : 'Z';
-  t.equal(state, 'Z', 'it was stopped before the next began');
+  t.equal(state, 'Z', 'it was stopped before the next one began');
 });
 
-t.test('an installation that fails shows what npm said; one that is interrupted stops npm', async (t) => {
+t.test('a failed installation shows what npm said; an interrupted one stops npm', async (t) => {
   const root = project(t, false);
   fs.writeFileSync(path.join(root, 'npm-fails'), '');
   const failed = start(t, root, '-e', '1');

@@ -3,7 +3,7 @@ import * as keys from '../../src/core/accounts/keys.ts';
 import { prepareSandbox } from '../../src/first-screen.ts';
 import { startTestNode } from '../support/node.ts';
 
-t.test('each start on a database of its own shows the same key, however many begin at once', async (t) => {
+t.test('each start on an external database shows the same key, even if many start at once', async (t) => {
   const node = await startTestNode(t);
   const { accountId } = node.admin;
   const before = (await keys.list(node.db, accountId)).length;
@@ -17,6 +17,6 @@ t.test('each start on a database of its own shows the same key, however many beg
 
   await keys.revoke(node.db, accountId, made?.id ?? '');
   const other = await prepareSandbox(node, known);
-  t.not(other, known, 'what was revoked stays so');
+  t.not(other, known, 'a revoked key stays revoked');
   t.equal((await keys.authenticate(node.db, other)).accountId, accountId);
 });
