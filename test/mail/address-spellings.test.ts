@@ -6,13 +6,13 @@ import { anyAddress } from './addresses.ts';
 
 const redact = (address: string, text: string) => text.replaceAll(new RegExp(spellingsOf(address), 'gi'), '*');
 
-t.test('an address is found however it is written, and within no other', async (t) => {
+t.test('an address is found however it is written, and never within another one', async (t) => {
   const cases: [address: string, text: string, left: string][] = [
     ['ann@x.test', 'ANN@X.Test, <ann@x.test>; mailto:ann@x.test?a', '*, <*>; mailto:*?a'],
     ['ann@x.test', 'at ann@x.test.', 'at *.'],
     ['ann@x.test', 'RCPT TO:<Ann@x.test> NOTIFY=NEVER', 'RCPT TO:<*> NOTIFY=NEVER'],
     ['ann@x.test', '/?e=ann%40x.test&f=%3Cann%40X.test%3E#ann@x%2etest', '/?e=*&f=%3C*%3E#*'],
-    // A link in a link, as whoever counts clicks writes them.
+    // A link in a link, as click trackers write them.
     [
       'ann+a@x.test',
       `/?to=${encodeURIComponent('https://x.test/?e=ann%2Ba%40x.test&f=1')}&u=%2525253Dann%2525252Ba%25252540x.test`,
@@ -33,10 +33,10 @@ t.test('an address is found however it is written, and within no other', async (
     ],
   ];
   for (const [address, text, left] of cases) t.equal(redact(address, text), left);
-  t.match('welcome-ann@x.testing', new RegExp(anywhere('ann@x.test'), 'i'), 'in a label it may be a part of a word');
+  t.match('welcome-ann@x.testing', new RegExp(anywhere('ann@x.test'), 'i'), 'in a label it may be part of a word');
 });
 
-t.test('of any address that is taken, each spelling is found', async (t) => {
+t.test('each spelling of any accepted address is found', async (t) => {
   let taken = 0;
   const property = fc.property(anyAddress, (text) => {
     let address: string;

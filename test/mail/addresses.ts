@@ -8,18 +8,18 @@ const letters = `${lowerCase}${lowerCase.toUpperCase()}0123456789`;
 const joined = (parts: fc.Arbitrary<string>, separator: string, [least, most]: [number, number]) =>
   fc.array(parts, { minLength: least, maxLength: most }).map((all) => all.join(separator));
 
-/** RFC 5321 section 4.1.2, Dot-string, and with the characters of RFC 6531. */
+/** RFC 5321 section 4.1.2, Dot-string, with the characters of RFC 6531. */
 const dotString = joined(from(`${letters}!#$%&'*+-/=?^_\`{|}~`, 8), '.', [1, 4]);
 const internationalized = joined(from(`${letters}üßñ字и-`, 6), '.', [1, 3]);
 const label = fc
   .tuple(from(letters, 1), from(`${letters}-`, 10, 0), from(letters, 1))
   .map((parts) => parts.join(''))
-  // What begins with xn-- stands for other characters, if it does.
+  // A label that begins with xn-- is valid only if it stands for other characters.
   .filter((text) => !text.toLowerCase().startsWith('xn--'));
 const domain = fc.tuple(joined(label, '.', [1, 3]), fc.constantFrom('test', 'Example')).map((parts) => parts.join('.'));
 const uDomain = fc.constantFrom('bücher.test', 'ПОЧТА.test', '例え.test', 'straße.example', '例え。test');
 
-/** Quoted-string, with what would be another address or command if somebody took the quotes off. */
+/** Quoted-string, whose content would be another address or command if somebody removed the quotes. */
 const quotedString = joined(
   fc.oneof(from(`${letters} ,;:<>@()[].`, 5), fc.constantFrom('\\"', '\\\\', '\\@', '\\ ', 'b@evil.test', '> SIZE=1')),
   '',
@@ -31,13 +31,13 @@ const literal = fc.oneof(
   from(letters, 5).map((tag) => `[${tag}:x]`),
 );
 
-/** Addresses that any server has to take, and no part of the grammar that we leave out. */
+/** Addresses that any server must accept, and no part of the grammar that we leave out. */
 export const plainAddress = fc
   .tuple(dotString, domain)
   .map(([local, host]) => `${local}@${host}`)
   .filter((text) => text.split('@').every((part, at) => part.length <= (at === 0 ? 64 : 180)));
 
-/** Whatever RFC 5321 calls a Mailbox or a Path, RFC 5322 a mailbox, and RFC 6531 either. */
+/** Everything that RFC 5321 calls a Mailbox or a Path, RFC 5322 a mailbox, and RFC 6531 either. */
 const address = fc
   .tuple(fc.oneof(dotString, internationalized, quotedString), fc.oneof(domain, uDomain, literal))
   .map((parts) => parts.join('@'));
@@ -49,7 +49,7 @@ const path = fc.oneof(
   fc.tuple(quotedString, address).map(([name, text]) => `${name} <${text}>`),
 );
 
-/** What ends a command, a path, a local part or a domain for one reader and not for another. */
+/** Characters that end a command, a path, a local part or a domain for one reader but not for another. */
 const pieces = [
   ...[
     '\r\n',
@@ -123,7 +123,7 @@ const pieces = [
 ];
 const mutation = fc.tuple(fc.nat(), fc.nat(4), fc.constantFrom(...pieces));
 
-/** Puts a piece in, takes characters out, or says something twice, here or there. */
+/** Inserts a piece, removes characters, or repeats something, in a random place. */
 function mutated(text: string, changes: [at: number, taken: number, piece: string][]): string {
   return changes.reduce((now, [at, taken, piece]) => {
     const place = at % (now.length + 1);
@@ -131,7 +131,7 @@ function mutated(text: string, changes: [at: number, taken: number, piece: strin
   }, text);
 }
 
-/** Anything between an address and none: the grammar, and up to three changes to what it says. */
+/** Anything between a valid address and none: the grammar, with up to three changes to the result. */
 export const anyAddress = fc.oneof(
   path,
   fc
@@ -139,7 +139,7 @@ export const anyAddress = fc.oneof(
     .map(([text, changes]) => mutated(text, changes)),
 );
 
-/** Those that others have fallen for, or that leave what can be looked up. */
+/** Addresses that others have fallen for, or that lead outside of what can be looked up. */
 export const odd = [
   ...[
     'a>\r\nRCPT TO:<v@evil.test',
@@ -211,7 +211,7 @@ export const odd = [
   ],
 ];
 
-/** What is no domain: none of these is ever looked up or connected to. */
+/** Strings that are not domains: none of them is ever looked up or connected to. */
 export const unreachable = [
   ...[
     'user@[127.0.0.1]',

@@ -60,14 +60,14 @@ t.test('a feedback report (RFC 5965) names what it is about', async (t) => {
   }
 });
 
-t.test('a report is a complaint, a wish to be left alone, or neither', async (t) => {
+t.test('a report is a complaint, an unsubscribe request, or neither', async (t) => {
   const kindOf = (type: string) => readComplaint(arf(`Feedback-Type: ${type}\nVersion: 1`, header))?.kind ?? null;
   for (const type of ['abuse', 'Fraud', 'virus', 'other', 'miscategorized']) t.equal(kindOf(type), 'complaint', type);
   for (const type of ['opt-out', 'opt-out-list']) t.equal(kindOf(type), 'unsubscribe', type);
   for (const type of ['not-spam', 'auth-failure', 'dkim', '', 'constructor']) t.equal(kindOf(type), null, type);
 });
 
-t.test('a report of Microsoft is the message alone', async (t) => {
+t.test('a report from Microsoft is just the message', async (t) => {
   const jmrp = (subject: string, more: string) =>
     Buffer.from(
       `From: staff@hotmail.com\nSubject: ${subject}\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n${more}${header}\n\nx\n--b--\n`,
@@ -89,11 +89,11 @@ Received-SPF: pass (x: domain of sender.test) client-ip=192.0.2.1; envelope-from
       .replace(header, 'Subject: Your order'),
   );
   const tokens = ['bounces+dddd@mail.sender.test', 'bounces+eeee@mail.sender.test'];
-  t.match(readComplaint(bare), { tokens, recipients: ['jane@hotmail.com'] }, 'the return path, where it was noted');
+  t.match(readComplaint(bare), { tokens, recipients: ['jane@hotmail.com'] }, 'the return path, if it was noted');
   t.equal(readComplaint(jmrp('Fwd: Your order', recipient)), null);
 });
 
-t.test('anything else is none', async (t) => {
+t.test('anything else is no report', async (t) => {
   for (const text of ['', 'Feedback-Type: abuse\n\nx', 'Content-Type: message/feedback-report\n\n', header])
     t.equal(readComplaint(Buffer.from(text)), null, text);
 });

@@ -5,7 +5,7 @@ import { harmless, refused, show } from './payloads.ts';
 
 const good = { filename: 'a.txt', contentType: 'text/plain', contentId: null };
 
-t.test('what an attachment may be', async (t) => {
+t.test('types and names that an attachment may have', async (t) => {
   t.equal(refuseAttachment(good), null);
   for (const filename of ['ünï 字 🚀.pdf', '../../etc/passwd', 'C:\\x', '...', '__proto__', 'x'.repeat(255)]) {
     t.equal(refuseAttachment({ ...good, filename }), null, show(filename));
@@ -25,7 +25,7 @@ t.test('what an attachment may be', async (t) => {
     t.equal(refuseAttachment({ ...good, contentId }), null, contentId);
 });
 
-t.test('and what not', async (t) => {
+t.test('and those it may not have', async (t) => {
   for (const filename of ['', 'x'.repeat(256), 'a\u202egpj.exe', ...refused])
     t.match(refuseAttachment({ ...good, filename }), { member: 'filename', reason: /^(is|contains) / }, show(filename));
   for (const contentType of [
@@ -67,7 +67,7 @@ t.test('and what not', async (t) => {
     await isLinear(t, unit, `a/b${unit.repeat(60_000)}`, (contentType) => refuseAttachment({ ...good, contentType }));
 });
 
-t.test('DOS-06: an encoded-word within an encoded-word, and so on, is not followed for ever', async (t) => {
+t.test('DOS-06: nested encoded-words are not decoded endlessly', async (t) => {
   t.equal(withoutPath('=?utf-8?Q?=3D=3Futf-8=3FQ=3Fa=3D2Fb.txt=3F=3D?='), 'b.txt');
   const nested = `=?u?Q?${'=3D=3Fu=3FQ=3F?='.repeat(8_000)}`;
   t.equal(withoutPath(nested), '');

@@ -5,7 +5,7 @@ import { base64Length, writeBase64 } from '../../src/mail/base64-lines.ts';
 import { hashRelaxedBody } from '../../src/mail/canonical.ts';
 import { composeFiles } from '../../src/mail/compose-files.ts';
 
-/** As RFC 2045 has it: lines of 76, a CRLF between them. */
+/** As in RFC 2045: lines of 76, with a CRLF between them. */
 const inLines = (content: Buffer) => content.toString('base64').replaceAll(/.{76}(?!$)/g, '$&\r\n');
 
 const slice = 57 * 4_096;
@@ -13,7 +13,7 @@ const slice = 57 * 4_096;
 async function written(content: Buffer): Promise<string> {
   const output = Buffer.alloc(base64Length(content.length) + 4, '#');
   const end = await writeBase64(content, output, 2);
-  t.equal(end, output.length - 2, `${content.length} bytes have the length that was said`);
+  t.equal(end, output.length - 2, `${content.length} bytes have the announced length`);
   const text = output.toString('latin1');
   t.ok(text.startsWith('##') && text.endsWith('##'), 'and nothing is written around them');
   return text.slice(2, -2);
@@ -48,7 +48,7 @@ t.test('a body with files has the hash of its bytes, whatever the files and text
   t.pass();
 });
 
-t.test('others get their turn while a message with a large file is made', async (t) => {
+t.test('other work gets its turn while a message with a large file is composed', async (t) => {
   let turns = 0;
   const count = setInterval(() => turns++, 0);
   const file = { filename: 'a.bin', contentType: 'a/b', contentId: null, content: randomBytes(8 << 20) };

@@ -5,7 +5,7 @@ import { composeBody } from '../../src/mail/body.ts';
 import { hashRelaxedBody, relaxedField } from '../../src/mail/canonical.ts';
 import { show } from './payloads.ts';
 
-t.test('the canonical body, by the letter of RFC 6376', async (t) => {
+t.test('the canonical body, exactly as in RFC 6376', async (t) => {
   for (const [body, canonical] of [
     ['', ''],
     ['\r\n', ''],
@@ -47,11 +47,11 @@ t.test('the canonical header field', async (t) => {
   t.equal(
     Buffer.from(relaxedField(Buffer.from(utf8).toString('latin1')), 'latin1').toString(),
     'subject:\u00a0à\u0085 Å\u00a0',
-    'the octets of UTF-8 are no white space',
+    'the octets of UTF-8 are not white space',
   );
 });
 
-t.test('what is hashed as it is, being in the relaxed form already, is in it', async (t) => {
+t.test('text that is hashed without a change is in the relaxed form already', async (t) => {
   const word = fc.constantFrom(
     ' ',
     '  ',
@@ -81,7 +81,7 @@ t.test('what is hashed as it is, being in the relaxed form already, is in it', a
   t.ok(asItIs > 100, `${asItIs} of them`);
 });
 
-t.test('others get their turn while a large body is hashed', async (t) => {
+t.test('other work gets its turn while a large body is hashed', async (t) => {
   let turns = 0;
   const count = setInterval(() => turns++, 0);
   await hashRelaxedBody(Buffer.alloc(16 << 20, 'Some words\r\n'));

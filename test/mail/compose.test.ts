@@ -5,7 +5,7 @@ import { findWireDefect } from '../../src/mail/wire.ts';
 import { composed, file, message } from './parts.ts';
 import { dots, harmless, refused, show, smuggling } from './payloads.ts';
 
-t.test('one message, to the letter', async (t) => {
+t.test('one message, exactly', async (t) => {
   const bytes = await composed(
     message({
       cc: [parseMailbox('"Lovelace, Ada" <ada@b.example>')],
@@ -98,13 +98,13 @@ t.test('an invitation is another form of the message, which mail programs offer 
   t.strictSame(
     await typesOf({ text: null, attachments: [invitation] }),
     ['text/calendar'],
-    'the message, where it is all',
+    'the message, if it is all there is',
   );
   const again = file({ filename: 'invite.ics', contentType: 'application/ics' });
   t.strictSame(
     await typesOf({ text: null, attachments: [invitation, again] }),
     ['multipart/mixed', 'text/calendar', 'application/ics', 'attachment', 'end'],
-    'as nodemailer writes one without words',
+    'as nodemailer writes one without text',
   );
   t.match(await typesOf({ text: null, attachments: [invitation, file()] }), [
     'multipart/mixed',
@@ -120,7 +120,7 @@ t.test('an invitation is another form of the message, which mail programs offer 
   ]);
 });
 
-t.test('no subject and no text are a message all the same', async (t) => {
+t.test('without subject and text it is still a message', async (t) => {
   const bytes = await composed(message({ subject: '', text: null }));
   t.match(bytes.toString(), /^Subject:\r\nMessage-ID: /m);
   t.match(
@@ -138,7 +138,7 @@ t.test('the same parts give the same bytes', async (t) => {
   t.ok((await composed(parts)).equals(await composed(parts)));
 });
 
-t.test('nothing but CRLF, short lines and 7 bits, whatever the body is', async (t) => {
+t.test('only CRLF, short lines and 7 bits, whatever the body is', async (t) => {
   for (const text of [
     ...[...smuggling, ...dots, ...refused, ...harmless, '', ' ', '\r', '\n', '\r\r\n\n', 'a\rb', 'From x\nFrom y\n'],
     ...[
@@ -184,7 +184,7 @@ t.test('a message is refused rather than sent broken', async (t) => {
   t.notMatch(crafted.toString(), /^Bcc/m);
 });
 
-t.test('SMTPUTF8 is needed for a local part only', async (t) => {
+t.test('only a local part needs SMTPUTF8', async (t) => {
   const plain = parseMailbox('Zoë <a@bücher.example>');
   const utf8 = parseMailbox('jõe@bücher.example');
   t.notOk(needsSmtpUtf8([]));
@@ -193,5 +193,5 @@ t.test('SMTPUTF8 is needed for a local part only', async (t) => {
   t.equal(findWireDefect(await composed(message({ to: [plain] })), 0), null);
   const bytes = await composed(message({ to: [plain, utf8], text: 'ü' }));
   t.match(bytes.toString(), /^To: .*<a@xn--bcher-kva\.example>,\r\n jõe@xn--bcher-kva\.example\r\n/m);
-  t.equal(findWireDefect(bytes, bytes.indexOf('\r\n\r\n')), null, 'the body is 7-bit all the same');
+  t.equal(findWireDefect(bytes, bytes.indexOf('\r\n\r\n')), null, 'the body is 7-bit anyway');
 });

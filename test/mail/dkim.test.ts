@@ -28,7 +28,7 @@ const resolver = async (name: string, type: string) => {
   throw Object.assign(new Error('not found'), { code: 'ENOTFOUND' });
 };
 
-/** What mailauth says: an implementation that shares no code with ours. */
+/** mailauth's verdict: an implementation that shares no code with ours. */
 async function verify(message: Buffer | string): Promise<string> {
   const { results } = await dkimVerify(Buffer.from(message), { resolver });
   return results.map(({ status }) => status.result).join(' ');
@@ -82,7 +82,7 @@ t.test('a signature verifies', async (t) => {
   t.equal(times('X-Other'), 0);
 });
 
-t.test('what relays do to a message does not break it', async (t) => {
+t.test('what relays do to a message does not break the signature', async (t) => {
   const message = await signed(full);
   for (const [what, changed] of [
     ['a trace header', `Received: from x\r\n${message}`],
@@ -96,7 +96,7 @@ t.test('what relays do to a message does not break it', async (t) => {
   }
 });
 
-t.test('what an attacker does to it does', async (t) => {
+t.test('what an attacker does breaks it', async (t) => {
   const message = await signed(full);
   const start = message.indexOf('\r\nFrom:') + 2;
   const insert = (header: string) => `${message.slice(0, start)}${header}\r\n${message.slice(start)}`;
@@ -112,7 +112,7 @@ t.test('what an attacker does to it does', async (t) => {
     ].flatMap(
       (header) =>
         [
-          [`${header} in front`, `${header}\r\n${message}`],
+          [`${header} at the front`, `${header}\r\n${message}`],
           [`${header} after the signature`, insert(header)],
           [`${header} at the end`, message.replace('\r\nX-Other: 1', `\r\n${header}\r\nX-Other: 1`)],
         ] as const,
@@ -128,9 +128,9 @@ t.test('what an attacker does to it does', async (t) => {
     ['another Subject', message.replace('Hello  there', 'Hello here')],
     ['no To', message.replace('To: a@b.example\r\n', '')],
     ['one letter', message.replace('and you', 'and You')],
-    ['one line more', `${message}.\r\n`],
-    ['a space less', message.replace('and you', 'andyou')],
-    ['an empty line within', message.replace('\r\nand you', '\r\n\r\nand you')],
+    ['an additional line', `${message}.\r\n`],
+    ['a missing space', message.replace('and you', 'andyou')],
+    ['an empty line in the middle', message.replace('\r\nand you', '\r\n\r\nand you')],
     ['another time', message.replace('t=1795169472', 't=1795169473')],
   ] as const) {
     t.not(changed, message, what);
@@ -178,7 +178,7 @@ t.test('any body and any header', async (t) => {
     const message = `${fields}\r\n${body}`;
     const whole = Buffer.from(await signed(message), 'latin1');
     if ((await verify(whole)) !== 'pass') throw new Error(`does not verify: ${show(message)}`);
-    // A letter added anywhere in the body is noticed.
+    // An additional letter anywhere in the body is noticed.
     const start = whole.length - Buffer.byteLength(body);
     const cut = start + (position % (whole.length - start + 1));
     const changed = Buffer.concat([whole.subarray(0, cut), Buffer.from('!'), whole.subarray(cut)]);
@@ -187,7 +187,7 @@ t.test('any body and any header', async (t) => {
   await t.resolves(fc.assert(property, { numRuns: 300 }));
 });
 
-t.test('odd ends of a message', async (t) => {
+t.test('unusual ends of a message', async (t) => {
   const from = 'From: shop@sender.example\r\n';
   for (const message of [
     from,
@@ -234,7 +234,7 @@ t.test('composed messages', async (t) => {
   }
 });
 
-t.test('an Ed25519 signature beside the one of RSA (RFC 8463)', async (t) => {
+t.test('an Ed25519 signature next to the RSA one (RFC 8463)', async (t) => {
   t.equal(Buffer.from(edPair.publicKey, 'base64').length, 32);
   t.match(dnsValue(edPair.publicKey, 'ed25519'), /^v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}=$/);
   const header = await sign(Buffer.from(full), [key, edKey], at);
@@ -244,7 +244,7 @@ t.test('an Ed25519 signature beside the one of RSA (RFC 8463)', async (t) => {
   t.match(await verify(message.toString().replace('and you', 'and You')), /^(?!.*pass)/);
 });
 
-t.test('a key that signed elsewhere', async (t) => {
+t.test('a key that has signed elsewhere', async (t) => {
   const pem = { type: 'pkcs8', format: 'pem' } as const;
   const rsa = generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey;
   for (const text of [rsa.export(pem), rsa.export({ type: 'pkcs1', format: 'pem' })]) {

@@ -18,7 +18,7 @@ import { anyMessage } from '../fuzz/messages.ts';
 const python = '/usr/bin/python3';
 const hasDkimpy = existsSync(python) && spawnSync(python, ['-c', 'import dkim, nacl']).status === 0;
 
-/** One message in base64 a line; for each, what Debian's dkimpy says about each of its signatures. */
+/** One message in base64 per line; the output is the verdict of Debian's dkimpy on each of its signatures. */
 const program = `
 import sys, json, base64, dkim
 records = json.loads(sys.argv[1])
@@ -55,7 +55,7 @@ async function signed(parts: MessageParts): Promise<Buffer> {
 }
 
 t.test(
-  'another implementation takes each signature of any message, and of what a client made of it',
+  'another implementation accepts each signature of any message, sent directly or submitted by a client',
   { skip: !hasDkimpy && 'dkimpy is not installed (apt-get install python3-dkim python3-nacl)' },
   async (t) => {
     const messages: Buffer[] = [];

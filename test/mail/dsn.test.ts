@@ -19,12 +19,12 @@ const read = (message: Buffer) => {
   return { kind, says };
 };
 
-t.test('MAIL-05: what servers write is understood', async (t) => {
+t.test('MAIL-05: bounces from real servers are understood', async (t) => {
   t.ok(bounces.length >= 60, `${bounces.length} messages`);
   for (const { name, message, kind, says } of bounces) t.strictSame(read(message), { kind, says }, name);
 });
 
-t.test('MAIL-05: however its lines end, and wherever it is cut, it is read without an error', async (t) => {
+t.test('MAIL-05: whatever its line ends, and wherever it is cut, a bounce is read without an error', async (t) => {
   for (const { name, message, kind, says } of bounces) {
     const text = message.toString('latin1');
     for (const [end, changed] of [
@@ -32,7 +32,7 @@ t.test('MAIL-05: however its lines end, and wherever it is cut, it is read witho
       ['CR', text.replaceAll('\r\n', '\r')],
       ['NUL', text.replaceAll('\r\n', '\0\r\n')],
     ] as const) {
-      // As text of several octets a line end is another thing in some charsets.
+      // In some multi-octet charsets the octets of a line end mean something else.
       if (!/gb18030/.test(text)) t.strictSame(read(Buffer.from(changed, 'latin1')), { kind, says }, `${name}, ${end}`);
     }
     for (let cut = 0; cut < message.length; cut += 97)
@@ -40,7 +40,7 @@ t.test('MAIL-05: however its lines end, and wherever it is cut, it is read witho
   }
 });
 
-/** What stands as the final recipient of a notice, and the address that is read from it. */
+/** The final recipient of a notice, and the address that is read from it. */
 function readsAs(t: Test, table: [written: string, address: string | null][]): void {
   for (const [written, address] of table) {
     const { recipients } = readNotice(reportOf('multipart/report; boundary=b', written));
@@ -52,7 +52,7 @@ function readsAs(t: Test, table: [written: string, address: string | null][]): v
   }
 }
 
-/** A report of one recipient, with this Content-Type and Final-Recipient. */
+/** A report about one recipient, with this Content-Type and Final-Recipient. */
 const reportOf = (contentType: string, recipient = 'rfc822; ann@example.test') =>
   Buffer.from(
     [
@@ -68,7 +68,7 @@ const reportOf = (contentType: string, recipient = 'rfc822; ann@example.test') =
     ].join('\r\n'),
   );
 
-t.test('MAIL-05: a parameter that is there twice, or in a charset that nobody knows, hides no report', async (t) => {
+t.test('MAIL-05: a duplicate parameter, or an unknown charset, hides no report', async (t) => {
   for (const type of [
     'multipart/report; report-type=delivery-status; report-type=delivery-status; boundary=b',
     'multipart/report; boundary=b; boundary=other',
@@ -79,20 +79,20 @@ t.test('MAIL-05: a parameter that is there twice, or in a charset that nobody kn
   }
 });
 
-t.test('MAIL-05: an internationalised address is read in each of its forms (RFC 6533)', async (t) => {
+t.test('MAIL-05: an internationalized address is read in each of its forms (RFC 6533)', async (t) => {
   const long = '\u7528'.repeat(20);
   const table: [written: string, address: string][] = [
     ['utf-8; \\x{7528}\\x{6237}@example.test', '\u7528\u6237@example.test'],
     [`utf-8; ${'\\x{7528}'.repeat(20)}@example.test`, `${long}@example.test`],
     ['utf-8; a\\x{2B}\\x{1F600}@example.test', 'a+\u{1f600}@example.test'],
-    // No address comes out of it that was not there, and nothing that is no text.
+    // No address comes out that was not in it, and nothing that is not text.
     ['utf-8; a\\x{40}b\\x{D800}\\x{0A}@example.test', 'a\\x{40}b\\x{D800}\\x{0A}@example.test'],
     ['rfc822; a\\x{7528}@example.test', 'a\\x{7528}@example.test'],
   ];
   readsAs(t, table);
 });
 
-t.test('MAIL-05: an address in quotes is read, and one that nobody can read is still somebody', async (t) => {
+t.test('MAIL-05: an address in quotes is read, and an unreadable one still counts as a recipient', async (t) => {
   const table: [written: string, address: string | null][] = [
     ['rfc822;"j d"@b.example', '"j d"@b.example'],
     ['rfc822; <"a@b"@c.example>', '"a@b"@c.example'],
@@ -120,7 +120,7 @@ t.test('MAIL-05: what the returned message says is not what happened to it', asy
   }
 });
 
-t.test('INJ-13: what is kept of a diagnostic is clean and short', async (t) => {
+t.test('INJ-13: the stored diagnostic is clean and short', async (t) => {
   const fields = `Final-Recipient: rfc822; jane@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 \x1b[31mno\0 such\xff user ${'x'.repeat(10_000)}`;
   const message = `Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/delivery-status\n\n${fields}\n\n--b--\n`;
   const [one] = readNotice(Buffer.from(message, 'latin1')).recipients;
@@ -132,7 +132,7 @@ t.test('INJ-13: what is kept of a diagnostic is clean and short', async (t) => {
   t.notMatch(diagnostic, /[\x00-\x1f\x7f]/);
 });
 
-t.test('DOS-07: whatever a message is made of, reading it takes little time', async (t) => {
+t.test('DOS-07: whatever a message consists of, reading it takes little time', async (t) => {
   for (const [name, build] of Object.entries(bombs)) {
     const message = Buffer.from(build(), 'latin1');
     const { recipients } = readNotice(message);
@@ -143,7 +143,7 @@ t.test('DOS-07: whatever a message is made of, reading it takes little time', as
 });
 
 t.test('DOS-07: and little memory', async (t) => {
-  // So little that what is only not collected yet does not count.
+  // So little memory that garbage not collected yet does not matter.
   const args = ['--no-warnings', '--max-old-space-size=60', '--max-semi-space-size=1', bombProgram];
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   t.equal(status, 0, stderr);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { readHeader, refuseHeader } from '../../src/mail/headers.ts';
 import { harmless, refused, show } from './payloads.ts';
 
-t.test('the headers that are ours', async (t) => {
+t.test('headers that only we set', async (t) => {
   for (const name of [
     ...[
       'From',
@@ -43,7 +43,7 @@ t.test('the headers that are ours', async (t) => {
   }
 });
 
-t.test('the headers that a client may set', async (t) => {
+t.test('headers that a client may set', async (t) => {
   for (const name of [
     'List-Unsubscribe',
     'List-Unsubscribe-Post',
@@ -62,7 +62,7 @@ t.test('the headers that a client may set', async (t) => {
   for (const payload of harmless) t.equal(refuseHeader('X-A', payload), null, show(payload));
 });
 
-t.test('names and values that are none', async (t) => {
+t.test('invalid names and values', async (t) => {
   for (const name of [
     '',
     'X A',

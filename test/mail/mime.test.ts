@@ -128,7 +128,7 @@ t.test('read by Python', { skip: hasPython ? false : 'python3 is not installed' 
     }
   });
 
-  await t.test('a body comes back but for its line ends', async (t) => {
+  await t.test('a body comes back, except for its line ends', async (t) => {
     const bodies = [
       ...smuggling,
       ...dots,
@@ -156,7 +156,7 @@ t.test('read by Python', { skip: hasPython ? false : 'python3 is not installed' 
     }
   });
 
-  await t.test('attachments keep every octet, and stand where they belong', async (t) => {
+  await t.test('attachments keep every octet, and are placed where they belong', async (t) => {
     const content = Buffer.from(Array.from({ length: 1000 }, (_, i) => i % 256));
     const attachments = [
       file({ content, contentType: 'text/plain; charset=iso-8859-1', filename: 'a.txt' }),
@@ -202,7 +202,7 @@ t.test('read by Python', { skip: hasPython ? false : 'python3 is not installed' 
     t.match(reading.parts[2], { filename: 'b', content: Buffer.from('content') });
   });
 
-  await t.test('types that must not be encoded, and types that are none', async (t) => {
+  await t.test('types that must not be encoded, and invalid types', async (t) => {
     const inner = Buffer.from('Subject: inner\r\n\r\n.\r\nbody\r\n');
     const eightBit = Buffer.from('Subject: ü\n\nbody\n');
     const types = [

@@ -11,14 +11,14 @@ const report = (body: string) =>
 const nested = (deep: number) =>
   Array.from({ length: deep }, (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\n\n--b${i}\n`).join('');
 
-/** Messages to the port for what comes back that are made to be hard to read. */
+/** Messages to the inbound port that are made to be hard to read. */
 export const bombs: Record<string, () => string> = {
   '10,000 nested multiparts': () => nested(10_000),
   'a million parts': () => `Content-Type: multipart/mixed; boundary=b\n\n${filled('--b\n\n', 5 * megabyte)}`,
   '100,000 headers': () => `${filled('X-A: b\n', 700_000)}\n`,
   'a header of 10 MB': () => `X-A: ${filled('a', 10 * megabyte)}\n\n`,
   'a header in a million lines': () => `X-A: b\n${filled(' c\n', 10 * megabyte)}\n`,
-  'the same boundary again and again': () => filled('Content-Type: multipart/mixed; boundary=b\n\n--b\n'),
+  'the same boundary over and over': () => filled('Content-Type: multipart/mixed; boundary=b\n\n--b\n'),
   'a million recipients': () => report(filled('Final-Recipient: rfc822; a@b.test\nAction: failed\nStatus: 5.1.1\n\n')),
   'a long diagnostic': () =>
     report(`Final-Recipient: rfc822; a@b.test\nDiagnostic-Code: smtp; ${filled('550-5.1.1 ')}`),
@@ -61,15 +61,15 @@ export const bombs: Record<string, () => string> = {
   ),
 };
 
-/** All that is read of such a message. */
+/** Everything that is read from such a message. */
 export function readAll(message: Buffer): void {
   readNotice(message).recipients.map(classifyNotice);
   readComplaint(message);
 }
 
 /**
- * As a program it reads all of them, and says how much memory that took at the most, in MB. In a process that does something else
- * as well nobody could tell whose memory it is, nor what is only not collected yet.
+ * Run as a program, it reads all of them, and prints the peak memory in MB. In a process that does other work too,
+ * nobody could tell whose memory it is, or what is merely not collected yet.
  */
 if (import.meta.main) {
   const before = process.resourceUsage().maxRSS;

@@ -1,7 +1,7 @@
 import { parseMailbox } from '../../src/mail/address.ts';
 import { compose, type MessageAttachment, type MessageParts } from '../../src/mail/compose.ts';
 
-/** The parts of a plain message, but for those that a test is about. */
+/** The parts of a plain message, except those that a test is about. */
 export const message = (parts: Partial<MessageParts> = {}): MessageParts => ({
   from: parseMailbox('Shop <shop@sender.example>'),
   to: [parseMailbox('a@b.example')],

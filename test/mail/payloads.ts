@@ -1,4 +1,4 @@
-/** A text as the name of an assertion: in ASCII, as a raw control character would break the TAP stream. */
+/** A text as the name of an assertion, in ASCII, because a raw control character would break the TAP stream. */
 export function show(text: string): string {
   return JSON.stringify(text.slice(0, 100)).replaceAll(
     /[^ -~]/g,
@@ -8,7 +8,10 @@ export function show(text: string): string {
 
 const evil = 'X-Evil: 1';
 
-/** Payloads that no header-bound field may take: control characters and broken Unicode, each followed by a header. */
+/**
+ * Payloads that no field that ends up in a header may accept: control characters and broken Unicode, each followed by a
+ * header.
+ */
 export const refused = [
   '\r\n',
   '\n',
@@ -27,7 +30,7 @@ export const refused = [
   '\udc00\ud800',
 ].map((text) => text + evil);
 
-/** Payloads that are plain text, and must come out as the text they are. U+010A and U+560A end in the octet of a line feed. */
+/** Payloads that are plain text and must stay that text. U+010A and U+560A end in the octet of a line feed. */
 export const harmless = [
   '\u010a',
   '\u010d',
@@ -45,7 +48,7 @@ export const harmless = [
   '=?utf-8?Q?a b?=',
 ].map((text) => text + evil);
 
-/** Bodies that end a message early at a server that takes more than CRLF.CRLF for its end (SMG-01). */
+/** Bodies that end a message early at a server that accepts more than CRLF.CRLF as its end (SMG-01). */
 export const smuggling = [
   '\n.\n',
   '\r.\r',

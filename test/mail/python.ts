@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 
-/** A message as Python's `email` package reads it: an implementation that shares nothing with ours or with nodemailer. */
+/** A message as Python's `email` package reads it: an implementation that shares nothing with ours or nodemailer's. */
 export interface Reading {
   defects: string[];
   names: string[];
@@ -19,7 +19,7 @@ export interface Part {
   content: Buffer;
 }
 
-/** Reads messages in base64, one a line, and writes what it read as one line of JSON for each. */
+/** Reads messages in base64, one per line, and writes a line of JSON for each. */
 export const program = `
 import sys, json, base64, email, email.policy, email.header, email.utils
 # Names are decoded by the older parser: the newer one of some versions keeps the space between two encoded-words of a phrase.
@@ -68,7 +68,7 @@ export function readAll(messages: Buffer[]): Reading[] {
   return lines.map(toReading);
 }
 
-/** One line of what the program writes. */
+/** One line of the program's output. */
 export function toReading(line: string): Reading {
   const reading = JSON.parse(line) as Reading;
   for (const part of reading.parts) part.content = Buffer.from(String(part.content), 'base64');

@@ -7,7 +7,7 @@ import { composed, message } from './parts.ts';
 
 const long = `<https://example.com/${'u'.repeat(100)}?next=?x>`;
 
-t.test('what programs read of a field is no encoded-word (RFC 2047 section 5)', async (t) => {
+t.test('the machine-readable parts of a field are never encoded-words (RFC 2047 section 5)', async (t) => {
   const table: [name: string, value: string, written: string][] = [
     ['List-Unsubscribe', '<https://example.com/u?a=b&next=?x>', '<https://example.com/u?a=b&next=?x>'],
     ['List-Unsubscribe', `${long}, <mailto:u=?x@b.example>`, `${long},\r\n <mailto:u=?x@b.example>`],
@@ -46,7 +46,7 @@ t.test('what programs read of a field is no encoded-word (RFC 2047 section 5)', 
   }
 });
 
-t.test('a message that is composed has them so', async (t) => {
+t.test('a composed message has them like that', async (t) => {
   const headers = [
     { name: 'List-Unsubscribe', value: '<https://example.com/u?a=b&next=?x>' },
     { name: 'Disposition-Notification-To', value: '"Müller, Anna" <a@b.example>' },
@@ -56,7 +56,7 @@ t.test('a message that is composed has them so', async (t) => {
   t.ok(lines.includes('Disposition-Notification-To: =?utf-8?Q?M=C3=BCller=2C_Anna?= <a@b.example>'), lines.join('\n'));
 });
 
-t.test('what cannot be written so is refused, and what has waited goes out', async (t) => {
+t.test('values that cannot be written like that are refused, but waiting emails go out', async (t) => {
   const ascii = 'contains characters within <...> that are not ASCII: percent-encode them';
   const table: [name: string, value: string, refused: string][] = [
     ['List-Unsubscribe', '<https://example.com/größe>', ascii],
@@ -75,7 +75,7 @@ t.test('what cannot be written so is refused, and what has waited goes out', asy
   }
 });
 
-t.test('a thread that is longer than other values has its ids as they are', async (t) => {
+t.test('the ids of a long thread are kept although they exceed the limit of other values', async (t) => {
   const ids = Array.from({ length: 90 }, (_, n) => `<${n}=?utf-8?Q?x?=@mail.example.com>`);
   const value = `${ids.slice(0, 45).join(' ')}  ${ids.slice(45).join(' ')}`;
   t.ok(value.length > 2_000);
@@ -85,7 +85,7 @@ t.test('a thread that is longer than other values has its ids as they are', asyn
   t.ok(field.split('\r\n').every((line) => line.length <= 76));
 });
 
-t.test('a submission: names of encoded-words, and ids that others made', async (t) => {
+t.test('submissions: names in encoded-words, and ids made by others', async (t) => {
   const read = async (field: string) => {
     const { headers } = await readSubmission(Buffer.from(`From: a@b.test\r\n${field}\r\n\r\nx`));
     return headers.map(({ name, value }) => `${name}: ${value}`);

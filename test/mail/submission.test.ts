@@ -44,7 +44,7 @@ t.test('bodies in every charset and encoding that is in use', async (t) => {
   for (const [content, text] of cases) t.equal((await read(content)).text ?? '', text, content);
 });
 
-t.test('INJ: what cannot be decoded as it says is refused', async (t) => {
+t.test('INJ: what cannot be decoded as declared is refused', async (t) => {
   await refused(
     t,
     'Content-Type: text/plain; charset=utf-7\n\n+AGE-\n',
@@ -107,7 +107,7 @@ t.test('the parts of a message: alternatives, related images, files, nested mess
   t.equal((await read('Content-Type: multipart/mixed; boundary=b\n\n--b\n\nno end')).text, 'no end');
 });
 
-t.test('a message whose parts are many, deep or endless is refused, and quickly', async (t) => {
+t.test('a message with many, deeply nested or endless parts is refused, and quickly', async (t) => {
   const deep = (n: number): string =>
     n === 0
       ? 'Content-Type: text/plain\n\nx'
@@ -124,7 +124,7 @@ t.test('a message whose parts are many, deep or endless is refused, and quickly'
       'the header of part 1 has more than 32768 octets',
     );
     await refused(t, `X-A: ${'x'.repeat(300_000)}\n\nx`, 'the header has more than 262144 octets');
-    // To join the words one by one took as long as the square of their number, and half a minute for the largest message.
+    // Joining the words one by one took quadratic time, half a minute for the largest message.
     for (const words of [
       '=?utf-8?B?AAAA?='.repeat(1_900),
       '=?utf-8?Q?a?='.repeat(2_300),
@@ -143,14 +143,14 @@ t.test('a message whose parts are many, deep or endless is refused, and quickly'
   t.ok((await least(readAll, 5_000, 3)) < 5_000, 'five seconds are far more than it needs');
 });
 
-t.test('a text longer than any body is left as it is, not worked on', async (t) => {
+t.test('a text longer than any body is left as it is, and not processed', async (t) => {
   const lines = 'a \r\n'.repeat(3_000_000);
   const bytes = Buffer.from(`From: a@b.test\r\nContent-Type: text/plain; format=flowed\r\n\r\n${lines}`);
   const { text } = await readSubmission(bytes);
   t.equal(text?.slice(0, 8), 'a \r\na \r\n');
 });
 
-t.test('20 MB of files keep others waiting for moments only', async (t) => {
+t.test('20 MB of files hold up other work only for moments', async (t) => {
   const file = Buffer.alloc(10 * 1024 * 1024, 7);
   const base64 = file.toString('base64').replaceAll(/.{76}/g, '$&\n');
   const header = 'Content-Type: application/pdf\nContent-Transfer-Encoding: base64';
@@ -171,7 +171,7 @@ t.test('20 MB of files keep others waiting for moments only', async (t) => {
   t.ok(best < 500, `${best} ms`);
 });
 
-t.test('lists of addresses: comments, groups, quotes, and no repair', async (t) => {
+t.test('lists of addresses: comments and groups are understood, nothing is repaired', async (t) => {
   const to = async (value: string) => {
     const bytes = Buffer.from(`From: a@b.test\r\nTo: ${value}\r\n\r\nx`);
     const { to: mailboxes } = await readSubmission(bytes);
@@ -188,7 +188,7 @@ t.test('lists of addresses: comments, groups, quotes, and no repair', async (t) 
   ]);
   t.strictSame(await to('=?utf-8?Q?J=C3=B6rg_=28x=29?= =?utf-8?B?IEw=?= <j@b.test>'), [['Jörg (x) L', 'j@b.test']]);
   for (const local of ['root', 'Cron Daemon <root>', 'root@localhost', 'Admins <ops@server-1>, root@localhost'])
-    t.strictSame(await to(local), [], 'somebody on the machine that it comes from');
+    t.strictSame(await to(local), [], 'a user of the machine that it comes from');
   t.strictSame(await to('root, C <c@d.test>, www-data@web1'), [['C', 'c@d.test']]);
   for (const bad of [
     '"a@b.test',
@@ -215,14 +215,14 @@ t.test('of the ids of a long thread the first and the last are kept', async (t) 
   t.strictSame(kept, ['<0@thread.example>', ...ids.slice(1 - kept.length)]);
 });
 
-t.test('a field may be there again where the standards, or its inventor, let it', async (t) => {
+t.test('a field may be repeated if the standards, or its inventor, allow it', async (t) => {
   const of = async (names: string) =>
     (await read(`${names}\n\nx`)).headers.map(({ name, value }) => `${name}: ${value}`).join('\n');
   for (const fields of [
     'Comments: one\nComments: two\nKeywords: a, b\nkeywords: c',
     'X-Cron-Env: <SHELL=/bin/sh>\nX-Cron-Env: <HOME=/root>\nX-Virus-Scanned: here\nX-Virus-Scanned: there',
   ])
-    t.equal(await of(fields), fields, 'all of them, in their order');
+    t.equal(await of(fields), fields, 'all of them, in order');
   for (const name of ['In-Reply-To', 'References', 'List-Unsubscribe', 'Auto-Submitted'])
     await refused(
       t,
@@ -231,31 +231,34 @@ t.test('a field may be there again where the standards, or its inventor, let it'
     );
 });
 
-t.test('a key for OpenPGP is taken whole; one beyond its bound, and long notes of filters, are left out', async (t) => {
-  const folded = (octets: number) => `addr=a@b.test; keydata=${'\n '.padEnd(78, 'A').repeat(octets / 76)}`;
-  const headers = async (field: string) => (await read(`${field}\nX-Own: 1\n\nx`)).headers;
-  const [autocrypt, own] = await headers(`Autocrypt: ${folded(76 * 60)}`);
-  t.match(
-    [autocrypt, own],
-    [{ name: 'Autocrypt', value: /^addr=a@b\.test; keydata=(?: A{76}){60}$/ }, { name: 'X-Own' }],
-  );
-  for (const name of [
-    'Autocrypt',
-    'X-Microsoft-Antispam-Message-Info',
-    'X-MS-Exchange-AntiSpam-MessageData',
-    'X-Spam-Report',
-    'X-YMail-OSG',
-    'X-Gm-Message-State',
-    'X-Google-Smtp-Source',
-    'IronPort-Data',
-    'X-Proofpoint-Spam-Details',
-    'X-Barracuda-Spam-Report',
-  ])
-    t.match(await headers(`${name}: ${folded(76 * 150)}`), [{ name: 'X-Own' }], name);
-  t.match(await headers('X-Spam-Report: short'), [{ name: 'X-Spam-Report', value: 'short' }, { name: 'X-Own' }]);
-});
+t.test(
+  'an OpenPGP key is kept whole; one that is too long is left out, and so are long notes of filters',
+  async (t) => {
+    const folded = (octets: number) => `addr=a@b.test; keydata=${'\n '.padEnd(78, 'A').repeat(octets / 76)}`;
+    const headers = async (field: string) => (await read(`${field}\nX-Own: 1\n\nx`)).headers;
+    const [autocrypt, own] = await headers(`Autocrypt: ${folded(76 * 60)}`);
+    t.match(
+      [autocrypt, own],
+      [{ name: 'Autocrypt', value: /^addr=a@b\.test; keydata=(?: A{76}){60}$/ }, { name: 'X-Own' }],
+    );
+    for (const name of [
+      'Autocrypt',
+      'X-Microsoft-Antispam-Message-Info',
+      'X-MS-Exchange-AntiSpam-MessageData',
+      'X-Spam-Report',
+      'X-YMail-OSG',
+      'X-Gm-Message-State',
+      'X-Google-Smtp-Source',
+      'IronPort-Data',
+      'X-Proofpoint-Spam-Details',
+      'X-Barracuda-Spam-Report',
+    ])
+      t.match(await headers(`${name}: ${folded(76 * 150)}`), [{ name: 'X-Own' }], name);
+    t.match(await headers('X-Spam-Report: short'), [{ name: 'X-Spam-Report', value: 'short' }, { name: 'X-Own' }]);
+  },
+);
 
-t.test('a Content-Type that is written wrongly makes no file of the text', async (t) => {
+t.test('a malformed Content-Type does not turn the text into a file', async (t) => {
   t.match(await read('Content-type: text/html charset=iso-8859-1\n\n<p>\xfc\n'), { html: '<p>ü', attachments: [] });
   for (const type of ['text', 'text/', 'html; charset=utf-8', ''])
     t.match(await read(`Content-Type: ${type}\n\nx\n`), { text: 'x', attachments: [] }, type);
@@ -270,7 +273,7 @@ t.test('a Content-Type that is written wrongly makes no file of the text', async
   ]);
 });
 
-t.test('names and subjects may be UTF-8 as it is, as scripts write them', async (t) => {
+t.test('names and subjects may be raw UTF-8, as scripts write them', async (t) => {
   const utf8 = (text: string) => Buffer.from(text).toString('latin1');
   const file = part(utf8('Content-Disposition: attachment; filename="Übersicht.pdf"'), 'x');
   const { replyTo, headers, attachments } = await read(

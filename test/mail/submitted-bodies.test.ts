@@ -17,12 +17,12 @@ const html = (text: string, more = '') => `Content-Type: text/html${more}\n\n${t
 const pdf = 'Content-Type: application/pdf; name=a.pdf\n\n%PDF';
 const pre = (text: string) => `<pre style="font: inherit; white-space: pre-wrap">\n${text}</pre>`;
 
-t.test('parts that stand one after the other are shown to readers of either kind', async (t) => {
+t.test('successive parts are shown to readers of either kind', async (t) => {
   const letter = multi('alternative', plain('Hello'), html('<p>Hello</p>'));
   const cases: [what: string, content: string, shown: { html: string | null; text: string | null }][] = [
     ['two texts', multi('mixed', plain('one'), pdf, plain('two')), { html: null, text: 'one\ntwo' }],
     [
-      'a text, and HTML that a gateway adds',
+      'a text, and HTML added by a gateway',
       multi('mixed', plain('The <letter> & itself.'), html('<p>Disclaimer<br>of the gateway</p>')),
       {
         html: `${pre('The &lt;letter&gt; &amp; itself.')}\n<p>Disclaimer<br>of the gateway</p>`,
@@ -30,7 +30,7 @@ t.test('parts that stand one after the other are shown to readers of either kind
       },
     ],
     [
-      'alternatives, and the footer of a list',
+      "alternatives, and a mailing list's footer",
       multi('mixed', letter, plain('-- \n<https://list.example/>')),
       {
         html: `<p>Hello</p>\n${pre('-- \n&lt;https://list.example/&gt;')}`,
@@ -38,7 +38,7 @@ t.test('parts that stand one after the other are shown to readers of either kind
       },
     ],
     [
-      'HTML alone, and the footer of a list',
+      "HTML only, and a mailing list's footer",
       multi('mixed', html('<p>Hello</p>'), plain('footer')),
       { html: `<p>Hello</p>\n${pre('footer')}`, text: 'Hello\nfooter' },
     ],
@@ -48,7 +48,7 @@ t.test('parts that stand one after the other are shown to readers of either kind
       { html: '<p>one\n<p>two', text: 'both' },
     ],
     [
-      'HTML, and the empty text behind a file',
+      'HTML, and the empty text after a file',
       multi('mixed', html('<p>x'), pdf, plain('\n')),
       { html: '<p>x', text: null },
     ],
@@ -63,11 +63,11 @@ t.test('parts that stand one after the other are shown to readers of either kind
     t.strictSame(bodies, shown, what);
   }
   const long = await read(multi('mixed', plain('Hello'), html(`<p>${'x'.repeat(1_000_001)}`)));
-  t.equal(long.text, null, 'a text that would say less than the HTML is none');
+  t.equal(long.text, null, 'a text that would say less than the HTML is left out');
   t.equal(long.html?.slice(0, 80), `${pre('Hello')}\n<p>xxx`.padEnd(80, 'x'));
 });
 
-t.test('of alternatives the last that a reader can show counts (RFC 2046 section 5.1.4)', async (t) => {
+t.test('the last alternative that a reader can show counts (RFC 2046 section 5.1.4)', async (t) => {
   const cases: [content: string, shown: { html: string | null; text: string | null }][] = [
     [multi('alternative', plain('t'), html('<p>1'), html('<p>2')), { html: '<p>2', text: 't' }],
     [multi('alternative', plain('1'), plain('2')), { html: null, text: '2' }],
@@ -89,7 +89,7 @@ t.test('of alternatives the last that a reader can show counts (RFC 2046 section
   }
 });
 
-t.test('alternatives for a few readers alone are no files', async (t) => {
+t.test('alternatives for a few mail programs only are not files', async (t) => {
   const amp = 'Content-Type: text/x-amp-html; charset=utf-8\n\n<html amp4email>';
   const watch = 'Content-Type: text/watch-html\n\n<b>short</b>';
   const both = { html: '<p>', text: 't' };
@@ -106,7 +106,7 @@ t.test('alternatives for a few readers alone are no files', async (t) => {
   }
   const asFile = `${amp.replace('\n\n', '\nContent-Disposition: attachment; filename=a.html\n\n')}`;
   t.strictSame(await read(multi('alternative', html('<p>'), asFile)), { html: '<p>', text: null, files: ['a.html'] });
-  t.strictSame((await read(multi('alternative', amp))).files.length, 1, 'what is all that there is stays');
+  t.strictSame((await read(multi('alternative', amp))).files.length, 1, 'it stays if it is the only part');
   t.strictSame((await read(multi('mixed', html('<p>'), amp))).files.length, 1);
 });
 

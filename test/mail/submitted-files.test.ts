@@ -10,7 +10,7 @@ const image = (id: string, more = '') => `Content-Type: image/png; name=x.png\nC
 const read = (content: string) =>
   readSubmission(Buffer.from(`From: a@b.test\nSubject: s\n${content}`.replaceAll('\n', '\r\n'), 'latin1'));
 
-t.test('an image is shown where its program put it, whatever its id is made of', async (t) => {
+t.test('an image is shown where its program put it, whatever its id consists of', async (t) => {
   const table: [id: string, named: string][] = [
     // Outlook Express and Windows Mail.
     ['<000501c2bd3f$5c1b8900$6401a8c0@pc>', '000501c2bd3f$5c1b8900$6401a8c0@pc'],
@@ -45,7 +45,7 @@ t.test('an image is shown where its program put it, whatever its id is made of',
   );
 });
 
-t.test('what the HTML does not name is a file, but for images', async (t) => {
+t.test('a part that the HTML does not refer to is a file, except images', async (t) => {
   const inline = '\nContent-Disposition: inline; filename=a.pdf';
   const pdf = `Content-Type: application/pdf\nContent-ID: <8A6E@apple>${inline}\n\n%PDF`;
   const ids = async (content: string) => (await read(content)).attachments.map(({ contentId }) => contentId);
@@ -55,7 +55,7 @@ t.test('what the HTML does not name is a file, but for images', async (t) => {
   t.strictSame(await ids(multi('mixed', html('<p>'), image('<i@d>', '\nContent-Disposition: attachment'))), [null]);
 });
 
-t.test('an invitation with an id, as many programs in Java send it, is one', async (t) => {
+t.test('an invitation with an id, as many Java programs send it, is still an invitation', async (t) => {
   const calendar = 'Content-Type: text/calendar; method=REQUEST; charset=UTF-8\nContent-ID: calendar_message\n\nBEGIN';
   const { text, attachments } = await read(multi('alternative', 'Content-Type: text/plain\n\nhi', calendar));
   t.match(attachments, [{ contentId: null }]);
@@ -64,7 +64,7 @@ t.test('an invitation with an id, as many programs in Java send it, is one', asy
   t.notMatch(sent, 'Content-Disposition');
 });
 
-t.test('a name without quotes may hold parentheses, and what is behind a value is a comment', async (t) => {
+t.test('a name without quotes may contain parentheses, and what follows a value is a comment', async (t) => {
   const names = async (disposition: string) =>
     (await read(`Content-Type: application/pdf\nContent-Disposition: ${disposition}\n\n%PDF`)).attachments[0]?.filename;
   const table: [disposition: string, name: string | undefined][] = [
@@ -80,7 +80,7 @@ t.test('a name without quotes may hold parentheses, and what is behind a value i
   for (const [disposition, name] of table) t.equal(await names(disposition), name, disposition);
 });
 
-t.test('a parameter of a type that cannot be sent takes no other one with it', async (t) => {
+t.test('a type parameter that cannot be sent does not remove any other', async (t) => {
   const typeOf = async (type: string) =>
     (await read(`Content-Type: ${type}; name=x\nContent-Disposition: attachment\n\nx`)).attachments[0]?.contentType;
   t.equal(
@@ -94,7 +94,7 @@ t.test('a parameter of a type that cannot be sent takes no other one with it', a
 });
 
 t.test(
-  'a name in octets that its charset does not have gives way to the plain one, and ASCII needs no charset',
+  'if the octets of a name are invalid in its charset, the plain name is used, and ASCII needs no charset',
   async (t) => {
     const of = (parameters: string) =>
       read(`Content-Type: application/pdf\nContent-Disposition: attachment; ${parameters}\n\n%PDF`);

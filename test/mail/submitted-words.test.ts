@@ -9,7 +9,7 @@ const read = (header: string, body = 'x') =>
   readSubmission(Buffer.from(`${header}\r\n\r\n${body}\r\n`.replaceAll(/\r?\n/g, '\r\n'), 'latin1'));
 const inBase64 = (text: string) => `=?utf-8?B?${Buffer.from(text).toString('base64')}?=`;
 
-t.test('INJ-02: a line end that a script encodes behind the words says nothing, one within is refused', async (t) => {
+t.test('INJ-02: a trailing line end that a script encodes is ignored, one in the middle is refused', async (t) => {
   const table: [written: string, read: string][] = [
     // echo Störung | base64
     [inBase64('Störung\n'), 'Störung'],
@@ -67,7 +67,7 @@ t.test('some words of a name may be in quotes (RFC 5322 section 3.2.5)', async (
     );
 });
 
-t.test('charsets go by more names than the Encoding Standard has', async (t) => {
+t.test('charsets have more names than the Encoding Standard lists', async (t) => {
   const table: [charset: string, octets: string, text: string][] = [
     ['cp932', '\x93\xfa\x96\x7b', '日本'],
     ['windows-31J', '\x93\xfa\x96\x7b', '日本'],
@@ -111,7 +111,7 @@ t.test('charsets go by more names than the Encoding Standard has', async (t) => 
     });
 });
 
-t.test('a body that is not encoded is one whatever word its client has for that', async (t) => {
+t.test('a body without encoding is accepted, whatever its client calls that', async (t) => {
   for (const word of [
     '8-bit',
     '8 Bit',
@@ -131,7 +131,7 @@ t.test('a body that is not encoded is one whatever word its client has for that'
     await t.rejects(read(`From: a@b.test\nContent-Transfer-Encoding: ${word}`), /Content-Transfer-Encoding/, word);
 });
 
-t.test('Korean is read as Windows writes it, by whatever name: the syllables that EUC-KR lacks too', async (t) => {
+t.test('Korean is read as Windows writes it, under any name, including the syllables that EUC-KR lacks', async (t) => {
   const octets = '\x8cc\xb9\xe6\xb0\xa2\xc7\xcf \xc6R \x81A\x81\xff\xa2\xe6 a\xffb \xa1A\x8c';
   for (const charset of ['euc-kr', 'ks_c_5601-1987', 'cp949', 'windows-949', 'uhc']) {
     const { text, subject } = await read(
@@ -143,7 +143,7 @@ t.test('Korean is read as Windows writes it, by whatever name: the syllables tha
   }
 });
 
-t.test('UTF-16 says itself which octet comes first', async (t) => {
+t.test('UTF-16 says which octet comes first', async (t) => {
   for (const octets of ['\xfe\xff\0G\0\xfc', '\xff\xfeG\0\xfc\0', 'G\0\xfc\0']) {
     const { text } = await read(
       'From: a@b.test\nContent-Type: text/plain; charset=UTF-16\nContent-Transfer-Encoding: base64',
@@ -153,8 +153,8 @@ t.test('UTF-16 says itself which octet comes first', async (t) => {
   }
 });
 
-t.test('words whose charset nobody knows are UTF-8, where they are that', async (t) => {
-  // Python writes so what it has read in octets.
+t.test('words in an unknown charset are UTF-8, if they are valid as such', async (t) => {
+  // Python writes octets of unknown charset like this.
   const { subject } = await read('From: a@b.test\nSubject: =?unknown-8bit?q?Gr=C3=BC=C3=9Fe?= =?us-ascii?q?=C3=BC?=');
   t.equal(subject, 'Grüßeü');
   t.equal((await read('From: a@b.test\nSubject: =?x-none?q?Gr=FC=DFe?= =?x-none*en?b?/A==?=')).subject, 'Grüßeü');
@@ -189,7 +189,7 @@ t.test('encoded-words are decoded as another implementation does it', (t) => {
   fc.assert(
     fc.property(fc.array(written, { maxLength: 8 }), (pieces) => {
       const text = pieces.join('');
-      // What is divided is put together by us wherever it stands, there only where nothing else is broken.
+      // We join split characters everywhere, the other implementation only where nothing else is broken.
       fc.pre(!/=C3\?=|Q\?=9F/.test(text));
       return decodeWords(text) === postalMime(text);
     }),
@@ -202,7 +202,7 @@ t.test('encoded-words are decoded as another implementation does it', (t) => {
   t.end();
 });
 
-t.test('an id or a URL that looks like an encoded-word stays as it is', async (t) => {
+t.test('an id or a URL that looks like an encoded-word is kept as it is', async (t) => {
   const { headers } = await read(
     'From: a@b.test\nIn-Reply-To: <=?utf-8?Q?a?=@x.test>\nReferences: <0@x.test>\n <=?utf-8?Q?a?=@x.test>\nList-Unsubscribe: <https://x.test/?q==?utf-8?Q?a?=>\nList-Id: =?utf-8?Q?Gr=C3=BC=C3=9Fe?= <a.x.test>',
   );

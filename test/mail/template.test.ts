@@ -57,7 +57,7 @@ t.test('what is a placeholder and what is text', async (t) => {
   t.strictSame(placeholders('{{A}}{{{B}}} {{A}}{C}'), ['A', 'B', 'A']);
 });
 
-t.test('what is meant for a placeholder and is none is told', async (t) => {
+t.test('a malformed placeholder is reported', async (t) => {
   for (const [text, found] of [
     ['{{user.name}}', '{{user.name}}'],
     ['{{A}} {{{ first name }}} {{b.c}}', '{{{ first name }}}'],
@@ -91,7 +91,7 @@ t.test('html is escaped for text and quoted attributes with two braces, and not 
   t.equal(subject, `<&"'>|<&"'>`);
 });
 
-t.test('a value comes from the caller, else from the fallback, else it is an error', async (t) => {
+t.test('a value comes from the caller, or else from the fallback, or else it is an error', async (t) => {
   const text = '{{X}}';
   const string = { key: 'X', type: 'string', fallback: null } as const;
   const number = { key: 'X', type: 'number', fallback: null } as const;
@@ -144,12 +144,12 @@ t.test('a value comes from the caller, else from the fallback, else it is an err
     t.equal(typeof rendered === 'string' ? rendered : rendered.text, result, JSON.stringify([variables, given]));
   }
   t.equal(
-    make({ text: 'asks for nothing', variables: [{ key: 'X', type: 'string', fallback: null }] }).text,
-    'asks for nothing',
+    make({ text: 'uses no variables', variables: [{ key: 'X', type: 'string', fallback: null }] }).text,
+    'uses no variables',
   );
 });
 
-t.test('a value that the template has a place for is meant for no other key', async (t) => {
+t.test('a value that the template uses is not taken for a misspelled one', async (t) => {
   const content = {
     subject: '{{name}}',
     text: '{{NAME}}',
@@ -160,7 +160,7 @@ t.test('a value that the template has a place for is meant for no other key', as
   t.equal(problem({ text: '{{A}} {{a}}' }, { a: 'x' }), 'variables.A: is required');
 });
 
-t.test('only what was given is a value: DOS-05', async (t) => {
+t.test('only given values count: DOS-05', async (t) => {
   for (const key of ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', '__defineGetter__']) {
     t.equal(problem({ html: `{{${key}}}` }), `variables.${key}: is required`);
     const given = JSON.parse(`{${JSON.stringify(key)}: "<mine>"}`);
@@ -205,7 +205,7 @@ t.test('sender and reply addresses', async (t) => {
   t.match(problem({ replyTo: ['a@b.test', '{{A}}'] }, { A: 'none' }), /^reply_to: not an email address/);
 });
 
-t.test('a pattern that no value could make an address is refused when it is written', async (t) => {
+t.test('a pattern that no value could turn into an address is refused when the template is saved', async (t) => {
   for (const [pattern, reason] of [
     ['nonsense', 'not an email address'],
     ['{{N}} <nonsense>', 'not an email address'],
@@ -240,7 +240,7 @@ t.test('no value can add a header line: INJ-06', async (t) => {
   t.equal(problem({ subject: '{{A}}{{B}}' }, { A: '', B: '' }), 'subject: is empty when rendered');
 });
 
-t.test('what comes out is bounded, before it is put together', async (t) => {
+t.test('the result is bounded before it is put together', async (t) => {
   const subject = '{{A}}'.repeat(2);
   t.equal(make({ subject }, { A: 'x'.repeat(499) }).subject?.length, 998);
   t.equal(problem({ subject }, { A: 'x'.repeat(500) }), 'subject: has more than 998 characters when rendered');
@@ -252,11 +252,15 @@ t.test('what comes out is bounded, before it is put together', async (t) => {
   }
   t.equal(make({ html: '{{A}}'.repeat(51) }, { A: value }).html?.length, 51 * value.length);
   t.match(problem({ html: '{{A}}'.repeat(52) }, { A: value }), /more than/);
-  t.match(problem({ html: '{{A}}'.repeat(20) }, { A: '"'.repeat(100 * 1024) }), /more than/, 'escaped, it is longer');
-  t.ok(process.cpuUsage(before).user < 4_000_000, 'what is too long is not built');
+  t.match(
+    problem({ html: '{{A}}'.repeat(20) }, { A: '"'.repeat(100 * 1024) }),
+    /more than/,
+    'it is longer when escaped',
+  );
+  t.ok(process.cpuUsage(before).user < 4_000_000, 'a text that is too long is not built');
 });
 
-t.test('one pass: whatever the values say, each stands in its place as it is', async (t) => {
+t.test('one pass: whatever a value contains, it is inserted as it is', async (t) => {
   const keys = ['A', 'B', 'LONGER_KEY', '__proto__', 'constructor'];
   const value = fc.oneof(
     fc.string({ unit: 'grapheme' }),
@@ -293,7 +297,7 @@ t.test('one pass: whatever the values say, each stands in its place as it is', a
 });
 
 t.test(
-  'any template and any value: rendered or refused with its place, and no line is added to the header',
+  'any template and any values: rendered or refused with the place, and no line is added to the header',
   async (t) => {
     const noise = fc
       .array(fc.constantFrom('{', '}', '{{', '}}', '{{{', '}}}', 'A', ' ', '\n', '<', '"', '@', ','))
@@ -314,16 +318,16 @@ t.test('time grows no faster than the text: DOS-06', async (t) => {
   const families: Record<string, (length: number) => string> = {
     'open braces': (length) => '{'.repeat(length),
     'two open braces and a key': (length) => '{{A'.repeat(length / 3),
-    'spaces behind braces': (length) => `{{{${' '.repeat(length)}`,
+    'spaces after braces': (length) => `{{{${' '.repeat(length)}`,
     'braces and spaces': (length) => '{{{ '.repeat(length / 4),
-    'spaces behind a key': (length) => `{{{A${' '.repeat(length)}`,
+    'spaces after a key': (length) => `{{{A${' '.repeat(length)}`,
     'a long key': (length) => `{{{${'A'.repeat(length)}`,
     'long keys': (length) => `{{{${'A'.repeat(60)}`.repeat(length / 63),
     'nearly closed': (length) => '{{{A}}'.repeat(length / 6),
     'all placeholders': (length) => '{{A}}'.repeat(length / 5),
     'angle brackets': (length) => '<'.repeat(length),
   };
-  // What grows with the square of the text would take minutes for so much of it.
+  // Anything quadratic would take minutes for this much text.
   for (const [name, build] of Object.entries(families)) {
     const text = build(800_000);
     const took = await least(() => problem({ html: text, from: text }, { A: 'a' }), 500, 6);

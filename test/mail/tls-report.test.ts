@@ -57,7 +57,7 @@ t.test('RFC 8460 section 4.4: the report as JSON', async (t) => {
         summary: { 'total-successful-session-count': 5_326, 'total-failure-session-count': 303 },
         'failure-details': [
           { ...shown, 'sending-mta-ip': '8.8.4.4', 'failed-session-count': 100 },
-          // Addresses of the network here are not told, and no reason to tell two of them apart.
+          // Addresses of our own network are not disclosed, and reasons that differ only by them are merged.
           { ...shown, 'failed-session-count': 202 },
           {
             'result-type': 'validation-failure',
@@ -74,7 +74,7 @@ t.test('RFC 8460 section 4.4: the report as JSON', async (t) => {
   });
 });
 
-t.test('RFC 8460 section 5.1: the name of the file', async (t) => {
+t.test('RFC 8460 section 5.1: the file name', async (t) => {
   t.equal(reportFilename(report), 'mail.sndr.example.com!example.net!1459468800!1459555199.json.gz');
 });
 
@@ -100,7 +100,7 @@ t.test('RFC 8460 section 5.3: the mail, as another program reads it', async (t) 
   t.equal(value('tls-report-submitter'), 'mail.sndr.example.com');
   t.same(compose(), bytes, 'the same each time');
   const other = await PostalMime.parse(compose({ to: parseMailbox('others@example.net') }));
-  t.not(other.messageId, mail.messageId, 'a mail to somebody else is another one');
+  t.not(other.messageId, mail.messageId, 'a mail to somebody else is different');
 
   const domain = `${'x'.repeat(60)}.`.repeat(4).slice(0, -1);
   const longest = composeReportMail(

@@ -14,7 +14,7 @@ import {
 const key = Buffer.alloc(32, 7);
 const host = 'mail.example.com';
 
-t.test('a return path names its email', async (t) => {
+t.test('a return path identifies its email', async (t) => {
   const id = newId();
   const address = createReturnPath(key, id, host);
   t.match(address, /^bounces\+[a-z2-7]{42}@mail\.example\.com$/);
@@ -26,13 +26,13 @@ t.test('a return path names its email', async (t) => {
   t.equal(createReturnPath(key, id.toUpperCase(), host), address);
 });
 
-t.test('stays the same from one release to the next', async (t) => {
-  // Computed apart from this code, with Python's base64.b32encode and hmac.
+t.test('a token stays the same from one release to the next', async (t) => {
+  // Computed independently, with Python's base64.b32encode and hmac.
   const address = createReturnPath(key, '0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001', host);
   t.equal(address, 'bounces+agikvkv3xn6mzdo553xp77yaagi7tlvkjfiutzes4u@mail.example.com');
 });
 
-t.test('a forged, cut or foreign one does not', async (t) => {
+t.test('a forged, truncated or foreign token is not accepted', async (t) => {
   const id = newId();
   const address = createReturnPath(key, id, host);
   const token = address.slice('bounces+'.length, address.indexOf('@'));
@@ -76,7 +76,7 @@ t.test('for any id and key', async (t) => {
   fc.assert(property, { numRuns: 300 });
 });
 
-t.test('a return path names one recipient, and whether there were others', async (t) => {
+t.test('a return path identifies one recipient, and says whether there were others', async (t) => {
   const emailId = newId();
   for (const position of [0, 1, 99, 127]) {
     for (const alone of [true, false]) {
@@ -91,7 +91,7 @@ t.test('a return path names one recipient, and whether there were others', async
     t.throws(() => createReturnPath(key, emailId, host, { position, alone: true }), String(position));
 });
 
-t.test('AUTH: a token for one use is none for another', async (t) => {
+t.test('AUTH: a token for one purpose is invalid for another', async (t) => {
   const named = { emailId: newId(), position: 3 };
   const token = createUnsubscribeToken(key, named);
   t.strictSame(parseUnsubscribeToken(key, token), named);

@@ -7,7 +7,7 @@ import { openReader, parseUnsubscribeLink, sealReader } from '../../src/mail/uns
 const key = randomBytes(32);
 const reader = { accountId: newId(), emailId: newId(), position: 49, address: 'Jane.Roe+news@example.com' };
 
-t.test('a link says whom it is for, to us alone', async (t) => {
+t.test('a link says who it is for, but only to us', async (t) => {
   const text = sealReader(key, reader);
   t.match(text, /^[\w-]+$/);
   t.strictSame(openReader(key, text), reader);
@@ -19,14 +19,14 @@ t.test('a link says whom it is for, to us alone', async (t) => {
   t.not(sealed(another).toString('hex', 0, 33), sealed(text).toString('hex', 0, 33), 'no two share a key stream');
 });
 
-t.test('any address fits in a line of a header', async (t) => {
+t.test('any address fits in a header line', async (t) => {
   const address = `${'ü'.repeat(32)}@${'x'.repeat(63)}.${'y'.repeat(63)}.${'z'.repeat(63)}.${'w'.repeat(61)}`;
   const text = sealReader(key, { ...reader, address });
   t.strictSame(openReader(key, text), { ...reader, address });
   t.ok(text.length < 600, `${text.length} characters`);
 });
 
-t.test('AUTH: nobody else can make one, and none for another use is one', async (t) => {
+t.test('AUTH: nobody else can make a link, and a token for another purpose is no link', async (t) => {
   const text = sealReader(key, reader);
   t.equal(openReader(randomBytes(32), text), null);
   for (let i = 0; i < text.length; i++) {
@@ -49,7 +49,7 @@ t.test('AUTH: nobody else can make one, and none for another use is one', async 
     t.equal(parseUnsubscribeLink(key, wrong), null, wrong.slice(0, 20));
 });
 
-t.test('links of older releases are still good', async (t) => {
+t.test('links of older releases are still valid', async (t) => {
   const { emailId, position } = reader;
   const text = createUnsubscribeToken(key, { emailId, position });
   t.strictSame(parseUnsubscribeLink(key, text), { emailId, position });

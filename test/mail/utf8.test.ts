@@ -4,7 +4,7 @@ import { writeUtf8 } from '../../src/mail/utf8.ts';
 
 const room = Buffer.alloc(60_000);
 
-t.test('short and long texts are written as Node.js writes them', async () => {
+t.test('short and long texts are encoded as Node.js does it', async () => {
   const pieces = fc.array(fc.constantFrom('a', 'é', '€', '😀', '\ud800', '\udc00', 'plain text '), { maxLength: 20 });
   fc.assert(
     fc.property(pieces, fc.constantFrom(1, 100, 4_096, 10_000), fc.boolean(), (some, length, first) => {

@@ -1,11 +1,14 @@
 import type { Classification } from '../../../src/smtp/result.ts';
 
-/** A message that came back, as the server of its name writes one, and what it says. Written for this test, from how they look. */
+/**
+ * A message that came back, as the named server writes one, and how it should be read. Written for this test, after
+ * real ones.
+ */
 export interface Bounce {
   name: string;
   message: Buffer;
   kind: 'bounce' | 'delay' | 'relayed' | 'auto_reply' | 'unknown';
-  /** Of each recipient: the address, what it is about, and whether that is for good. */
+  /** For each recipient: the address, what it is about, and whether it is permanent. */
   says: [address: string | null, is: Classification, permanent: boolean][];
 }
 
@@ -14,11 +17,11 @@ type Says = Bounce['says'][number];
 interface Written {
   from?: string;
   subject?: string;
-  /** More lines of the header. */
+  /** Additional header lines. */
   header?: string;
   text: string;
   charset?: string;
-  /** Octets of the text, where it is not UTF-8. */
+  /** The text as octets, if it is not UTF-8. */
   octets?: Buffer;
 }
 
@@ -83,7 +86,7 @@ ${returned}
   return { name, ...said(kind, says), message: Buffer.concat([wire(head), octets ?? wire(text), wire(tail)]) };
 }
 
-/** A bounce in words alone. */
+/** A bounce of text only. */
 export function plain(name: string, kind: Bounce['kind'], says: Says | Says[] | null, written: Written): Bounce {
   const { text, charset = 'utf-8', octets } = written;
   const head = `${top(written, daemonOf)}\nContent-Type: text/plain; charset=${charset}\nContent-Transfer-Encoding: 8bit\n\n`;

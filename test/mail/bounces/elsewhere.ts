@@ -17,10 +17,10 @@ ${lines}
 ------ This is a copy of the message, including all the headers. ------
 `;
 
-/** Where the words about somebody or something else stand beside those about the recipient. */
+/** Bounces whose text about somebody or something else stands next to the text about the recipient. */
 export const elsewhere: Bounce[] = [
   plain(
-    'Exim: the sender was refused, as the relay had written it anew (SRS)',
+    'Exim: the sender was refused, because the relay had rewritten it (SRS)',
     'bounce',
     ['jane@example.com', 'sender', true],
     {
@@ -36,7 +36,7 @@ export const elsewhere: Bounce[] = [
     550 5.1.7 Mailbox not found.`),
   }),
   plain(
-    'Exchange 5.5: one of two, both of whom the copied header names',
+    'Exchange 5.5: one of two recipients, both named in the copied header',
     'bounce',
     ['bob@example.com', 'bad_mailbox', true],
     {
@@ -57,7 +57,7 @@ bob@example.com on Sat, 21 Nov 2026 09:00:01 +0000
 `,
     },
   ),
-  plain('the same where nobody else is named', 'bounce', ['bob@example.com', 'mailbox_full', true], {
+  plain('the same, with nobody else named', 'bounce', ['bob@example.com', 'mailbox_full', true], {
     from: 'System Administrator <postmaster@example.com>',
     subject: 'Undeliverable: Your order',
     text: `
@@ -78,7 +78,7 @@ The following address(es) failed:
   jane@example.com: SMTP error from remote mailer after MAIL FROM:<SRS0=aaaa=BB=sender.test=bounces@relay.test> SIZE=1200: host mx.example.com [192.0.2.1]: 550 5.1.7 sender rejected
 `,
   }),
-  plain('the sender behind the words about the recipient', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  plain('the sender after the text about the recipient', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     subject: 'failure notice',
     text: `
 Hi. This is the mail server at mx.relay.test.
@@ -87,16 +87,21 @@ We could not deliver to jane@example.com (mail from: <shop@relay.test>):
 550 5.1.1 no such user
 `,
   }),
-  plain('of two that the copied header names nobody says which it was', 'bounce', [null, 'bad_mailbox', true], {
-    subject: 'failure notice',
-    text: `
+  plain(
+    'two recipients in the copied header, and nothing says which one it was',
+    'bounce',
+    [null, 'bad_mailbox', true],
+    {
+      subject: 'failure notice',
+      text: `
 Your message could not be delivered: 550 5.1.1 user unknown
 
 From: Shop <hello@sender.test>
 To: ann@example.com, bob@example.com
 Subject: Your order
 `,
-  }),
+    },
+  ),
   plain('the same over two lines', 'bounce', [null, 'bad_mailbox', true], {
     subject: 'failure notice',
     text: `
@@ -108,7 +113,7 @@ To: Ann <ann@example.com>,
 Subject: Your order
 `,
   }),
-  plain('the same with one that got a copy', 'bounce', [null, 'bad_mailbox', true], {
+  plain('the same with one in Cc', 'bounce', [null, 'bad_mailbox', true], {
     subject: 'failure notice',
     text: `
 Your message could not be delivered: 550 5.1.1 user unknown
@@ -120,7 +125,7 @@ Subject: Your order
 `,
   }),
   plain(
-    'two, each introduced by To',
+    'two recipients, each introduced by To',
     'bounce',
     [
       ['ann@example.com', 'bad_mailbox', true],
@@ -137,7 +142,7 @@ To: bob@example.com
     },
   ),
   raw(
-    'a report that a message was not authentic, which is no bounce',
+    'a report about failed authentication, which is no bounce',
     'unknown',
     null,
     `
@@ -163,7 +168,7 @@ Delivery-Result: reject
 `,
   ),
   raw(
-    'a report whose boundary is not the one that it names',
+    'a report whose boundary is not the declared one',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     `
@@ -204,7 +209,7 @@ Status: 5.0.0
 Diagnostic-Code: X-Notes; \x1b$B08@h$N%f!<%6!<$,8+$D$+$j$^$;$s\x1b(B (jane@example.com)`,
   }),
   raw(
-    'a gateway to telephones, whose header is folded without an indent',
+    'a telephone gateway whose folded header is not indented',
     'bounce',
     ['5551234@sms.example.com', 'bad_mailbox', true],
     `
@@ -234,7 +239,7 @@ Message details:
 --one--
 `,
   ),
-  plain('KDDI, from an address that says nothing', 'bounce', ['jane@dion.example.jp', 'mailbox_full', true], {
+  plain('KDDI, from an address that tells nothing', 'bounce', ['jane@dion.example.jp', 'mailbox_full', true], {
     from: 'no-reply@x1.dion.example.jp',
     subject: 'メールエラー通知',
     text: `

@@ -1,6 +1,6 @@
 import { type Bounce, plain } from './build.ts';
 
-/** Words in other languages than English. */
+/** Texts in languages other than English. */
 export const languages: Bounce[] = [
   plain('T-Online, in German', 'bounce', ['jane@t-online.de', 'bad_mailbox', true], {
     from: 'Mail Delivery System <Mailer-Daemon@t-online.de>',

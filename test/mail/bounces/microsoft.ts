@@ -18,7 +18,7 @@ Status: 5.1.10
 Diagnostic-Code: smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient jane@example.com not found by SMTP address lookup`,
   }),
   report(
-    'Exchange Online: access denied, which is an unknown user',
+    'Exchange Online: access denied, which means an unknown user',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     {
@@ -87,7 +87,7 @@ Status: 5.1.1
 Diagnostic-Code: smtp;550 5.1.1 RESOLVER.ADR.RecipNotFound; not found
 X-Display-Name: jane@example.com`,
   }),
-  report('Exchange 2003: a status and nothing else', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  report('Exchange 2003: only a status', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     from: 'postmaster@example.com',
     subject: 'Delivery Status Notification (Failure)',
     text: 'This is an automatically generated Delivery Status Notification.\n\nDelivery to the following recipients failed.\n\n       jane@example.com\n\n\n',
@@ -104,7 +104,7 @@ Action: delayed
 Status: 4.4.7
 Will-Retry-Until: Mon, 23 Nov 2026 09:00:00 +0000`,
   }),
-  plain('Exchange 5.5: words alone', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  plain('Exchange 5.5: text only', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     from: 'System Administrator <postmaster@example.com>',
     subject: 'Undeliverable: Your order',
     text: `
@@ -122,7 +122,7 @@ jane@example.com on Sat, 21 Nov 2026 09:00:05 +0100
     MSEXCH:IMS:EXAMPLE:SITE:MX 0 (000C05A6) Unknown Recipient
 `,
   }),
-  plain('Outlook client: a transport that failed', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  plain('Outlook client: a failed transport', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     from: 'System Administrator',
     subject: 'Undeliverable: Your order',
     text: `
@@ -148,7 +148,7 @@ Status: 5.5.0
 Diagnostic-Code: smtp;550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302).`,
   }),
   raw(
-    'Exchange Online: HTML words, fields in French beside them',
+    'Exchange Online: HTML text, with fields in French next to it',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     `From: =?iso-8859-1?Q?Microsoft_Outlook?= <postmaster@example.fr>

@@ -1,6 +1,6 @@
 import { type Bounce, plain, raw, report } from './build.ts';
 
-/** Written when the reader was finished, to see how far it gets with what it was not made from. */
+/** Written after the reader was finished, to see how well it handles what it was not made for. */
 export const more: Bounce[] = [
   plain('Sun Messaging Server', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     from: 'Internet Mail Delivery <postmaster@ims.example.com>',

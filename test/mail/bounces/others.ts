@@ -1,6 +1,6 @@
 import { type Bounce, plain, raw } from './build.ts';
 
-/** What comes back to a return path and is no bounce. */
+/** Messages to a return path that are no bounces. */
 export const others: Bounce[] = [
   plain('out of office, Exchange', 'auto_reply', null, {
     from: 'Jane <jane@example.com>',
@@ -35,7 +35,7 @@ export const others: Bounce[] = [
     header: 'X-Autoreply: yes',
     text: 'We have received your message. 550 people write to us each day.\n',
   }),
-  plain('somebody who left', 'auto_reply', null, {
+  plain('somebody who has left', 'auto_reply', null, {
     from: 'jane@example.com',
     subject: 'Auto: Your order',
     header: 'Auto-Submitted: auto-replied',
@@ -63,7 +63,7 @@ Disposition: automatic-action/MDN-sent-automatically; deleted
 --b--
 `,
   ),
-  plain('a person who answers', 'unknown', null, {
+  plain('a person who replies', 'unknown', null, {
     from: 'Jane <jane@example.com>',
     subject: 'Re: Your order',
     text: 'Thanks! One parcel could not be delivered though, the mailbox is full.\n',

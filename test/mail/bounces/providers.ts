@@ -1,6 +1,6 @@
 import { type Bounce, plain, raw, report } from './build.ts';
 
-/** Google, Yahoo, AOL, the large ones of single countries, and gateways. */
+/** Google, Yahoo, AOL, large national providers, and gateways. */
 export const providers: Bounce[] = [
   report('Gmail: no such user', 'bounce', ['jane@gmail.com', 'bad_mailbox', true], {
     from: 'Mail Delivery Subsystem <mailer-daemon@googlemail.com>',
@@ -50,7 +50,7 @@ Status: 4.2.2
 Diagnostic-Code: smtp; 452-4.2.2 The recipient's inbox is out of storage space. Please direct the
  452-4.2.2 recipient to https://support.google.com/mail/?p=OverQuotaTemp - gsmtp`,
   }),
-  plain('Google, older: words and a field', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  plain('Google, older: text and a field', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     from: 'Mail Delivery Subsystem <mailer-daemon@googlemail.com>',
     subject: 'Delivery Status Notification (Failure)',
     header: 'X-Failed-Recipients: jane@example.com',
@@ -162,7 +162,7 @@ Received: from out.sender.test
 `,
   }),
   raw(
-    'Barracuda: nothing but HTML',
+    'Barracuda: HTML only',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     `From: Mail Delivery <postmaster@barracuda.example.com>

@@ -2,7 +2,7 @@ import { type Bounce, report } from './build.ts';
 
 /** Services and servers that relay, with the fields of RFC 3464. */
 export const relays: Bounce[] = [
-  report('Exim 4.9: unknown at the other side', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  report('Exim 4.9: unknown at the remote server', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     subject: 'Mail delivery failed: returning message to sender',
     header: 'Auto-Submitted: auto-replied\nX-Failed-Recipients: jane@example.com',
     text: `This message was created automatically by mail delivery software.
@@ -47,7 +47,7 @@ Final-Recipient: rfc822; jane@example.com
 Diagnostic-Code: smtp; 550 4.4.7 Message expired: unable to deliver in 840 minutes.<421 4.4.0 Unable to lookup DNS for example.com>
 Status: 4.4.7`,
   }),
-  report('PowerMTA: a full mailbox, for good', 'bounce', ['jane@example.com', 'mailbox_full', true], {
+  report('PowerMTA: a full mailbox, permanently', 'bounce', ['jane@example.com', 'mailbox_full', true], {
     from: 'mailer-daemon@pmta.relay.test',
     subject: 'Delivery report',
     text: 'Hello, this is the mail server on pmta.relay.test.\n\nThe following address(es) failed:\n\njane@example.com\n',

@@ -29,7 +29,7 @@ Return-Path: <bounces+x@mail.sender.test>
 To: other@elsewhere.test
 `;
 
-/** Servers that write for people alone. */
+/** Servers that write only for people. */
 export const servers: Bounce[] = [
   plain('qmail: unknown user', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     ...qmail,
@@ -40,7 +40,7 @@ Remote host said: 550 5.1.1 <jane@example.com>: User unknown
 Giving up on 192.0.2.9.
 ${qmailCopy}`,
   }),
-  plain('qmail: its own', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  plain('qmail: one of its own users', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     ...qmail,
     text: `${qmailBegin}
 <jane@example.com>:
@@ -63,7 +63,7 @@ I'm not going to try again; this message has been in the queue too long.
 ${qmailCopy}`,
   }),
   plain(
-    'qmail: two of them',
+    'qmail: two recipients',
     'bounce',
     [
       ['ann@example.com', 'mailbox_full', true],
@@ -81,7 +81,7 @@ Remote host said: 554 5.7.1 Message rejected: your IP address is on a blacklist
 ${qmailCopy}`,
     },
   ),
-  plain('Exim: unknown at the other side', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  plain('Exim: unknown at the remote server', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     ...exim,
     header: 'X-Failed-Recipients: jane@example.com',
     text: `${eximBegin}
@@ -91,7 +91,7 @@ ${qmailCopy}`,
     Recipient address rejected: User unknown in local recipient table
 ${eximCopy}`,
   }),
-  plain('Exim: a retry time that is over', 'bounce', ['jane@example.com', 'network', true], {
+  plain('Exim: retry time exceeded', 'bounce', ['jane@example.com', 'network', true], {
     ...exim,
     text: `${eximBegin}
   jane@example.com
@@ -105,7 +105,7 @@ ${eximCopy}`,
     Unrouteable address
 ${eximCopy}`,
   }),
-  plain('Exim: a domain that is not there', 'bounce', ['jane@nowhere.test', 'bad_domain', true], {
+  plain('Exim: a domain that does not exist', 'bounce', ['jane@nowhere.test', 'bad_domain', true], {
     ...exim,
     text: `${eximBegin}
   jane@nowhere.test
@@ -162,7 +162,7 @@ The original message was received at Sat, 21 Nov 2026 09:00:00 GMT
 To: other@elsewhere.test
 `,
   }),
-  plain('Lotus Domino: words alone', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  plain('Lotus Domino: text only', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     from: 'Postmaster@example.com',
     subject: 'DELIVERY FAILURE: User jane (jane@example.com) not listed in Domino Directory',
     text: `
@@ -232,7 +232,7 @@ jane@example.com
 hMailServer
 `,
   }),
-  plain('Kerio, Courier and others: a sentence', 'bounce', ['jane@example.com', 'mailbox_full', true], {
+  plain('Kerio, Courier and others: one sentence', 'bounce', ['jane@example.com', 'mailbox_full', true], {
     from: 'postmaster@example.com',
     subject: 'Delivery failure',
     text: 'Your message to <jane@example.com> could not be delivered: the mailbox is over quota.\n',
@@ -246,7 +246,7 @@ The message that you sent was undeliverable to the following:
 `,
   }),
   raw(
-    'X.400: a report without fields for programs',
+    'X.400: a report without machine-readable fields',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     `From: postmaster@gateway.example.com
@@ -268,7 +268,7 @@ Subject: Your order
 `,
   ),
   raw(
-    'fields for programs in a text',
+    'machine-readable fields in a text part',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     `From: MAILER-DAEMON@old.example.com

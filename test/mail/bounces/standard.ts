@@ -2,7 +2,7 @@ import { type Bounce, raw, report } from './build.ts';
 
 /** Bounces with the fields of RFC 3464. */
 export const standard: Bounce[] = [
-  report('Postfix: unknown user at the other side', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  report('Postfix: unknown user at the remote server', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     text: `This is the mail system at host mx.relay.test.
 
 I'm sorry to have to inform you that your message could not
@@ -22,7 +22,7 @@ Remote-MTA: dns; mx.example.com
 Diagnostic-Code: smtp; 550 5.1.1 <jane@example.com>: Recipient address
     rejected: User unknown in virtual mailbox table`,
   }),
-  report('Postfix: unknown user of its own', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+  report('Postfix: one of its own users is unknown', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     text: '<jane@example.com>: unknown user: "jane"\n',
     fields: `Final-Recipient: rfc822; jane@example.com
 Action: failed
@@ -63,7 +63,7 @@ Diagnostic-Code: X-Postfix; connect to mx.example.com[192.0.2.9]:25: Connection
     refused
 Will-Retry-Until: Thu, 26 Nov 2026 09:00:00 +0000`,
   }),
-  report('Postfix: spam, said at the end of the message', 'bounce', ['jane@example.com', 'content', true], {
+  report('Postfix: spam, refused at the end of the message', 'bounce', ['jane@example.com', 'content', true], {
     text: '<jane@example.com>: host mx.example.com[192.0.2.9] said: 554 rejected (in reply to end of DATA command)\n',
     fields: `Final-Recipient: rfc822; jane@example.com
 Action: failed
@@ -71,7 +71,7 @@ Status: 5.0.0
 Remote-MTA: dns; mx.example.com
 Diagnostic-Code: smtp; 554 rejected`,
   }),
-  report('Postfix: a mailbox that is full', 'bounce', ['jane@example.com', 'mailbox_full', false], {
+  report('Postfix: a full mailbox', 'bounce', ['jane@example.com', 'mailbox_full', false], {
     text: '<jane@example.com>: host mx.example.com[192.0.2.9] said: 452 4.2.2 Over quota (in reply to RCPT TO command)\n',
     fields: `Final-Recipient: rfc822; jane@example.com
 Action: failed
@@ -94,7 +94,7 @@ Status: 2.0.0
 Diagnostic-Code: smtp; 250 2.0.0 Ok`,
   }),
   report(
-    'Postfix: three recipients, three fates',
+    'Postfix: three recipients, three outcomes',
     'bounce',
     [
       ['ann@example.com', 'bad_mailbox', true],
@@ -172,7 +172,7 @@ Status: 4.4.3
 Last-Attempt-Date: Sat, 21 Nov 2026 13:00:00 GMT`,
   }),
   report(
-    'sendmail: a program that failed says so in its text only',
+    'sendmail: a program that failed, which only the text says',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     {
@@ -211,7 +211,7 @@ Status: 5.1.1
 Diagnostic-Code: smtp; 550 5.1.1 user unknown`,
   }),
   raw(
-    'a report in a report: only the outer one speaks',
+    'a report within a report: only the outer one counts',
     'bounce',
     ['jane@example.com', 'mailbox_full', true],
     `From: MAILER-DAEMON@mx.relay.test
@@ -254,7 +254,7 @@ Status: 5.1.1
 `,
   ),
   raw(
-    'the fields in base64, the words in quoted-printable',
+    'the fields in base64, the text in quoted-printable',
     'bounce',
     ['jane@example.com', 'bad_mailbox', true],
     `From: postmaster@example.com
