@@ -167,6 +167,52 @@ t.test('a waiting recipient is canceled while another is being sent to, before t
   t.match(await email(id), { status: 'queued', pending: 1 });
 });
 
+t.test(
+  'an email that ends because the erased recipient was the last has its event, which does not name that one',
+  async (t) => {
+    const { db, queue, ask, send, take, get, accountId, email } = await prepare(t);
+    const ids = [await send(person, 'bob@x.test'), await send(person, 'bob@x.test'), await send(person)];
+    await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+    const held = (await take()).filter(({ recipients }) => recipients.length > 1);
+    const later = { nextAttemptAt: new Date(Date.now() + 60_000), lastResponse: '451 later' };
+    const outcomes = [
+      ['failed', `550 5.1.1 as for <${person}>`],
+      ['delivered', '250 ok'],
+    ] as const;
+    const settlements = held.flatMap((one, at) => {
+      const [status, lastResponse] = outcomes[at] ?? outcomes[0];
+      return [settlement(one, 0, 'deferred', later), settlement(one, 1, status, { lastResponse })];
+    });
+    await db.transaction((tx) => settle(tx, queue, settlements, []));
+    await db.query({ text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL' });
+    const before = await db.prisma.webhookDelivery.findMany();
+    const { id } = await ask();
+    await eraseDue(db, keyring, silentLog, never);
+    t.match(await get(id), { doneAt: Date, counts: { canceled: 3, emails: 3 } });
+    const statuses = await Promise.all(ids.map(async (one) => (await email(one)).status));
+    t.strictSame(statuses, ['failed', 'sent', 'canceled']);
+    const all = await db.prisma.webhookDelivery.findMany({ orderBy: { emailId: 'asc' } });
+    t.notMatch(JSON.stringify(all), person);
+    const told = all.filter((one) => before.every((old) => old.id !== one.id));
+    t.match(told, [
+      { event: 'email.failed', emailId: ids[0], status: 'pending', nextAttemptAt: Date, jobId: null },
+      { event: 'email.delivered', emailId: ids[1] },
+    ]);
+    t.equal(told.length, 2);
+    t.match(
+      told.map(({ payload }) => JSON.parse(payload).data),
+      [
+        {
+          status: 'failed',
+          to: ['erased-1', 'bob@x.test'],
+          recipients: [{ address: 'bob@x.test', status: 'failed', response: '550 5.1.1 as for <erased-1>' }],
+        },
+        { status: 'delivered', to: ['erased-1', 'bob@x.test'], recipients: [{ address: 'bob@x.test' }] },
+      ],
+    );
+  },
+);
+
 t.test('what is heard afterwards does not bring the address back', async (t) => {
   const { db, queue, ask, send, take, accountId, email } = await prepare(t);
   const id = await send(person, 'bob@x.test');

@@ -75,7 +75,7 @@ export async function eraseDeliveries(
     values: [ids],
   });
   const cleaned = await givingWay(rows, ({ id, email_id: emailId, payload, answered }) => {
-    const clean = withoutAddress(redaction, byId.get(emailId), payload);
+    const clean = redactPayload(redaction, byId.get(emailId), payload);
     return clean !== payload || answered ? [{ id, payload: clean }] : [];
   });
   const changed = cleaned.flat();
@@ -90,7 +90,8 @@ export async function eraseDeliveries(
   return changed.length;
 }
 
-function withoutAddress(redaction: Redaction, email: AffectedEmail | undefined, payload: string): string {
+/** The payload of an event without the address. @param email the one that it is about; undefined: it is gone */
+export function redactPayload(redaction: Redaction, email: AffectedEmail | undefined, payload: string): string {
   const { mark = namelessMark, alone = true } = email ?? {};
   const event = JSON.parse(payload) as Payload;
   const { to = [], subject = '', tags, recipients } = event.data;

@@ -6,7 +6,6 @@ import {
   affectedEmail,
   type FoundEmails,
   findFree,
-  hasAddress,
   lockRecipients,
   type RecipientRow,
   stillNaming,
@@ -137,7 +136,7 @@ async function eraseOtherRows(
   recipients: RecipientRow[],
   counts: Counts,
 ): Promise<void> {
-  await cancel(tx, recipients.filter(hasAddress(work.redaction)), counts);
+  await cancel(tx, work, recipients, counts);
   await eraseRecipients(tx, work, emails, recipients);
   await eraseContents(tx, work, emails, counts);
   counts.attempts += await eraseAttempts(tx, work, emails);

@@ -40,6 +40,22 @@ export async function emitEvents(tx: Sql, queue: Queue, settled: Settled[], ende
   return emitAbout(tx, queue, eventsOf(settled, ended, { recipientsOf, held }, new Date()));
 }
 
+/** The events of emails of this account that ended because the last recipient that waited was canceled. */
+export async function finalEventsOf(
+  tx: Sql,
+  accountId: string,
+  canceled: Pick<Ended, 'email_id' | 'status'>[],
+): Promise<EventAbout[]> {
+  const recipientsOf = await findRecipients(
+    tx,
+    canceled.map((email) => ({ ...email, more: true })),
+  );
+  const createdAt = new Date();
+  return canceled.flatMap(({ email_id, status }) =>
+    finalEvent({ account_id: accountId, email_id }, status, recipientsOf.get(email_id) ?? [], createdAt),
+  );
+}
+
 /** The event of an email that ended, and the statuses of the recipients that it names. */
 const finalEvents: Partial<Record<EmailStatus, { type: EventType; names: string[] }>> = {
   sent: { type: 'email.delivered', names: ['delivered'] },
@@ -98,25 +114,34 @@ const keyOf = ({ email_id, address }: { email_id: string; address: string }) => 
 /** For each email: the events of its recipients, and then the one of its end. */
 function eventsOf(settled: Settled[], ended: Ended[], lookedUp: LookedUp, createdAt: Date): EventAbout[] {
   const finalStatuses = new Map(ended.map(({ email_id, status }) => [email_id, status]));
-  const event = (type: EventType, of: Settled, named: Named[]): EventAbout => ({
-    type,
-    accountId: of.account_id,
-    emailId: of.email_id,
-    createdAt,
-    recipients: named.map(({ address, status, last_response }) => ({ address, status, response: last_response })),
-  });
   return [...Map.groupBy(settled, ({ email_id }) => email_id)].flatMap(([emailId, recipients]) => {
     const events = recipients.flatMap((recipient) =>
-      typesOf(recipient, lookedUp.held).map((type) => event(type, recipient, [recipient])),
+      typesOf(recipient, lookedUp.held).map((type) => eventAbout(recipient, type, [recipient], createdAt)),
     );
     const finalStatus = finalStatuses.get(emailId);
-    const final = finalStatus && finalEvents[finalStatus];
     const [first] = recipients;
-    if (!final || !first) return events;
+    if (!finalStatus || !first) return events;
     const all: Named[] = lookedUp.recipientsOf.get(emailId) ?? recipients;
-    const named = all.filter(({ status }) => final.names.includes(status));
-    return [...events, event(final.type, first, named)];
+    return [...events, ...finalEvent(first, finalStatus, all, createdAt)];
   });
+}
+
+type EmailKey = Pick<Settled, 'account_id' | 'email_id'>;
+
+const eventAbout = (of: EmailKey, type: EventType, named: Named[], createdAt: Date): EventAbout => ({
+  type,
+  accountId: of.account_id,
+  emailId: of.email_id,
+  createdAt,
+  recipients: named.map(({ address, status, last_response }) => ({ address, status, response: last_response })),
+});
+
+/** @returns none if an email that ends so has no event */
+function finalEvent(of: EmailKey, finalStatus: EmailStatus, all: Named[], createdAt: Date): EventAbout[] {
+  const final = finalEvents[finalStatus];
+  if (!final) return [];
+  const named = all.filter(({ status }) => final.names.includes(status));
+  return [eventAbout(of, final.type, named, createdAt)];
 }
 
 /** The events of a recipient. One that is held is not delayed: nobody tries it again. */

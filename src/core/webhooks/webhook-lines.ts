@@ -54,10 +54,14 @@ const charactersAtOnce = 4_000_000;
 /** The weight of a delivery besides its payload, in characters. */
 const charactersOfRow = 2_000;
 
-/** Writes deliveries and their jobs, with two statements per few megabytes. */
+/**
+ * Writes deliveries and their jobs, with two statements per few megabytes.
+ *
+ * @param queue null: none gets a job at once; the next round wakes them
+ */
 export async function insert(
   tx: Sql,
-  queue: Queue,
+  queue: Queue | null,
   drafts: Draft[],
   priority: number = priorities.normal,
 ): Promise<void> {
@@ -65,8 +69,8 @@ export async function insert(
   for (const part of parts) await insertPart(tx, queue, part, priority);
 }
 
-async function insertPart(tx: Sql, queue: Queue, drafts: Draft[], priority: number): Promise<void> {
-  const jobIds = drafts.map((draft) => (draft.woken ? newId() : null));
+async function insertPart(tx: Sql, queue: Queue | null, drafts: Draft[], priority: number): Promise<void> {
+  const jobIds = drafts.map((draft) => (queue && draft.woken ? newId() : null));
   await tx.query({
     name: 'webhook-deliveries-insert',
     text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, job_id, next_attempt_at)
@@ -81,7 +85,7 @@ async function insertPart(tx: Sql, queue: Queue, drafts: Draft[], priority: numb
       jobIds,
     ],
   });
-  await queue.webhooks.enqueue(
+  await queue?.webhooks.enqueue(
     tx,
     drafts.flatMap(({ id: deliveryId, webhookId }, index) => {
       const jobId = jobIds[index];

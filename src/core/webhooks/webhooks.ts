@@ -57,8 +57,18 @@ export async function emit(tx: Sql, queue: Queue, events: EmailEvent[]): Promise
   return addAll(tx, queue, events, await subscribersOf(tx, events));
 }
 
-/** Like `emit`. If anybody subscribes, it first reads the emails, as the transaction has left them. */
-export async function emitAbout(tx: Sql, queue: Queue, events: EventAbout[]): Promise<number> {
+/**
+ * Like `emit`. If anybody subscribes, it first reads the emails, as the transaction has left them.
+ *
+ * @param queue null: the deliveries wait as rows, which the next round wakes
+ * @param redact changes the payload of an event about this email before it is stored
+ */
+export async function emitAbout(
+  tx: Sql,
+  queue: Queue | null,
+  events: EventAbout[],
+  redact: Redact = (payload) => payload,
+): Promise<number> {
   const endpoints = await subscribersOf(tx, events);
   if (endpoints.length === 0) return 0;
   const emails = await tx.query<EmailEvent['email']>({
@@ -71,8 +81,10 @@ export async function emitAbout(tx: Sql, queue: Queue, events: EventAbout[]): Pr
     const email = byId.get(emailId);
     return email ? [{ ...event, email }] : [];
   });
-  return addAll(tx, queue, known, endpoints);
+  return addAll(tx, queue, known, endpoints, redact);
 }
+
+type Redact = (payload: string, emailId: string) => string;
 
 /** An endpoint, and how many more of its calls may be in the queue. */
 interface Subscriber {
@@ -92,13 +104,19 @@ async function subscribersOf(tx: Sql, events: Pick<EmailEvent, 'accountId' | 'ty
   });
 }
 
-async function addAll(tx: Sql, queue: Queue, events: EmailEvent[], endpoints: Subscriber[]): Promise<number> {
+async function addAll(
+  tx: Sql,
+  queue: Queue | null,
+  events: EmailEvent[],
+  endpoints: Subscriber[],
+  redact: Redact = (payload) => payload,
+): Promise<number> {
   const drafts = events.flatMap((event) => {
     const subscribed = endpoints.filter(
       (endpoint) => endpoint.account_id === event.accountId && endpoint.events.includes(event.type),
     );
     if (subscribed.length === 0) return [];
-    const payload = payloadOf(event);
+    const payload = redact(payloadOf(event), event.email.id);
     return subscribed.map((endpoint): Draft => {
       // Beyond its room, an endpoint's deliveries wait as rows.
       const woken = endpoint.room > 0;
