@@ -1,11 +1,12 @@
 import { greet, type Refusal, refused, refusedBy } from './connect.ts';
 import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
+import { DeliveryProgress } from './delivery-progress.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
 import { KeptConnections } from './kept-connections.ts';
-import { type MxHost, resolveDestination, resolveHost, type Unreachable } from './mx.ts';
+import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
-import { type Delivery, type Failure, failed, type RecipientResult, type Session } from './result.ts';
+import type { Delivery, Failure, RecipientResult, Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
 import { transactAll } from './series.ts';
 import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
@@ -14,6 +15,7 @@ import type { TlsPolicyName } from './tls-names.ts';
 import type { DestinationTls, HostTls } from './tls-policies.ts';
 import { opportunistic, type TlsDemand } from './tls-policy.ts';
 import type { Transport } from './transport.ts';
+import { TriesLeft } from './tries-left.ts';
 
 export type { Reply } from './reply.ts';
 export {
@@ -53,10 +55,6 @@ export interface DeliveryRequest {
 /** A session whose end is not known yet. */
 export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation'>;
 
-const maxAddresses = 5;
-// The first choice gets three, so that both families are tried.
-const mostReserved = 2;
-const maxSessions = 2;
 /**
  * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
  * recipient has exactly one final outcome afterwards. A recipient that a server has decided about, or may have accepted
@@ -89,29 +87,22 @@ class Attempt {
   /** At most one per family; empty: whatever the system chooses. */
   readonly #sendingIps: readonly string[];
   readonly #kept: KeptConnections;
-  /** The recipients to try at the next host. */
-  #recipientsLeft: string[];
-  #addressesLeft = maxAddresses;
-  /** How many of these are for less preferred hosts, which may be the ones that are alive. */
-  #addressesReserved = 0;
-  #sessionsLeft = maxSessions;
+  readonly #progress: DeliveryProgress;
+  readonly #triesLeft = new TriesLeft();
+  /** No other host may be asked. */
   #stopped = false;
   /** The last connection carried as many messages as it may, and recipients are left. */
   #usedUp = false;
-  /** Why the last host that is ruled out for good will never take the mail. */
-  #ruledOut: Failure | null = null;
-  /** Some host tried so far may take the mail later. */
-  #laterMayHelp = false;
   #connection: Connection | null = null;
 
   constructor(transport: Transport, request: DeliveryRequest, content: Content) {
     this.#transport = transport;
     this.#request = request;
     this.#content = content;
-    this.#recipientsLeft = request.envelope.recipients;
     this.#sendingIps = steadySources(request.sendingIps ?? transport.sendingIps, request.envelope.from);
     this.#kept = new KeptConnections(transport.pool, this.#sendingIps, request.site);
     this.#reports = new SessionReports(transport, request.remarks ?? []);
+    this.#progress = new DeliveryProgress(request.envelope.recipients, this.#reports);
   }
 
   async run(): Promise<Delivery> {
@@ -120,7 +111,7 @@ class Attempt {
     signal?.addEventListener('abort', onAbort);
     try {
       await this.#tryHosts();
-      this.#conclude();
+      this.#progress.conclude({ aborted: signal?.aborted ?? false, stopped: this.#stopped });
     } finally {
       signal?.removeEventListener('abort', onAbort);
       this.#connection?.destroy();
@@ -130,18 +121,18 @@ class Attempt {
 
   /** True while another address may be tried, at a host whose turn it is. */
   get #mayTryMore(): boolean {
-    return this.#addressesLeft > this.#addressesReserved && this.#sessionsLeft > 0 && this.#isWanted;
+    return this.#triesLeft.any && this.#isWanted;
   }
 
   /** True while recipients are left to try and the attempt has not been ended. */
   get #isWanted(): boolean {
-    return this.#recipientsLeft.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
+    return this.#progress.recipientsLeft.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
   }
 
   async #tryHosts(): Promise<void> {
     const start = this.#reports.start();
     const found = await resolveDestination(this.#request.destination, this.#transport);
-    if (found.kind !== 'hosts') return this.#fail(start, null, unresolved(found));
+    if (found.kind !== 'hosts') return this.#progress.fail(start, null, unresolved(found));
     const { destination, tls = opportunistic } = this.#request;
     const names = found.hosts.map(({ preference, name }) => `${preference} ${name}`);
     this.#reports.remark(`MX hosts of ${destination}: ${names.join(', ')}`);
@@ -154,16 +145,10 @@ class Attempt {
       left = left.filter((other) => other !== host);
       if (host.preference !== preference) {
         preference = host.preference;
-        this.#reserveAddresses(left.filter((other) => other.preference > host.preference));
+        this.#triesLeft.reserveFor(left.filter((other) => other.preference > host.preference));
       }
       if (this.#mayTryMore) await this.#tryIfAllowed(host.name, policies);
     }
-  }
-
-  /** Reserves an address for each of the next two preferences, if they exist; the host to try now keeps at least one. */
-  #reserveAddresses(worse: MxHost[]): void {
-    const preferences = new Set(worse.map(({ preference }) => preference));
-    this.#addressesReserved = Math.max(0, Math.min(preferences.size, mostReserved, this.#addressesLeft - 1));
   }
 
   /** Tries a host unless a policy forbids it or the attempt was ended meanwhile. */
@@ -174,22 +159,24 @@ class Attempt {
     const objection = tls.policy.mayUseHost(host);
     if (objection === null) return this.#tryHost(host, tls);
     this.#transport.tlsResults.host(tls.published, host, objection);
-    this.#fail(start, host, refusedBy(tls.policy, host, 'dns', objection), tls.policy.name);
+    this.#progress.fail(start, host, refusedBy(tls.policy, host, 'dns', objection), tls.policy.name);
   }
 
   /** Tries a host, and again over a fresh connection whenever one is used up. A used-up one counts against no limit. */
   async #tryHost(host: string, tls: HostTls): Promise<void> {
     const begunAt = performance.now();
-    const before = [this.#addressesLeft, this.#sessionsLeft, this.#laterMayHelp] as const;
+    const takeBackTries = this.#triesLeft.mark();
+    const { laterMayHelp } = this.#progress;
     do {
       this.#usedUp = false;
       await this.#tryHostOnce(host, tls);
       // Each round has decided about somebody, so there are no more rounds than recipients.
       if (!this.#usedUp) return;
+      takeBackTries();
       // What this host is unable to take, it will not take over the next connection either.
-      [this.#addressesLeft, this.#sessionsLeft, this.#laterMayHelp] = before;
+      this.#progress.laterMayHelp = laterMayHelp;
     } while (this.#isWanted && performance.now() - begunAt < this.#transport.deadlines.transaction);
-    this.#laterMayHelp = true;
+    this.#progress.laterMayHelp = true;
   }
 
   async #tryHostOnce(host: string, tls: HostTls): Promise<void> {
@@ -197,7 +184,7 @@ class Attempt {
     const start = this.#reports.start();
     const { ours, ...found } = await resolveHost(host, this.#transport);
     if (found.kind === 'addresses') await this.#tryAddresses(start, host, found.addresses, tls);
-    else this.#fail(start, host, unresolved(found));
+    else this.#progress.fail(start, host, unresolved(found));
     // Hosts of equal or worse preference would only bring the mail back to us.
     if (ours) this.#stopped = true;
   }
@@ -205,7 +192,7 @@ class Attempt {
   async #tryAddresses(start: Start, host: string, addresses: string[], tls: HostTls): Promise<void> {
     this.#reports.remark(`addresses of ${host}: ${addresses.join(', ')}`);
     let routes = routesTo(addresses, this.#sendingIps);
-    if (routes.length === 0) return this.#fail(start, host, noSendingIp(host));
+    if (routes.length === 0) return this.#progress.fail(start, host, noSendingIp(host));
     while (routes.length > 0 && this.#mayTryMore) {
       const tried = await this.#connectAndSend(host, routes, tls);
       const { winner, left } = tried;
@@ -232,7 +219,7 @@ class Attempt {
     connection.conversation = start.conversation;
     this.#connection = connection;
     const answered = await this.#send(start, connection, policy.name, true);
-    if (answered) this.#sessionsLeft -= 1;
+    if (answered) this.#triesLeft.countSession();
     return answered;
   }
 
@@ -244,15 +231,15 @@ class Attempt {
     const { conversation } = start;
     conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', without TLS because it failed'}`);
     const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
-    const runners = tls ? routes.slice(0, this.#addressesLeft - this.#addressesReserved) : routes;
+    const runners = tls ? routes.slice(0, this.#triesLeft.addresses) : routes;
     const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
     const end = await (site ? this.#transport.pool.open(site, dial) : dial());
     // A route that was only slower may be dialled again, and counts then.
-    if (tls) this.#addressesLeft -= end.losses.length + (end.winner === null ? 0 : 1);
+    if (tls) this.#triesLeft.countAddresses(end.losses.length + (end.winner === null ? 0 : 1));
     if (end.winner === null) {
       const failure = unreached(end.losses);
       const [only, ...others] = end.losses;
-      this.#fail(start, others.length === 0 && only ? only.connection : host, failure);
+      this.#progress.fail(start, others.length === 0 && only ? only.connection : host, failure);
       return { refusal: refused(failure), winner: null, left: [] };
     }
     const { connection, route } = end.winner;
@@ -260,14 +247,14 @@ class Attempt {
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
     if (tls) tlsResults.session(published, connection, refusal);
     // A session that the policy forbids does not count: the next host may comply.
-    if (tls && (refusal === null || refusal.objection === null)) this.#sessionsLeft -= 1;
+    if (tls && (refusal === null || refusal.objection === null)) this.#triesLeft.countSession();
     if (refusal === null) {
       await this.#send(start, connection, policy.name, false);
     } else {
       // Do not wait for the reply to QUIT.
       this.#transport.pool.dismiss(connection);
       this.#connection = null;
-      this.#fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
+      this.#progress.fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
     }
     return { refusal, winner: route, left: end.left };
   }
@@ -279,7 +266,7 @@ class Attempt {
     const verification = connection.tls === null ? 'none' : policyName;
     const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
     const series = await transactAll(connection, {
-      envelope: { ...envelope, recipients: this.#recipientsLeft },
+      envelope: { ...envelope, recipients: this.#progress.recipientsLeft },
       content: this.#content,
       beforeDot: (accepted) => beforeDot(accepted, session),
       afterDot,
@@ -292,13 +279,10 @@ class Attempt {
       this.#leave(connection);
       return false;
     }
-    const { elsewhere, waiting, limited } = series;
-    const results = series.results.map((result) => this.#judged(result));
+    const { limited } = series;
     this.#usedUp = series.usedUp;
     this.#stopped ||= series.givenUp;
-    this.#reports.end(start, connection, results, { reused, verification });
-    this.#recipientsLeft = [...elsewhere, ...waiting];
-    this.#laterMayHelp = true;
+    this.#progress.answered(start, connection, series, { reused, verification });
     if (limited) this.#leave(connection);
     this.#connection = null;
     connection.conversation = null;
@@ -310,40 +294,6 @@ class Attempt {
     this.#connection = null;
     connection.conversation = null;
     if (connection.lost === null) this.#transport.pool.dismiss(connection);
-  }
-
-  /** What this host is unable to take, a host that said "later" or was not reached may still take. */
-  #judged(result: RecipientResult): RecipientResult {
-    return this.#laterMayHelp && result.phase === 'local' ? { ...result, outcome: 'deferred' } : result;
-  }
-
-  /**
-   * Records that a host, or the whole destination, took nothing. That is permanent only if all hosts were asked and none
-   * will ever take it.
-   */
-  #fail(start: Start, at: Connection | string | null, failure: Failure, forbiddenBy?: TlsPolicyName): void {
-    if (failure.permanent) this.#ruledOut = failure;
-    else this.#laterMayHelp = true;
-    const results = this.#recipientsLeft.map((recipient) => failed(recipient, { ...failure, permanent: false }));
-    this.#reports.end(start, at, results, { reused: false, verification: forbiddenBy ?? 'none' });
-  }
-
-  #conclude(): void {
-    const last = this.#reports.all.at(-1);
-    // An attempt that was ended early has not asked every host; the others may well take it.
-    const ended = this.#request.signal?.aborted ?? false;
-    if (this.#ruledOut !== null && !this.#laterMayHelp && !ended && last !== undefined) {
-      const failure = this.#ruledOut;
-      last.results = this.#recipientsLeft.map((recipient) => failed(recipient, failure));
-    }
-    const named = new Set(this.#reports.all.flatMap((session) => session.results.map((result) => result.recipient)));
-    const unnamed = this.#request.envelope.recipients.filter((recipient) => !named.has(recipient));
-    if (unnamed.length === 0) return;
-    const reason = 'The attempt ended before this recipient was tried.';
-    const kind = ended || this.#stopped ? 'other' : 'rate';
-    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: kind, permanent: false };
-    const results = unnamed.map((recipient) => failed(recipient, failure));
-    this.#reports.end(this.#reports.start(), null, results, { reused: false, verification: 'none' });
   }
 }
 
