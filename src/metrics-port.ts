@@ -27,6 +27,7 @@ export async function openMetrics(
     async (request, response) => {
       const { status, text } = await answerTo(request, read);
       response.statusCode = status;
+      if (status === 405) response.setHeader('Allow', 'GET, HEAD');
       response.setHeader('Content-Type', status === 200 ? expositionType : 'text/plain');
       response.setHeader('X-Content-Type-Options', 'nosniff');
       response.end(text);

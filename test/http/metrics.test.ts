@@ -163,6 +163,8 @@ t.test('AUTH-19: the port for Prometheus serves metrics and nothing else', async
     });
   t.strictSame(await ask('GET', '/metrics'), [200, 'up 1\n']);
   t.strictSame(await ask('POST', '/metrics'), [405, '']);
+  const post = await fetch(`http://127.0.0.1:${door.port}/metrics`, { method: 'POST' });
+  t.equal(post.headers.get('allow'), 'GET, HEAD');
   for (const path of ['/', '/metrics/', '/debug', '/metrics?x=1']) t.strictSame(await ask('GET', path), [404, '']);
   fails = true;
   t.strictSame(await ask('GET', '/metrics'), [503, '']);
