@@ -1,5 +1,11 @@
 import type { ParseArgsConfig } from 'node:util';
 
+/** The variables of the environment. */
+export type Env = Record<string, string | undefined>;
+
+/** Writes one message for the operator to standard error. */
+export type Say = (sentence: string) => void;
+
 /** The arguments of a command, and its place. */
 export interface Given {
   operands: string[];
@@ -28,11 +34,10 @@ export interface Command {
   /** The names of the operands, all of which are required. */
   operands?: string[];
   /**
-   * @param say writes one message for the operator to standard error
    * @returns null if the command has written everything by itself
    * @throws Misuse; ConfigError, StartError or ApiError, whose message is for the operator. Any other error is a defect of ours
    */
-  run(env: Record<string, string | undefined>, say: (sentence: string) => void, given: Given): Promise<Output | null>;
+  run(env: Env, say: Say, given: Given): Promise<Output | null>;
 }
 
 /** Wrong usage: the message says which argument is missing or wrong. */

@@ -11,9 +11,7 @@ import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
-
-export type Env = Record<string, string | undefined>;
-export type Say = (sentence: string) => void;
+import type { Env, Say } from './command.ts';
 
 /** The database of the service, which running nodes may be using too. */
 export interface Opened {

@@ -7,8 +7,8 @@ import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type EncryptionKey, type Keyring, keyringOf } from '../seal.ts';
 import { StartError } from '../start-error.ts';
-import type { Command } from './command.ts';
-import { existingSecrets, onEmbedded, refuseUnprepared, type Say } from './database.ts';
+import type { Command, Say } from './command.ts';
+import { existingSecrets, onEmbedded, refuseUnprepared } from './database.ts';
 
 export const rotateEncryption = {
   summary: 're-encrypts every secret in the database with a new ENCRYPTION_KEY, while nodes run',

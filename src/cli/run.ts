@@ -4,7 +4,7 @@ import { startErrorOf } from '../db/failure.ts';
 import { ApiError } from '../errors.ts';
 import { changePlan, createAccount, listAccounts, resumeAccount, suspendAccount } from './accounts.ts';
 import { demandOperands, readArguments } from './arguments.ts';
-import { type Command, Misuse } from './command.ts';
+import { type Command, type Env, Misuse, type Say } from './command.ts';
 import { doctor } from './doctor.ts';
 import { checkDomain, listDomains } from './domains.ts';
 import { eraseRecipient } from './erase-recipient.ts';
@@ -72,8 +72,7 @@ const usage = usageOf(Object.keys(commands));
 export interface Terminal {
   /** To standard output. */
   print(text: string): void;
-  /** To standard error. */
-  say(sentence: string): void;
+  say: Say;
   /** See `Given`. */
   progress(line: string): void;
 }
@@ -85,11 +84,7 @@ export interface Terminal {
  * @returns the exit code
  * @throws any error that is a defect of ours
  */
-export async function run(
-  args: string[],
-  env: Record<string, string | undefined>,
-  { print, say, progress }: Terminal,
-): Promise<number> {
+export async function run(args: string[], env: Env, { print, say, progress }: Terminal): Promise<number> {
   // As with other programs, such as `npm help install`.
   if (args[0] === 'help') return run([...args.slice(1), '--help'], env, { print, say, progress });
   const found = find(args);

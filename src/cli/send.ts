@@ -14,8 +14,8 @@ import * as present from '../http/present.ts';
 import { sendRequest } from '../http/send-request.ts';
 import { silentLog } from '../log.ts';
 import { createQueue, type Queue } from '../queue.ts';
-import { type Command, type Given, Misuse, type Output } from './command.ts';
-import { type Say, withDatabase } from './database.ts';
+import { type Command, type Given, Misuse, type Output, type Say } from './command.ts';
+import { withDatabase } from './database.ts';
 import { contentOf, isSet, listOf, read, textOf } from './given.ts';
 import { accountOf } from './whose.ts';
 
