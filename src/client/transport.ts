@@ -77,6 +77,9 @@ const newKey = () =>
  * have the same key and the same bytes. A `rate limited` call had no effect, so it may always be retried.
  */
 export function connect(settings: ClientOptions): Call {
+  // Clients of other services take a key, or nothing.
+  if (typeof settings !== 'object' || settings === null)
+    throw new TypeError('a client takes an object, as in new Sendwright({ baseUrl, apiKey })');
   const base = baseOf(settings.baseUrl);
 
   return async (id, input, options = {}) => {

@@ -285,6 +285,8 @@ t.test('addresses', async (t) => {
   t.equal(requests.length, 2);
   for (const wrong of ['', 'send.example.com', 'ftp://send.example.com', undefined] as string[])
     t.throws(() => new Sendwright({ baseUrl: wrong }), TypeError, wrong);
+  for (const wrong of [undefined, null, 'sk_live_x'])
+    t.throws(() => new Sendwright(wrong as never), { name: 'TypeError', message: /^a client takes an object/ });
   for (const base of ['/api/v1', '/api/v1/', '/mail/api/v1', '/mail//api/v1//'])
     await new Sendwright({ baseUrl: `${baseUrl}${base}` }).emails.list();
   t.strictSame(
