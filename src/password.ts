@@ -24,14 +24,7 @@ export async function verifyPassword(password: string, stored: string | null): P
     await hash('argon2id', { message: password, nonce: Buffer.alloc(16), ...parameters });
     return false;
   }
-  const [, memory, passes, parallelism, nonce, expected] = match as unknown as [
-    string,
-    string,
-    string,
-    string,
-    string,
-    string,
-  ];
+  const [, memory, passes, parallelism, nonce = '', expected = ''] = match;
   const tag = Buffer.from(expected, 'base64');
   const found = await hash('argon2id', {
     message: password,
