@@ -10,7 +10,7 @@ import type { Finding } from './auditor.ts';
 import { leaveBehind, quitEmbedded } from './leftovers.ts';
 import type { Result, Run } from './run.ts';
 
-/** One node with the embedded database, a receiving server that is well, and its mail in the order that it came. */
+/** One node with the embedded database, a healthy receiving server, and its mail in order of arrival. */
 export interface Alone {
   node: SendwrightProcess;
   zone: Zone;
@@ -24,7 +24,7 @@ export interface Alone {
   findings: Finding[];
 }
 
-/** What a healthy client asks for: mail to the receiving server that is well. */
+/** A healthy client's request: mail to the healthy receiving server. */
 export const healthy = (subject: string) => ({
   from: 'a@sender.test',
   to: `${subject}@receiver.test`,
@@ -32,7 +32,7 @@ export const healthy = (subject: string) => ({
   text: 'x',
 });
 
-/** Runs work that breaks nothing and counts its own figures; each mail to `receiver.test` has to arrive once. */
+/** Runs work that breaks nothing and collects its own figures; each mail to `receiver.test` must arrive once. */
 export async function withNodeAlone(
   { folder }: Run,
   env: Record<string, string>,
@@ -71,7 +71,7 @@ export async function withNodeAlone(
     const { token } = (await node.call('POST', '/api/v1/auth/login', { body })).body;
     await work({ node, zone, key, token, mxPort: sink.port, arrivals, figures, findings });
   } finally {
-    // What it may still have under way, with peers that never answer, is nobody's business any more.
+    // What it still does with peers that never answer no longer matters.
     await node.end('SIGKILL');
     forgetNode();
     const runs = quitEmbedded(dataDir);
@@ -98,7 +98,7 @@ export const nothing = {
   slowestMs: 0,
 };
 
-/** What a process holds in memory now, in MB. */
+/** A process's current memory, in MB. */
 export async function memoryOf(pid: number): Promise<number> {
   const pages = (await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')).match(/^VmRSS:\s+(\d+) kB$/m)?.[1];
   return Math.round(Number(pages ?? 0) / 1024);

@@ -5,7 +5,7 @@ import type { Entry } from './ledger.ts';
 
 const terminal = ['email.delivered', 'email.failed', 'email.suppressed'];
 
-/** A6, and of A4 and A5 what is about webhooks and bounces. */
+/** A6, and the parts of A4 and A5 about webhooks and bounces. */
 export function auditCalls(entries: Entry[], facts: Facts): { findings: Finding[]; calledAgain: number } {
   const findings: Finding[] = [];
   const add = (rule: Finding['rule'], what: string) => findings.push({ rule, what });
@@ -32,8 +32,8 @@ export function auditCalls(entries: Entry[], facts: Facts): { findings: Finding[
     const of = (events.get(id) ?? []).map(({ event }) => event);
     const queued = of.filter((event) => event === 'email.queued').length;
     const ended = of.filter((event) => terminal.includes(event)).length;
-    if (queued !== 1) add('A6', `${tag} has ${queued} events that it is queued`);
-    if (ended !== 1) add('A6', `${tag} has ${ended} events that it ended`);
+    if (queued !== 1) add('A6', `${tag} has ${queued} events for being queued`);
+    if (ended !== 1) add('A6', `${tag} has ${ended} terminal events`);
   }
   auditReturns(entries, facts, add);
 
@@ -57,7 +57,7 @@ export function auditCalls(entries: Entry[], facts: Facts): { findings: Finding[
   return { findings, calledAgain };
 }
 
-/** A bounce that had its 250 is written down once, and told once, however often it was sent. */
+/** A bounce that had its 250 is recorded once, and reported once, however often it was sent. */
 function auditReturns(entries: Entry[], facts: Facts, add: (rule: Finding['rule'], what: string) => void): void {
   const taken = new Set(
     entries.filter((entry) => entry.is === 'returned').map(({ emailId, address }) => `${emailId} ${address}`),
@@ -65,7 +65,7 @@ function auditReturns(entries: Entry[], facts: Facts, add: (rule: Finding['rule'
   for (const who of taken) {
     const [emailId = ''] = who.split(' ');
     const rows = facts.returns.filter((row) => `${row.emailId} ${row.address}` === who && row.kind === 'bounce').length;
-    if (rows !== 1) add('A1', `a bounce for ${who} had a 250, and is stored ${rows} times`);
+    if (rows !== 1) add('A1', `a bounce for ${who} had a 250, but is stored ${rows} times`);
     const told = facts.calls.filter((call) => call.emailId === emailId && call.event === 'email.bounced').length;
     if (told !== 1) add('A6', `the bounce for ${who} has ${told} events`);
   }

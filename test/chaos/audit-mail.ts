@@ -4,20 +4,20 @@ import type { Entry } from './ledger.ts';
 
 type Of<Is extends Entry['is']> = Extract<Entry, { is: Is }>;
 
-/** A kill this long after an answer was written explains that the record of it is missing. */
+/** A kill this long after an answer was written explains a missing record of it. */
 export const recordMs = 1_000;
 
-/** What a node sent before its end can be read by the harness, which has other things to do, this much later. */
+/** The harness, which has other things to do, may read this much later what a node sent before its end. */
 export const lagMs = 500;
 
-/** One message that was taken, or may count as taken. */
+/** One message that was accepted, or may count as accepted. */
 interface Copy {
   at: number;
   repliedAt: number;
   arrived: Of<'arrived'>;
 }
 
-/** What the addresses of the harness say that the receiving server does: see `mx.ts`. */
+/** The behaviour of the receiving server that the harness's addresses ask for: see `mx.ts`. */
 export const isRefused = (address: string) => address.startsWith('no-');
 
 /** A1 to A5 and A9: emails, their recipients and what arrived of them. */
@@ -48,7 +48,7 @@ export function auditMail(
     if (!mail) add('A4', `a message that nobody asked for arrived: ${tag}, ${messageId}`);
     if (wire) add('A9', `${tag}: ${wire}`);
     for (const address of to) {
-      if (mail && !mail.to.includes(address)) add('A4', `${tag} arrived for ${address}, whom it was not for`);
+      if (mail && !mail.to.includes(address)) add('A4', `${tag} arrived for ${address}, who was not a recipient`);
       if (arrived.refused) continue;
       const copy = { at: arrived.at, repliedAt: repliedAt.get(arrived.copy) ?? Number.POSITIVE_INFINITY, arrived };
       const key = `${tag} ${address}`;
@@ -62,7 +62,7 @@ export function auditMail(
     if (rows.length > 1) add('A4', `${tag} is stored ${rows.length} times: ${rows.map(({ id }) => id).join(', ')}`);
   }
   for (const [tag, { id }] of accepted) {
-    if (!stored.get(tag)?.some((row) => row.id === id)) add('A1', `${tag} had a 200 as ${id}, and is not stored`);
+    if (!stored.get(tag)?.some((row) => row.id === id)) add('A1', `${tag} had a 200 as ${id}, but is not stored`);
   }
 
   let slowestMs = 0;
@@ -125,7 +125,8 @@ function explain(
       const before = list[index - 1];
       if (!before) continue;
       if (copy.arrived.sha256 !== before.arrived.sha256) add('A3', `${who} got copies that differ`);
-      if (copy.arrived.messageId !== before.arrived.messageId) add('A3', `${who} got copies with other Message-IDs`);
+      if (copy.arrived.messageId !== before.arrived.messageId)
+        add('A3', `${who} got copies with different Message-IDs`);
       const between = blows.filter((blow) => !used.has(blow) && blow.at >= before.at - lagMs && blow.at <= copy.at);
       const inTheAir = between.find((blow) => blow.at <= before.repliedAt);
       const notRecorded = between.find((blow) => blow.at > before.repliedAt && blow.at <= before.repliedAt + recordMs);

@@ -10,7 +10,7 @@ type Entries = Entry[];
 
 type Good = ReturnType<typeof goodRun>;
 
-/** A run in which all went well: one email to two people, one of whom its server refuses, and one to a third. */
+/** A run in which all went well: one email to two people, of whom one is refused by the server, and one to a third. */
 function goodRun(): { entries: Entries; facts: Facts } {
   const arrived = { is: 'arrived', refused: false, wire: null, sha256: 'aa' } as const;
   const entries: Entries = [
@@ -65,7 +65,7 @@ function goodRun(): { entries: Entries; facts: Facts } {
   return { entries, facts };
 }
 
-/** What the auditor says of the good run after this was done to it. */
+/** The auditor's findings on the good run after this change. */
 function rulesAfter(change: (run: Good) => void) {
   const run = goodRun();
   change(run);
@@ -76,7 +76,7 @@ function rulesAfter(change: (run: Good) => void) {
   return { rules: [...new Set(findings.map(({ rule }: Finding) => rule))].sort(), totals };
 }
 
-/** A second copy of the second email, with an attempt that knows of it. */
+/** A second copy of the second email, recorded as an attempt. */
 function copyAgain({ entries, facts }: Good, at: number, sha256 = 'bb'): void {
   const copy = { is: 'arrived' as const, copy: 3, tag: 'k2', messageId: '<e2@x>', to: ['ok-2@b.test'], refused: false };
   entries.push({ at, ...copy, sha256, wire: null }, { at: at + 5, is: 'replied', copy: 3 });
@@ -90,7 +90,7 @@ const each = <T>(list: T[], change: (one: T) => void) => {
 };
 const kill = (at: number) => ({ at, is: 'blow', blow: 'kill', node: 'A', stage: 'S9' }) as const;
 
-t.test('the auditor has nothing against a run in which all went well', async (t) => {
+t.test('the auditor finds nothing wrong with a good run', async (t) => {
   const { rules, totals } = rulesAfter(() => undefined);
   t.strictSame(rules, []);
   t.match(totals, { accepted: 2, copies: 2, unanswered: 0, unrecorded: 0, calledAgain: 0, slowestMs: 100 });
@@ -108,7 +108,7 @@ t.test('the auditor finds a loss', async (t) => {
   t.strictSame(
     rulesAfter(({ facts }) => without(facts.returns, () => true)).rules,
     ['A1'],
-    'a bounce that had its 250',
+    'a bounce that was answered with 250',
   );
 });
 
@@ -118,7 +118,7 @@ t.test('the auditor finds a second copy that no blow explains', async (t) => {
     copyAgain(run, 9_000);
     run.entries.push(kill(4_000));
   });
-  t.strictSame(early.rules, ['A2'], 'the first had its answer long before the kill');
+  t.strictSame(early.rules, ['A2'], 'the first was answered long before the kill');
   const twice = rulesAfter((run) => {
     without(run.entries, (one) => one.is === 'replied' && one.copy === 2);
     copyAgain(run, 5_000);
@@ -129,15 +129,15 @@ t.test('the auditor finds a second copy that no blow explains', async (t) => {
     });
     run.facts.dots.push({ emailId: 'e2', recipient: 'ok-2@b.test', outcome: 'deferred', uncertain: true });
   });
-  t.strictSame(twice.rules, ['A2'], 'one kill is no reason for two');
+  t.strictSame(twice.rules, ['A2'], 'one kill does not explain two');
   const call = rulesAfter(({ entries }) => {
     entries.push({ at: 8_000, is: 'called', id: 'w4', event: 'email.delivered', emailId: 'e2', sha256: 'c4' });
   });
-  t.strictSame(call.rules, ['A2'], 'nor for a webhook call');
+  t.strictSame(call.rules, ['A2'], 'nor a webhook call');
 });
 
 t.test(
-  'a second copy after a blow between the dot and the record is counted, and must be the same bytes',
+  'a second copy after a blow between the dot and its record is counted, and must have the same bytes',
   async (t) => {
     const inTheAir = (sha256?: string) =>
       rulesAfter((run) => {
@@ -157,7 +157,7 @@ t.test(
   },
 );
 
-t.test('the auditor finds a stranger', async (t) => {
+t.test('the auditor finds what nobody asked for', async (t) => {
   const stranger = (to: string, tag: string) =>
     rulesAfter(({ entries }) => {
       const message = { messageId: '<e1@x>', sha256: 'aa', refused: false, wire: null };
@@ -169,24 +169,24 @@ t.test('the auditor finds a stranger', async (t) => {
     facts.emails.push({ id: 'e3', tag: 'k2', status: 'sent', messageId: 'e3@x' });
     facts.charged = facts.counted = 3;
   });
-  t.ok(stored.rules.includes('A4'), 'a key that was used once has made two emails');
+  t.ok(stored.rules.includes('A4'), 'a key that was used once has created two emails');
   const other = rulesAfter(({ entries }) => {
     entries.push({ at: 30, is: 'answered', key: 'k2', status: 200, ids: { k2: 'e9' }, tookMs: 1, while: null });
   });
   t.ok(other.rules.includes('A4'), 'a key has two answers');
 });
 
-t.test('the auditor finds what disagrees, what is left behind, and what breaks the wire', async (t) => {
+t.test('the auditor finds contradictions, leftovers, and violations on the wire', async (t) => {
   const finds = (rules: Finding['rule'][], change: Parameters<typeof rulesAfter>[0], what: string) =>
     t.strictSame(rulesAfter(change).rules, rules, what);
   const failed = ({ facts }: Good) => each(facts.recipients, (row) => Object.assign(row, { status: 'failed' }));
-  finds(['A5'], failed, 'arrived, and called failed');
-  finds(['A5'], ({ facts }) => void facts.dots.splice(0), 'arrived, and no attempt knows of it');
+  finds(['A5'], failed, 'arrived, but recorded as failed');
+  finds(['A5'], ({ facts }) => void facts.dots.splice(0), 'arrived, but no attempt is recorded');
   const sent = ({ facts }: Good) => each(facts.emails, (row) => Object.assign(row, { status: 'sent' }));
-  finds(['A5'], sent, 'one recipient failed, and the email did not');
-  finds(['A4', 'A6'], ({ facts }) => without(facts.calls, ({ id }) => id === 'w1'), 'a call of no event');
+  finds(['A5'], sent, 'one recipient failed, but the email did not');
+  finds(['A4', 'A6'], ({ facts }) => without(facts.calls, ({ id }) => id === 'w1'), 'a call without an event');
   const again = { id: 'w9', emailId: 'e1', event: 'email.failed', status: 'succeeded' };
-  finds(['A6'], ({ facts }) => void facts.calls.push(again), 'two endings, of which one was never told');
+  finds(['A6'], ({ facts }) => void facts.calls.push(again), 'two terminal events, one of which was never delivered');
   finds(['A7'], ({ facts }) => void Object.assign(facts, { jobs: 1 }), 'a job');
   finds(['A7'], ({ facts }) => each(facts.recipients, (row) => Object.assign(row, { settled: false })), 'a claim');
   finds(['A8'], ({ facts }) => void Object.assign(facts, { charged: 3 }), 'charged for one too many');

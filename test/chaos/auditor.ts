@@ -3,7 +3,7 @@ import { auditMail } from './audit-mail.ts';
 import type { Facts } from './facts.ts';
 import type { Entry } from './ledger.ts';
 
-/** One thing that must not be: the rule that it breaks, and what was seen. */
+/** A violation: the broken rule, and what was seen. */
 export interface Finding {
   rule: keyof typeof rules;
   what: string;
@@ -12,36 +12,36 @@ export interface Finding {
 /** What must hold after any run, whatever happened in it. */
 export const rules = {
   A1: 'nothing that had a 200 is lost',
-  A2: 'a second copy needs a blow between the final dot and the record of it: one for each blow at the most',
+  A2: 'a second copy needs a blow between the final dot and the record of it: at most one copy per blow',
   A3: 'all copies of a message are the same bytes',
-  A4: 'nothing arrives, and nothing is stored, that was not asked for, and nothing asked for once is stored twice',
+  A4: 'nothing arrives or is stored that nobody asked for, and nothing requested once is stored twice',
   A5: 'statuses and attempts in the database agree with what arrived',
-  A6: 'each email has one queued and one terminal event, and its endpoint was told of each',
+  A6: 'each email has one queued and one terminal event, and its endpoint got each',
   A7: 'no job, claim or open recipient is left behind',
-  A8: 'quota used, and the numbers of the log, are what was accepted',
-  A9: 'CR LF alone ends lines, none is longer than 998 octets, each DKIM signature is good',
-  A10: 'each request ends in time, and each node does what a signal asks for',
+  A8: 'the quota used, and the counts of the log, match what was accepted',
+  A9: 'lines end only in CR LF, none is longer than 998 octets, each DKIM signature is valid',
+  A10: 'each request ends in time, and each node obeys signals',
 } as const;
 
-/** How many of what there was. */
+/** Totals. */
 export interface Totals {
   /** Emails with a 200. */
   accepted: number;
-  /** Messages that arrived and were taken, once for each recipient. */
+  /** Messages that arrived and were accepted, once for each recipient. */
   copies: number;
   blows: number;
   /** Second copies after a blow between dot and reply (S9), and between reply and record (S10). */
   unanswered: number;
   unrecorded: number;
-  /** How long before the blow the oldest of those replies was written, in ms: on its way, or read and not noted. */
+  /** The age of the oldest of those replies at the blow, in ms: in transit, or read but not recorded. */
   unrecordedMs: number;
-  /** Webhook calls that were made again after a blow (S13). */
+  /** Webhook calls that were repeated after a blow (S13). */
   calledAgain: number;
-  /** The longest from a 200 to the message there, in ms, of recipients that nothing made wait on purpose. */
+  /** The longest time from a 200 to the message's arrival, in ms, of recipients that nothing delayed on purpose. */
   slowestMs: number;
 }
 
-/** Holds what was asked and answered against what arrived and what the database says. */
+/** Compares requests and answers with what arrived and what the database says. */
 export function audit(entries: Entry[], facts: Facts): { findings: Finding[]; totals: Totals } {
   const mail = auditMail(entries, facts);
   const calls = auditCalls(entries, facts);

@@ -30,7 +30,7 @@ Diagnostic-Code: smtp; 550 5.1.1 no such user
 --b--
 `.replaceAll('\n', '\r\n');
 
-/** Hands a bounce to the first node, as a server does: again and again until it has its 250, which is then in the ledger. */
+/** Sends a bounce to the first node, as a server does: repeatedly until it has its 250, which is then in the ledger. */
 export async function bounce(world: World, { tag, emailId, address }: Bounced, withinMs = 90_000): Promise<void> {
   const returnPath = world.mx.returnPaths.get(tag);
   if (!returnPath) throw new Error(`${tag} has not arrived yet`);

@@ -10,9 +10,9 @@ import { scenarios } from './scenarios/all.ts';
 import { tableOf } from './table.ts';
 
 /**
- * Breaks a real service in every way that there is and counts what is lost or arrives twice: `npm run chaos`. What a run
- * leaves is a table, and with `--json file` the same for programs; where something is wrong, also the folder with
- * the ledger of everything that was asked, answered, and arrived.
+ * Breaks a real service in every possible way and counts what is lost or arrives twice: `npm run chaos`. The result is
+ * a table, or with `--json file` data for programs; if something is wrong, also the folder with the ledger of
+ * everything that was requested, answered, and received.
  */
 
 export interface Outcome extends Result {
@@ -37,7 +37,7 @@ async function main(options: Options): Promise<void> {
       const outcome = await perform(scenario, options, join(home, scenario.name));
       outcomes.push(outcome);
       tell(outcome);
-      // After each, so that a run that is cut short leaves what it found.
+      // After each, so that an interrupted run leaves its findings.
       if (options.json) await writeFile(options.json, `${JSON.stringify({ seed: options.seed, outcomes }, null, 2)}\n`);
     }
   };
@@ -45,7 +45,7 @@ async function main(options: Options): Promise<void> {
   const bad = outcomes.some(({ findings }) => findings.length > 0);
   process.stdout.write(`${tableOf(outcomes)}\nseed ${options.seed}${bad ? `, ledgers in ${home}` : ''}\n`);
   if (!bad && !options.keep) await rm(home, { recursive: true, force: true, maxRetries: 10 });
-  // Sockets that are kept open for the next call are no reason to stay.
+  // Sockets kept open for the next call are no reason to stay.
   process.exit(bad ? 1 : 0);
 }
 
@@ -65,7 +65,7 @@ function choose({ only, long, stages }: Options): Scenario[] {
     .map((scenario) => (scenario.stages ? { ...scenario, stages: withStart(scenario.stages, stages) } : scenario))
     .filter((scenario) => scenario.stages?.length !== 0);
   if (stages.length > 0 && !chosen.some((scenario) => scenario.stages))
-    throw new TypeError(`no stage of what is to run begins with ${stages.join(' or ')}`);
+    throw new TypeError(`no stage of the selected scenarios begins with ${stages.join(' or ')}`);
   return chosen;
 }
 
@@ -76,7 +76,7 @@ function withStart(names: string[], starts: string[]): string[] {
 }
 
 function tell({ name, findings, tookMs }: Outcome): void {
-  const result = findings.length === 0 ? 'all is well' : `${findings.length} things are wrong`;
+  const result = findings.length === 0 ? 'all is well' : `${findings.length} findings`;
   say(`${name}: ${result}, ${Math.round(tookMs / 1000)} s`);
   for (const { rule, what } of findings.slice(0, 20)) say(`  ${rule}: ${what}`);
 }

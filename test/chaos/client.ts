@@ -6,34 +6,37 @@ import type { Member } from './member.ts';
 import type { Random } from './random.ts';
 import { type Submitted, submit } from './submission.ts';
 
-/** The longest that a request may take, whatever is wrong: after that it counts as hanging. */
+/** The maximum time of a request, whatever is wrong: after that it counts as hanging. */
 const patienceMs = 20_000;
 
-/** One thing to ask for: an email, or a batch of them, under an idempotency key. */
+/** One request: an email, or a batch of them, under an idempotency key. */
 export interface Order {
   key: string;
   mails: (AskedMail & { body: Record<string, unknown> })[];
   batch: boolean;
-  /** Handed in by SMTP, where the node has a port for that. */
+  /** Submitted by SMTP, if the node has a port for that. */
   bySmtp?: boolean;
 }
 
 /**
- * A client that does what a good one does: it asks again with the same key until it has an answer that counts. What it
- * asks, and every answer, is in the ledger.
+ * A well-behaved client: it repeats a request with the same key until it has a final answer. Its requests, and all
+ * answers, are in the ledger.
  */
 export class Client {
   readonly #members: readonly Member[];
   readonly #ledger: Ledger;
   readonly #random: Random;
-  /** What is wrong at the moment, for whoever looks at how long answers took. */
+  /** What is broken at the moment, for interpreting response times. */
   phase: string | null = null;
   /** Orders that have not had their 200 yet. */
   waiting = 0;
   apiKey = '';
-  /** Of the nodes' submission, with STARTTLS. */
+  /** The nodes' submission port, with STARTTLS. */
   submissionPort = 0;
-  /** Answers that nobody may give: neither 200 nor 503, nor what openapi.json says; or none at all, of a node that is not frozen. */
+  /**
+   * Forbidden answers: neither 200 nor 503, or contradicting openapi.json; or none at all, from a node that is not
+   * frozen.
+   */
   readonly wrong = new Map<string, string[]>();
 
   constructor(members: readonly Member[], ledger: Ledger, random: Random) {
@@ -42,7 +45,11 @@ export class Client {
     this.#random = random;
   }
 
-  /** Asks once. @returns true when it had its 200. @throws Error where asking again would not help */
+  /**
+   * Asks once.
+   *
+   * @returns true if it had its 200. @throws Error if asking again would not help
+   */
   async ask(order: Order, member?: Member): Promise<boolean> {
     const { key } = order;
     const target = member ?? this.#pick();
@@ -80,7 +87,7 @@ export class Client {
     return { status, ids: status === 200 ? idsOf(order, answer) : {}, said: JSON.stringify(answer?.body) };
   }
 
-  /** Asks until it has its 200. @throws Error when it has none within the time */
+  /** Asks until it has its 200. @throws Error if it has none within the time */
   async insist(order: Order, withinMs = 120_000): Promise<void> {
     this.waiting += 1;
     try {
@@ -111,7 +118,7 @@ export class Client {
       }, patienceMs);
     });
     const answer = call.catch((error: NodeJS.ErrnoException) => {
-      // An answer that never came is no answer; one that is not as documented is a defect.
+      // An answer that never came is no answer; an undocumented one is a defect.
       if (!error.code) this.#object(error.message, path);
       return null;
     });

@@ -1,7 +1,7 @@
 /**
- * Preloaded into a node with `NODE_OPTIONS=--import`, puts the time of day of that process off by what the file named in
- * CHAOS_CLOCK says, in ms, which may change while it runs. Timers and `performance.now()` go on as they did, as on a
- * machine whose time is set.
+ * Preloaded into a node with `NODE_OPTIONS=--import`, shifts that process's time of day by the ms in the file that
+ * CHAOS_CLOCK names, which may change while it runs. Timers and `performance.now()` are not affected, as on a machine
+ * whose time is set.
  */
 import { readFileSync } from 'node:fs';
 

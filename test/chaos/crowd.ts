@@ -3,9 +3,9 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 
 /**
- * Receiving servers and endpoints that are slow, endless or lie, as a process of its own so that whoever measures has no
- * share in their work: `node test/chaos/crowd.ts <address> <SMTP port>`. It says `{endpoints: port}` when it is up, and
- * then four times a second how many connections of each kind it holds.
+ * Receiving servers and endpoints that are slow, endless or lie, in their own process so that they do not slow down
+ * what is measured: `node test/chaos/crowd.ts <address> <SMTP port>`. It prints `{endpoints: port}` when it is up, and
+ * then four times a second the number of connections of each kind.
  */
 
 const [address = '127.0.0.2', port = '0'] = process.argv.slice(2);
@@ -16,7 +16,7 @@ const hold = (kind: keyof typeof held, socket: Socket) => {
   socket.on('error', () => undefined).on('close', () => held[kind].delete(socket));
 };
 
-/** Says it in pieces with a pause between them, over and over with `endless`, as long as somebody listens. */
+/** Sends it in pieces with a pause between them, over and over with `endless`, as long as somebody listens. */
 function trickle(socket: Writable, pieces: Iterable<string>, everyMs: number): void {
   const rest = pieces[Symbol.iterator]();
   const timer = setInterval(() => {
@@ -31,7 +31,7 @@ function* endless(text: string): Generator<string> {
   for (;;) yield text;
 }
 
-/** Answers each line, the end of a message too, through this. */
+/** Answers each line, and the end of a message, with this function. */
 function answers(socket: Socket, reply: (line: string, inMessage: boolean) => void): void {
   let inMessage = false;
   let rest = '';
@@ -49,30 +49,30 @@ function answers(socket: Socket, reply: (line: string, inMessage: boolean) => vo
 const say = (socket: Socket, text: string, afterMs = 0) => setTimeout(() => socket.write(`${text}\r\n`), afterMs);
 
 const servers: ((socket: Socket) => void)[] = [
-  // Never a word.
+  // Never says a word.
   () => undefined,
   // A greeting letter by letter.
   (socket) => trickle(socket, '220 mx.crowd.test ESMTP with a very long greeting that takes its time\r\n', 1_000),
-  // A greeting without an end.
+  // An endless greeting.
   (socket) => trickle(socket, endless('220-and another line\r\n'), 200),
-  // Any command is answered after five seconds, and the message is refused for now.
+  // Every command is answered after five seconds, and the message is deferred.
   (socket) => {
     say(socket, '220 mx.crowd.test', 5_000);
     answers(socket, (line, inMessage) =>
       say(socket, inMessage ? '451 later' : line === 'DATA' ? '354 go' : '250 ok', 5_000),
     );
   },
-  // The message is taken, and nothing is said to it.
+  // The message is accepted, but not answered.
   (socket) => {
     say(socket, '220 mx.crowd.test');
     answers(socket, (line, inMessage) => !inMessage && say(socket, line === 'DATA' ? '354 go' : '250 ok'));
   },
-  // EHLO is answered without an end.
+  // EHLO is answered endlessly.
   (socket) => {
     say(socket, '220 mx.crowd.test');
     answers(socket, () => trickle(socket, endless('250-SIZE 1\r\n'), 500));
   },
-  // What is no reply, or says two things.
+  // Invalid replies, or contradictory ones.
   (socket) => {
     say(socket, '220 mx.crowd.test');
     answers(socket, (line) => say(socket, line.startsWith('EHLO') ? '250 ok' : '250-taken\r\n550 or not\r\n999'));
@@ -81,7 +81,7 @@ const servers: ((socket: Socket) => void)[] = [
 
 createServer((socket) => {
   hold('servers', socket);
-  // The site decides, which is told by the connection's number as sites are connected to in turn.
+  // The site decides, which follows from the connection's number because sites are connected to in turn.
   servers[Math.floor(Math.random() * servers.length)]?.(socket);
 }).listen(Number(port), address);
 

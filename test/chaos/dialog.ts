@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { certificate } from '../support/sink.ts';
 
-/** The server's side of an SMTP conversation; made for messages of many megabytes too. */
+/** The server's side of an SMTP conversation, fast enough for messages of many megabytes. */
 export class Dialog {
   #socket: Socket;
   #chunks: Buffer[] = [];
@@ -15,7 +15,7 @@ export class Dialog {
     this.#listen(socket);
   }
 
-  /** The client has left, or says nothing more. */
+  /** The client has disconnected, or says nothing more. */
   get over(): boolean {
     return this.#over;
   }
@@ -24,12 +24,12 @@ export class Dialog {
     if (!this.#socket.destroyed) this.#socket.write(text);
   }
 
-  /** The bytes up to and with this text. @throws Error when the client leaves before */
+  /** The bytes up to and including this text. @throws Error if the client disconnects before */
   async until(text: string): Promise<Buffer> {
     for (let at = 0, length = 0; ; ) {
       for (; at < this.#chunks.length; at += 1) {
         const chunk = this.#chunks[at] ?? Buffer.alloc(0);
-        // The text may begin at the end of what came before.
+        // The text may begin at the end of the previous chunk.
         const tail = Buffer.concat(this.#chunks.slice(Math.max(0, at - text.length), at)).subarray(-(text.length - 1));
         const found = Buffer.concat([tail, chunk]).indexOf(text, 0, 'latin1');
         if (found !== -1) return this.#take(length - tail.length + found + text.length);
@@ -39,13 +39,13 @@ export class Dialog {
     }
   }
 
-  /** Waits for whatever comes next. @throws Error when that is nothing */
+  /** Waits for more data. @throws Error if there is none */
   async more(): Promise<void> {
     if (this.#over) throw new Error('the client has left');
     await this.#arrived.promise;
   }
 
-  /** True when there are bytes that nobody has read. */
+  /** True if there are unread bytes. */
   get pending(): boolean {
     return this.#chunks.length > 0;
   }
@@ -62,7 +62,7 @@ export class Dialog {
     this.#socket.destroy();
   }
 
-  /** Goes on inside TLS. */
+  /** Continues inside TLS. */
   async startTls(): Promise<void> {
     this.#socket.removeAllListeners('data');
     const secure = new TLSSocket(this.#socket, { isServer: true, secureContext: createSecureContext(certificate()) });

@@ -3,7 +3,7 @@ import { type Hook, startHook } from '../support/hook.ts';
 import type { Ledger } from './ledger.ts';
 import { Traps } from './traps.ts';
 
-/** An endpoint for webhooks whose ledger knows of each call before it is answered; `called` is before the answer. */
+/** A webhook endpoint whose ledger records each call before its answer; `called` runs before the answer. */
 export interface Endpoint {
   url: string;
   traps: Traps<'called', string>;

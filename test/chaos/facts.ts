@@ -1,22 +1,22 @@
 import pg from 'pg';
 
-/** What the database says once all is quiet. */
+/** What the database says once everything is settled. */
 export interface Facts {
   emails: { id: string; tag: string; status: string; messageId: string }[];
   recipients: { emailId: string; address: string; status: string; settled: boolean; says: string | null }[];
-  /** Attempts that came as far as the final dot. */
+  /** Attempts that reached the final dot. */
   dots: { emailId: string; recipient: string; outcome: string; uncertain: boolean }[];
   calls: { id: string; emailId: string; event: string; status: string }[];
   returns: { emailId: string; address: string; kind: string }[];
-  /** Jobs that wait. */
+  /** Waiting jobs. */
   jobs: number;
   /** Emails that the account was charged for. */
   charged: number;
-  /** Emails that the kept numbers of the log add up to. */
+  /** Emails according to the log's stored counts. */
   counted: number;
 }
 
-/** Reads it all, over a connection of its own that nothing stands in the way of. */
+/** Reads everything, over its own direct connection. */
 export async function readFacts(url: string): Promise<Facts> {
   return withClient(url, async (ask) => ({
     emails: await ask(`SELECT id, subject AS tag, status, message_id AS "messageId" FROM emails`),
@@ -43,7 +43,7 @@ export async function readFacts(url: string): Promise<Facts> {
   }));
 }
 
-/** How much is still under way: recipients, webhook calls and jobs. */
+/** The work in progress: recipients, webhook calls and jobs. */
 export function countOpen(url: string): Promise<{ recipients: number; calls: number; jobs: number }> {
   return withClient(url, async (ask) => ({
     recipients: await count(ask, 'SELECT count(*)::int AS n FROM recipients WHERE next_attempt_at IS NOT NULL'),
@@ -58,7 +58,7 @@ type Ask = <Row>(text: string, values?: unknown[]) => Promise<Row[]>;
 
 const count = async (ask: Ask, text: string) => (await ask<{ n: number }>(text))[0]?.n ?? 0;
 
-/** @throws whatever the database says while it is away */
+/** @throws whatever the database says while it is down */
 export async function withClient<T>(url: string, work: (ask: Ask) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000, query_timeout: 10_000 });
   client.on('error', () => undefined);

@@ -2,21 +2,21 @@
 export interface Frame {
   /** `Q`, `P`, `B`, …; empty for what comes before the first of those. */
   type: string;
-  /** All of it, as it came. */
+  /** The whole message, as received. */
   bytes: Buffer;
 }
 
-/** Cuts a client's bytes into messages. */
+/** Splits a client's bytes into messages. */
 export class Frames {
   #rest: Buffer = Buffer.alloc(0);
   #begun = false;
 
-  /** The messages that are whole with these bytes. */
+  /** The messages that these bytes complete. */
   read(chunk: Buffer): Frame[] {
     this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const frames: Frame[] = [];
     for (;;) {
-      // What comes first has a length and no type.
+      // The first message has a length but no type.
       const head = this.#begun ? 1 : 0;
       if (this.#rest.length < head + 4) return frames;
       const length = head + this.#rest.readInt32BE(head);
@@ -29,18 +29,18 @@ export class Frames {
   }
 }
 
-/** A statement that is about to be carried out. */
+/** A statement that is about to be executed. */
 export interface Statement {
-  /** That it was prepared under; empty for most. */
+  /** The name it was prepared under; empty for most. */
   name: string;
   text: string;
 }
 
-/** Follows what is prepared on one connection, and says what each message carries out. */
+/** Tracks what is prepared on one connection, and says what each message executes. */
 export class Statements {
   readonly #texts = new Map<string, string>();
 
-  /** @returns null for messages that carry out nothing */
+  /** @returns null for messages that execute nothing */
   of({ type, bytes }: Frame): Statement | null {
     if (type === 'Q') return { name: '', text: textAt(bytes, 5) };
     if (type === 'P') {

@@ -1,12 +1,12 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 
-/** One email that a client asked for; the tag is its subject. */
+/** One email that a client requested; the tag is its subject. */
 export interface AskedMail {
   tag: string;
   to: string[];
 }
 
-/** What keeps a node from going on: only these explain a second copy. */
+/** What interrupts a node: only these explain a second copy. */
 export type Blow = 'kill' | 'freeze';
 
 /** What happened outside of the service, in the order that the harness saw it. `at` is in ms since 1970. */
@@ -31,7 +31,7 @@ export type Entry = { at: number } & (
   | { is: 'called'; id: string; event: string; emailId: string; sha256: string }
   /** Before the answer to a webhook call is written. */
   | { is: 'told'; id: string }
-  /** A bounce that the inbound server took. */
+  /** A bounce that the inbound server accepted. */
   | { is: 'returned'; emailId: string; address: string }
   | { is: 'blow'; blow: Blow; node: string; stage: string }
 );
@@ -39,7 +39,7 @@ export type Entry = { at: number } & (
 /** The entry without its time. */
 export type Event = Entry extends infer E ? (E extends Entry ? Omit<E, 'at'> : never) : never;
 
-/** A file that each entry is in before what it is about goes on, and the same in memory for the auditor. */
+/** A file that has each entry before the thing it records continues, and the same in memory for the auditor. */
 export class Ledger {
   readonly path: string;
   readonly entries: Entry[] = [];

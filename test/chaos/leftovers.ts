@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { findPostmaster, serves } from '../../src/db/postgres-process.ts';
 
 /**
- * What has to be ended when the harness is, however that comes: processes that would outlive it, and mounts. Undone in
- * reverse, without waiting for anything.
+ * What must be ended when the harness ends, however that happens: processes that would outlive it, and mounts. Undone
+ * in reverse order, without waiting.
  */
 const leftovers: (() => void)[] = [];
 
-/** @returns what takes it off the list again, once it has been done in the ordinary way */
+/** @returns a function that removes it from the list, once it has ended normally */
 export function leaveBehind(undo: () => void): () => void {
   leftovers.push(undo);
   return () => {
@@ -23,14 +23,18 @@ export function clearOnExit(): void {
       try {
         undo();
       } catch {
-        // It is gone already.
+        // It is already gone.
       }
     }
   });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(130));
 }
 
-/** A node's own database outlives the node when that is killed: this ends it where it stands. @returns whether it has not ended yet */
+/**
+ * A killed node's own database outlives it: this ends it without grace.
+ *
+ * @returns whether it has not ended yet
+ */
 export function quitEmbedded(dataDir: string): () => boolean {
   const cluster = realpathSync(join(dataDir, 'postgres'));
   const postmaster = findPostmaster(cluster);

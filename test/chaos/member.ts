@@ -8,10 +8,10 @@ import { leaveBehind } from './leftovers.ts';
 import { spawnSendwright } from './spawn.ts';
 import type { Wire } from './wire.ts';
 
-/** One node: the same environment, start after start. */
+/** One node: the same environment in every start. */
 export class Member {
   readonly name: string;
-  /** What stands between it and the database; null with an embedded one. */
+  /** The wire to the database; null with an embedded one. */
   readonly wire: Wire | null;
   readonly #env: Record<string, string>;
   readonly #ledger: Ledger;
@@ -27,12 +27,16 @@ export class Member {
     this.#ledger = ledger;
   }
 
-  /** The running process; null while there is none, or it is frozen. */
+  /** The running process; null if there is none, or it is frozen. */
   get app(): SendwrightProcess | null {
     return this.#frozen ? null : this.#app;
   }
 
-  /** Starts it, again and again while the database is not ready for that. @returns how long it took, in ms */
+  /**
+   * Starts it, repeatedly if the database is not ready yet.
+   *
+   * @returns how long it took, in ms
+   */
   async start(withinMs = 60_000): Promise<number> {
     const began = performance.now();
     for (;;) {
@@ -60,7 +64,7 @@ export class Member {
     this.wire?.cut();
   }
 
-  /** `kill -9`, in the ledger before. */
+  /** `kill -9`, recorded in the ledger first. */
   async kill(stage: string): Promise<void> {
     if (!this.#app) throw new Error(`${this.name} is not running`);
     this.#ledger.write({ is: 'blow', blow: 'kill', node: this.name, stage });
@@ -68,7 +72,11 @@ export class Member {
     this.wire?.cut();
   }
 
-  /** `kill -9` for one of the processes that it has started, which it has to notice. @returns whether there is one */
+  /**
+   * `kill -9` for one of its child processes, which it must notice.
+   *
+   * @returns whether there is one
+   */
   killWorker(pick: (pids: number[]) => number): boolean {
     const pids = this.#app ? childrenOf(this.#app.pid).filter(isWorker) : [];
     if (pids.length === 0) return false;
@@ -77,12 +85,16 @@ export class Member {
     return true;
   }
 
-  /** Asks it to end. @returns its exit code, or the signal that ended it */
+  /**
+   * Asks it to end.
+   *
+   * @returns its exit code, or the signal that ended it
+   */
   signal(signal: 'SIGTERM' | 'SIGINT'): Promise<number | string> {
     return this.#end(signal);
   }
 
-  /** Asks it to end, and does not wait for that. */
+  /** Asks it to end, and does not wait. */
   terminate(): void {
     if (!this.#app) throw new Error(`${this.name} is not running`);
     process.kill(this.#app.pid, 'SIGTERM');
@@ -100,7 +112,7 @@ export class Member {
     this.#frozen = false;
   }
 
-  /** Ends it however it stands, at the end of a run. */
+  /** Ends it in whatever state it is, at the end of a run. */
   async remove(): Promise<void> {
     if (!this.#app) return;
     this.wake();
@@ -110,19 +122,19 @@ export class Member {
     clearTimeout(killer);
   }
 
-  /** Everything that its processes have logged, one JSON object a line. */
+  /** Everything that its processes have logged, one JSON object per line. */
   get logs(): string[] {
     return [...this.#logs, ...(this.#app ? [this.#app.stdout()] : [])].flatMap((text) =>
       text.split('\n').filter(Boolean),
     );
   }
 
-  /** What its process says to people, so far. */
+  /** Its output for people so far. */
   get said(): string {
     return this.#app?.stderr() ?? '';
   }
 
-  /** Puts its clock off, where it has one of its own: see `clock.ts`. */
+  /** Shifts its clock, if it has its own: see `clock.ts`. */
   setClock(offMs: number): void {
     writeFileSync(this.#env.CHAOS_CLOCK ?? '', String(offMs));
   }

@@ -7,12 +7,12 @@ import type { Ledger } from './ledger.ts';
 import { Traps } from './traps.ts';
 
 /**
- * Where a conversation can be held: `connect` before the greeting, `tls` in the handshake, `mail`, `rcpt`, `data` and
- * `dot` before the reply to each, `content` once some of the message has come, and the rest of it is not read.
+ * The points where a conversation can be held: `connect` before the greeting, `tls` in the handshake, `mail`, `rcpt`,
+ * `data` and `dot` before the reply to each, `content` once some of the message has come, with the rest of it unread.
  */
 export type MxPhase = 'connect' | 'tls' | 'mail' | 'rcpt' | 'data' | 'content' | 'dot';
 
-/** A message as it came, with the dots that hide its own. */
+/** A message as received, with its dots still stuffed. */
 interface Kept {
   tag: string;
   content: Buffer;
@@ -22,17 +22,17 @@ const mostKept = 200;
 const mostKeptBytes = 100_000;
 
 /**
- * The servers of all receiving domains: one in clear at 127.0.0.1, one with STARTTLS at 127.0.0.2. Addresses say what they
- * do: `no-` is refused for good, `later-` once at RCPT and `dot-` once at the dot for now, `slow-` answers the dot late.
- * Each message is in the ledger before it has an answer.
+ * The servers of all receiving domains: one in clear at 127.0.0.1, one with STARTTLS at 127.0.0.2. Addresses say how
+ * they behave: `no-` is refused for good, `later-` is deferred once at RCPT and `dot-` once at the dot, `slow-` answers
+ * the dot late. Each message is in the ledger before it gets an answer.
  */
 export class Mx {
   readonly traps = new Traps<MxPhase, string[]>();
-  /** Some of the messages, to look at their signatures. */
+  /** Some of the messages, for checking their signatures. */
   readonly kept: Kept[] = [];
   /** The envelope sender of each message, by tag: where bounces go. */
   readonly returnPaths = new Map<string, string>();
-  /** What went wrong in here, which is no fault of the service. */
+  /** Failures of the harness itself, not of the service. */
   readonly errors: string[] = [];
   readonly #ledger: Ledger;
   readonly #servers: Server[] = [];
@@ -69,7 +69,7 @@ export class Mx {
     const server = createServer((socket) => {
       const dialog = new Dialog(socket);
       this.#dialogs.add(dialog);
-      // A client that is killed ends its conversation; that is the point of it all.
+      // A killed client ends its conversation; that is the point of it all.
       this.#converse(dialog, tls)
         .catch((error: Error) => dialog.over || this.errors.push(error.stack ?? error.message))
         .finally(() => {
@@ -154,13 +154,13 @@ export class Mx {
     if (this.kept.length < mostKept && content.length < mostKeptBytes) this.kept.push({ tag, content });
     if (first.startsWith('slow-')) await sleep(20 + ((copy * 37) % 180));
     await this.traps.pass('dot', to);
-    if (dialog.over) throw new Error('the client has left');
+    if (dialog.over) throw new Error('the client has disconnected');
     if (!refused) this.#ledger.write({ is: 'replied', copy });
     dialog.send(refused ? '451 4.3.0 not now\r\n' : '250 2.0.0 taken\r\n');
   }
 }
 
-/** What of RFC 5321 this message breaks on the wire; null: nothing. */
+/** How this message violates RFC 5321 on the wire, or null. */
 function flawOf(content: Buffer): string | null {
   const text = content.toString('latin1');
   if (/\r(?!\n)|(?<!\r)\n/.test(text)) return 'a bare CR or LF';

@@ -4,10 +4,10 @@ export interface Options {
   /** Null: as many as are quick. */
   rounds: number | null;
   only: string[];
-  /** What the names of stages begin with; empty: all of them. */
+  /** Prefixes of the stages to run; empty: all of them. */
   stages: string[];
   seed: number;
-  /** Everything much more often, for hours. */
+  /** Much more of everything, for hours. */
   long: boolean;
   /** How many scenarios run at once: most of each is waiting. */
   lanes: number;
@@ -53,7 +53,7 @@ export function readOptions(args: string[]): Options {
     stages: values.stage.flatMap((names) => names.split(',')),
     seed: number('seed') ?? Math.floor(Math.random() * 1e9),
     long: values.long,
-    // Figures of a long run are of one thing at a time.
+    // Figures of a long run are about one thing at a time.
     lanes: Math.max(1, number('lanes') ?? (values.long ? 1 : 3)),
     json: values.json ?? null,
     keep: values.keep,

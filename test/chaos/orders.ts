@@ -1,7 +1,10 @@
 import type { Order } from './client.ts';
 import type { Random } from './random.ts';
 
-/** The receiving domains: the first ones in clear, the last with STARTTLS. Several, as each is limited by itself. */
+/**
+ * The receiving domains: the first ones in clear, the last with STARTTLS. There are several because each has its own
+ * limits.
+ */
 export const domains = [
   'one.test',
   'two.test',
@@ -17,7 +20,7 @@ export const sender = 'chaos.test';
 /** What the receiving server does with the first attempt: see `mx.ts`. */
 const manners = ['ok', 'ok', 'ok', 'ok', 'slow', 'later', 'dot', 'no'] as const;
 
-/** Makes orders that no two of a run have in common. */
+/** Makes orders, each different from all others of a run. */
 export class Orders {
   readonly #random: Random;
   #made = 0;
@@ -26,7 +29,7 @@ export class Orders {
     this.#random = random;
   }
 
-  /** One email to a few people, some of whose servers refuse; `bytes` is what each of its two attachments has. */
+  /** One email to a few people, some of whose servers refuse; `bytes` is the size of each of its two attachments. */
   next(options: { manner?: string; domain?: string; people?: number; bytes?: number } = {}): Order {
     const key = `k${++this.#made}`;
     return { key, mails: [this.#mail(key, options)], batch: false };
@@ -47,13 +50,13 @@ export class Orders {
       { length: count },
       (_, at) => `${manner ?? random.pick(manners)}-${tag}-${at}@${domain ?? random.pick(domains)}`,
     );
-    // Two, as each has a limit of its own.
+    // Two, because each has its own limit.
     const attachment = { filename: 'x.bin', content: Buffer.alloc(bytes, tag).toString('base64') };
     const body = {
       from: `a@${sender}`,
       to,
       subject: tag,
-      // A dot at the start of a line, and one alone: what must be hidden on the wire.
+      // A dot at the start of a line, and one alone: these must be stuffed on the wire.
       text: `.\n..\n${'Hello\n'.repeat(20)}.${tag}\n`,
       ...(bytes > 0 && { attachments: [attachment, attachment] }),
     };

@@ -1,4 +1,4 @@
-/** Every choice of a run comes from one of these, so that its seed brings the choices back (not the timing of two processes). */
+/** The source of every choice in a run, so that its seed repeats the choices (but not the timing of two processes). */
 export class Random {
   #state: number;
 
@@ -15,7 +15,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** Between the two, in whatever unit they are. */
+  /** Between the two, in any unit. */
   between(least: number, most: number): number {
     return least + this.next() * (most - least);
   }
@@ -31,7 +31,7 @@ export class Random {
     return picked;
   }
 
-  /** One for a part of a run, whose choices do not depend on how many the other parts make. */
+  /** An independent generator for a part of a run, whose choices do not depend on how many the other parts make. */
   fork(name: string): Random {
     let hash = this.#state ^ 0x9e3779b9;
     for (const character of name) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);

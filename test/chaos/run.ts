@@ -12,15 +12,15 @@ import { createWorld, populate, type World, type WorldOptions } from './world.ts
 export interface Run {
   folder: string;
   random: Random;
-  /** How often it does what it does. */
+  /** The number of rounds. */
   rounds: number;
-  /** Of the scenario's stages those to be reached; empty for a scenario that has none. */
+  /** The stages to reach; empty for a scenario that has none. */
   stages: string[];
-  /** Tells how far it is. */
+  /** Reports progress. */
   say(sentence: string): void;
 }
 
-/** What came of it. Figures are for people: numbers, or sentences with numbers. */
+/** The outcome. Figures are for people: numbers, or sentences with numbers. */
 export interface Result {
   totals: Totals;
   findings: Finding[];
@@ -34,12 +34,12 @@ export interface Scenario {
   quick: number;
   /** Left out of a quick run, unless it is named. */
   long?: boolean;
-  /** The names of what `--stage` chooses from. */
+  /** The names that `--stage` can select. */
   stages?: string[];
   run(run: Run): Promise<Result>;
 }
 
-/** Work that goes on beside a scenario and has to be over at its end. */
+/** Work in parallel to a scenario that must be finished at its end. */
 export class Beside {
   readonly #all: Promise<void>[] = [];
   readonly errors: string[] = [];
@@ -53,13 +53,13 @@ export class Beside {
     );
   }
 
-  /** Waits for all of it, whatever is added meanwhile. */
+  /** Waits for all of it, even if more is added meanwhile. */
   async over(): Promise<void> {
     for (let done = 0; done < this.#all.length; done += 1) await this.#all[done];
   }
 }
 
-/** What the work of a scenario has. */
+/** The tools of a scenario's work. */
 export interface Stage {
   world: World;
   beside: Beside;
@@ -68,10 +68,10 @@ export interface Stage {
   order(order: Order): Promise<void>;
 }
 
-/** Claims of a node that was killed are free after 30 s; then everything has to be done within this time. */
+/** Claims of a killed node are released after 30 s; then everything must be done within this time. */
 const quietWithinMs = 120_000;
 
-/** Makes a world, lets the scenario loose in it, waits until all is quiet, and audits. */
+/** Creates a world, runs the scenario in it, waits until everything is settled, and audits. */
 export async function inWorld(run: Run, options: WorldOptions, work: (stage: Stage) => Promise<void>): Promise<Result> {
   const world = await createWorld(run.folder, run.random, options);
   try {
@@ -82,10 +82,10 @@ export async function inWorld(run: Run, options: WorldOptions, work: (stage: Sta
     const order = (one: Order) => world.client.insist(one);
     await work({ world, beside, figures, findings, order });
     await beside.over();
-    run.say('waiting until all is quiet');
+    run.say('waiting until everything is settled');
     await world.quiet(quietWithinMs);
     for (const { name, logs } of world.members) await writeFile(join(run.folder, `${name}.log`), logs.join('\n'));
-    // The numbers of the log are added up every two seconds, which the facts do not wait for; calls in the air come down.
+    // The counts of the log are updated every two seconds, which the facts do not wait for; calls in flight finish.
     await sleep(200);
     const facts = await readFacts(await world.databaseUrl());
     const { totals, findings: found } = audit(world.ledger.entries, facts);
@@ -100,7 +100,7 @@ function ownFindings({ client, members, mx }: World): Finding[] {
   const logs = members.flatMap(({ name, logs }) =>
     logs.filter((line) => !isJson(line)).map((line) => `${name}: ${line}`),
   );
-  // A process that was killed may have been in the middle of a line.
+  // A killed process may have been in the middle of a line.
   const torn = logs.filter((line) => line.includes('}'));
   return [
     ...mx.errors.map((what) => ({ rule: 'A10' as const, what: `the harness itself: ${what}` })),
@@ -139,7 +139,9 @@ async function badSignatures({ mx, zone }: World): Promise<Finding[]> {
   return findings;
 }
 
-/** Asks for this many emails a second until it is told to stop, each until it has its 200; those of some numbers by SMTP. */
+/**
+ * Requests this many emails a second until told to stop, each until it has its 200; those with certain numbers by SMTP.
+ */
 export function startLoad(
   { world, beside, order }: Stage,
   perSecond: number,

@@ -8,7 +8,7 @@ import { silentLog } from '../../src/log.ts';
 import { freePort } from '../support/ports.ts';
 import { leaveBehind } from './leftovers.ts';
 
-/** A PostgreSQL of the harness's own, with everything on that makes a commit durable, at one port for all its life. */
+/** The harness's own PostgreSQL, with everything on that makes commits durable, always on the same port. */
 export class Server {
   readonly #dataDir: string;
   readonly #settings: Record<string, string>;
@@ -31,7 +31,7 @@ export class Server {
     return this.#running.url;
   }
 
-  /** Starts it again, as an operator does; it recovers from whatever happened to it. */
+  /** Restarts it, as an operator does; it recovers from whatever happened to it. */
   async start(): Promise<void> {
     const options = { dataDir: this.#dataDir, password: 'chaos', log: silentLog, settings: this.#settings };
     this.#running = await startEmbedded(options);
@@ -40,14 +40,14 @@ export class Server {
     this.#forget = leaveBehind(() => process.kill(pid, 'SIGQUIT'));
   }
 
-  /** `pg_ctl stop -m immediate`: every process quits where it stands, and nothing is written any more. */
+  /** `pg_ctl stop -m immediate`: every process quits at once, and nothing more is written. */
   async stopImmediately(): Promise<void> {
     const { pid } = this.#postmaster();
     process.kill(pid, 'SIGQUIT');
     await this.#gone(pid);
   }
 
-  /** As when the machine takes its memory back: the first process is killed, and the others see to it themselves. */
+  /** Like the kernel when memory runs out: the first process is killed, and the others react by themselves. */
   async kill(): Promise<void> {
     const { pid } = this.#postmaster();
     process.kill(pid, 'SIGKILL');
@@ -56,7 +56,11 @@ export class Server {
     await sleep(300);
   }
 
-  /** Stops every process of it in its tracks. @returns what lets them go on */
+  /**
+   * Freezes all of its processes.
+   *
+   * @returns a function that resumes them
+   */
   async freeze(): Promise<() => void> {
     const { pid } = this.#postmaster();
     process.kill(pid, 'SIGSTOP');

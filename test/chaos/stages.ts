@@ -8,30 +8,30 @@ import * as is from './statements.ts';
 import type { Matches, Where } from './wire.ts';
 import type { World } from './world.ts';
 
-/** What a stage works with: the world, its choices, and what goes on beside it. */
+/** The tools of a stage: the world, its random choices, and the work in parallel. */
 export interface Scene {
   world: World;
   random: Random;
-  /** Asks for it, and for what else there is, until each has its 200: that may be after the kill. */
+  /** Requests it, along with other work, until each has its 200, which may be after the kill. */
   order(order: Order): Promise<void>;
   /** Something that ends after the kill. */
   beside(work: Promise<unknown>): void;
-  /** To be done once the process is dead. */
+  /** Runs once the process is dead. */
   after(work: () => void): void;
 }
 
-/** Brings the node to one place, where it is then killed. */
+/** Brings the node to one point, where it is then killed. */
 export type Stage = (scene: Scene) => Promise<void>;
 
 const stuckMs = 25_000;
 
-/** @throws Error when it is not reached: then the harness does not know the service any more */
+/** @throws Error if it is not reached: then the harness no longer knows the service */
 async function reached(hit: Promise<unknown>): Promise<void> {
   const late = sleep(stuckMs, 'late', { ref: false });
   if ((await Promise.race([hit, late])) === 'late') throw new Error('this stage was not reached');
 }
 
-/** Something is asked for, and the node is held at this statement. */
+/** Requests something, and holds the node at this statement. */
 const atStatement =
   (matches: Matches, where: Where, manner?: string): Stage =>
   async (scene) => {
@@ -42,7 +42,7 @@ const atStatement =
     await reached(trap.hit);
   };
 
-/** Something is asked for, and its conversation with the receiving server is held. */
+/** Requests something, and holds its conversation with the receiving server. */
 const atServer =
   (phase: MxPhase, options: { manner?: string; domain?: string; bytes?: number } = {}): Stage =>
   async ({ world, order, beside, after }) => {
@@ -70,13 +70,13 @@ async function delivered({ world, order }: Scene) {
   return { tag, emailId, address: to[0] ?? '' };
 }
 
-/** An endpoint that answered within a minute has room for many calls; this is noted every 20 s at the most. */
+/** An endpoint that answered within a minute may get many calls; this is recorded at most every 20 s. */
 const answeredWithinS = 30;
 
-/** A dead node's calls are free after this time, and until it has answered an endpoint has no room beside four of them. */
+/** A dead node's calls are released after this time, and until an endpoint has answered it gets no more than four. */
 const buriedMs = 45_000;
 
-/** Where the endpoint has answered lately: those that kill after kill left claimed are then not all that it may have. */
+/** If the endpoint has answered recently, calls left claimed by one kill after another do not use up all its places. */
 const answering =
   (stage: Stage): Stage =>
   async (scene) => {
@@ -115,11 +115,11 @@ const settledBy = async (world: World, tag: string): Promise<boolean> => {
   return row?.open === false;
 };
 
-/** The stages of a kill: in `docs/reliability.md` is what each of them is. */
+/** The stages of a kill, explained in `docs/reliability.md`. */
 export const stages: Record<string, Stage> = {
   'S1 before BEGIN': async (scene) => {
     await atStatement(is.anyBegin, 'before')(scene);
-    // Others begin transactions too: it takes this long at the most until the request is at its own.
+    // Others begin transactions too: it takes at most this long until the request is at its own.
     await sleep(150);
   },
   'S2 inside the transaction': (scene) => atStatement(scene.random.pick(is.acceptSteps), 'before')(scene),
@@ -146,7 +146,7 @@ export const stages: Record<string, Stage> = {
   'S7 after MAIL': atServer('mail'),
   'S7 after RCPT': atServer('rcpt'),
   'S8 before the content': atServer('data'),
-  // More than all buffers between the two hold, so that the dot cannot be on its way.
+  // More than all buffers between the two can hold, so the dot cannot be on its way.
   'S8 in the content': atServer('content', { bytes: 5_000_000 }),
   'S9 dot written, no reply': atServer('dot'),
   'S10 reply read, not recorded': (scene) =>
@@ -195,7 +195,7 @@ export const stages: Record<string, Stage> = {
   },
 };
 
-/** Kills in the middle of a start: of what the start itself does to the database. */
+/** Kills in the middle of a start: at the start's own database work. */
 export const startStages: Record<string, (random: Random) => Matches> = {
   'S16 starting: partitions': () => is.partitions,
   'S16 starting: any statement': (random) => is.nth(1 + random.integer(60)),

@@ -1,8 +1,8 @@
 import type { Matches, Seen } from './wire.ts';
 
 /*
- * What the service says to its database, told by the text of the statement: where it is renamed or split, a stage is not
- * reached any more, and the run fails and says so.
+ * The service's database statements, recognized by their text: if one is renamed or split, a stage is no longer
+ * reached, and the run fails and says so.
  */
 
 const text =
@@ -54,7 +54,7 @@ export const returns = text(patterns.returns);
 export const commitOfReturns = commitAfter(patterns.returns);
 export const wake = text(patterns.wake);
 export const commitOfWake = commitAfter(patterns.wake);
-/** What may have been done or not, once the connection breaks at the answer to its COMMIT. */
+/** The outcome is unknown if the connection breaks at the answer to its COMMIT. */
 export const commits: Record<string, Matches> = {
   'an acceptance': commitOfAccept,
   'a claim': commitAfter(patterns.claim),

@@ -1,20 +1,23 @@
 import { createTransport } from 'nodemailer';
 import type { Order } from './client.ts';
 
-/** What the reply to the final dot says, in the terms of the API: 200 with the email's id, 503 for later, 400 for never, 0 for none. */
+/**
+ * The reply to the final dot, as an API status: 200 with the email's id, 503 for temporary, 400 for permanent, 0 for
+ * none.
+ */
 export interface Submitted {
   status: number;
   ids: Record<string, string>;
   said: string;
 }
 
-/** The same bytes each time, as they are asked for under one key. */
+/** The same bytes each time, as a repeated call under one key requires. */
 const date = new Date('2026-11-21T10:00:00Z');
 
-/** Hands an order in by SMTP, over TLS and with an API key, on a connection of its own. */
+/** Submits an order by SMTP, over TLS and with an API key, on its own connection. */
 export async function submit(order: Order, port: number, apiKey: string, withinMs: number): Promise<Submitted> {
   const [mail] = order.mails;
-  if (!mail) throw new Error('an order is for one email at least');
+  if (!mail) throw new Error('an order has at least one email');
   const transport = createTransport({
     host: '127.0.0.1',
     port,

@@ -1,6 +1,6 @@
 import type { Outcome } from './chaos.ts';
 
-/** One line a scenario, and below it what it measured and what was wrong. */
+/** One line per scenario, and below it its figures and findings. */
 export function tableOf(outcomes: Outcome[]): string {
   const head = [
     'scenario',

@@ -1,8 +1,8 @@
-/** A place in a server of the harness where somebody may be made to wait. */
+/** A point in a server of the harness where clients can be made to wait. */
 export interface Trap {
-  /** Resolves when the first one is in it. */
+  /** Resolves when the first one is caught. */
   hit: Promise<void>;
-  /** Lets all that wait go on, and holds no more. */
+  /** Releases all that wait, and holds no more. */
   lift(): void;
 }
 
@@ -28,7 +28,7 @@ export class Traps<Phase extends string, Subject> {
     return trap;
   }
 
-  /** Waits where there is a trap for this phase of this subject. */
+  /** Waits if there is a trap for this phase of this subject. */
   async pass(phase: Phase, subject: Subject): Promise<void> {
     for (const trap of this.#set.values()) if (trap.phase === phase && trap.matches(subject)) return trap.pass();
   }

@@ -12,12 +12,12 @@ const tools = Object.entries(scripts).flatMap(([name, line]) => {
   return file ? [{ name, file }] : [];
 });
 
-t.test('every tool of package.json looks at what it was asked for before it does anything', async (t) => {
+t.test('every tool of package.json checks its command line before it does anything', async (t) => {
   t.ok(tools.length >= 12);
   for (const { name, file } of tools) {
     const source = readFileSync(`${root}${file}`, 'utf8');
     const asking = source.search(/\basked\(/);
-    t.ok(asking > 0, `${name}: --help says how it is used`);
+    t.ok(asking > 0, `${name}: --help shows the usage`);
     t.notMatch(
       source.slice(0, Math.max(asking, 0)),
       /^(const .+ = )?await |process\.argv/m,
@@ -26,7 +26,7 @@ t.test('every tool of package.json looks at what it was asked for before it does
   }
 });
 
-t.test('--help is an answer, and an option that there is not is one line and how it is used', async (t) => {
+t.test('--help is an answer, and an unknown option is one line and the usage', async (t) => {
   const run = (file: string, option: string) =>
     spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', file, option], {
       cwd: root,
@@ -41,7 +41,7 @@ t.test('--help is an answer, and an option that there is not is one line and how
   t.match(tooMuch.stderr, /^takes no arguments, not 3\n\nnpm run latency/);
 });
 
-t.test('every option of npm run chaos is in what it says', async (t) => {
+t.test('every option of npm run chaos is in its usage', async (t) => {
   const named = [...usage.matchAll(/^ {2}(--\w+)( \S+)?/gm)].map(
     ([, option, value]) => `${option}${value ? '=1' : ''}`,
   );
@@ -52,7 +52,7 @@ t.test('every option of npm run chaos is in what it says', async (t) => {
 t.test('a tool that takes one number takes nothing else', async (t) => {
   t.equal(onlyNumber([], 7), 7);
   t.equal(onlyNumber(['12'], 7), 12);
-  t.throws(() => onlyNumber(['twelve'], 7), /must be a whole number from 1 on, not twelve/);
+  t.throws(() => onlyNumber(['twelve'], 7), /must be a whole number of at least 1, not twelve/);
   t.throws(() => onlyNumber(['1', '2'], 7), /takes one number, not 1 2/);
   t.throws(() => nothing(['x']), /takes no arguments, not x/);
 });

@@ -4,7 +4,7 @@ import { createDatabase } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
 import { type Matches, Wire } from './wire.ts';
 
-/** A table, a wire, and a client that goes through it. */
+/** A table, a wire, and a client that uses it. */
 async function startWire(t: Test) {
   const url = await createDatabase();
   const direct = await connect(t, url);
@@ -28,7 +28,7 @@ async function connect(t: Test, connectionString: string): Promise<pg.Client> {
 const commitOfInsert: Matches = ({ text, before }) =>
   text === 'COMMIT' && before.some((one) => one.text.startsWith('INSERT INTO kept'));
 
-t.test('a prepared statement is known by its text each time, and held before the database sees it', async (t) => {
+t.test('a prepared statement is recognized by its text each time, and held before the database sees it', async (t) => {
   const { wire, rows, insert } = await startWire(t);
   await insert(1);
   const trap = wire.hold(({ name, text }) => name === 'insert' && /^INSERT/.test(text), 'before');
@@ -40,7 +40,7 @@ t.test('a prepared statement is known by its text each time, and held before the
   t.strictSame(await rows(), [1, 2]);
 });
 
-t.test('a COMMIT is told by what its transaction did, and can be held with its answer', async (t) => {
+t.test('a COMMIT is recognized by what its transaction did, and can be held with its answer', async (t) => {
   const { wire, client, rows, insert } = await startWire(t);
   const trap = wire.hold(commitOfInsert, 'after');
   await client.query('BEGIN');
@@ -51,34 +51,37 @@ t.test('a COMMIT is told by what its transaction did, and can be held with its a
   const commit = client.query('COMMIT').then(() => (answered = true));
   await trap.hit;
   t.strictSame(await rows(), [1], 'it is committed');
-  t.equal(answered, false, 'and nobody has heard of it');
+  t.equal(answered, false, 'and nobody knows yet');
   trap.lift();
   await commit;
 });
 
-t.test('a connection can be cut at the answer to a COMMIT, and what was held is never sent for the dead', async (t) => {
-  const { url, wire, client, rows, insert } = await startWire(t);
-  wire.hold(commitOfInsert, 'cut');
-  await client.query('BEGIN');
-  await insert(1);
-  await t.rejects(client.query('COMMIT'));
-  t.strictSame(await rows(), [1]);
+t.test(
+  'a connection can be cut at the answer to a COMMIT, and held messages of a dead client are never sent',
+  async (t) => {
+    const { url, wire, client, rows, insert } = await startWire(t);
+    wire.hold(commitOfInsert, 'cut');
+    await client.query('BEGIN');
+    await insert(1);
+    await t.rejects(client.query('COMMIT'));
+    t.strictSame(await rows(), [1]);
 
-  const next = new pg.Client({ connectionString: wire.url });
-  next.on('error', () => undefined);
-  await next.connect();
-  const trap = wire.hold(({ text }) => /VALUES \(3\)/.test(text), 'before');
-  const lost = next.query('INSERT INTO kept VALUES (3)').catch(() => 'lost');
-  await trap.hit;
-  wire.cut();
-  trap.lift();
-  t.equal(await lost, 'lost');
-  const direct = await connect(t, url);
-  await eventually(async () => {
-    const { rows: sessions } = await direct.query(
-      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%(3)%'`,
-    );
-    return sessions.length === 0;
-  });
-  t.strictSame(await rows(), [1]);
-});
+    const next = new pg.Client({ connectionString: wire.url });
+    next.on('error', () => undefined);
+    await next.connect();
+    const trap = wire.hold(({ text }) => /VALUES \(3\)/.test(text), 'before');
+    const lost = next.query('INSERT INTO kept VALUES (3)').catch(() => 'lost');
+    await trap.hit;
+    wire.cut();
+    trap.lift();
+    t.equal(await lost, 'lost');
+    const direct = await connect(t, url);
+    await eventually(async () => {
+      const { rows: sessions } = await direct.query(
+        `SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%(3)%'`,
+      );
+      return sessions.length === 0;
+    });
+    t.strictSame(await rows(), [1]);
+  },
+);

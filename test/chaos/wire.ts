@@ -3,7 +3,7 @@ import net, { type AddressInfo, type Socket } from 'node:net';
 import { throughProxy } from '../support/gate.ts';
 import { Frames, type Statement, Statements } from './frames.ts';
 
-/** A statement with those that its transaction has carried out before it. */
+/** A statement with the earlier ones of its transaction. */
 export interface Seen extends Statement {
   before: Statement[];
 }
@@ -11,15 +11,15 @@ export interface Seen extends Statement {
 export type Matches = (statement: Seen) => boolean;
 
 /**
- * What becomes of a statement: `before`: it does not reach the database; `after`: it does, and its answer does not come
- * back; `cut`: it does, and the connection breaks when its answer comes.
+ * What happens to a statement: `before`: it does not reach the database; `after`: it does, but its answer is held back;
+ * `cut`: it does, but the connection breaks when its answer arrives.
  */
 export type Where = 'before' | 'after' | 'cut';
 
 export interface Trap {
-  /** Resolves when the first statement is in it: for `after` and `cut`, when the database has answered. */
+  /** Resolves when the first statement is caught: for `after` and `cut`, when the database has answered. */
   hit: Promise<void>;
-  /** Lets go what it holds, and holds no more. */
+  /** Releases what it holds, and holds no more. */
   lift(): void;
 }
 
@@ -30,12 +30,12 @@ interface Rule extends Trap {
   lifted: Promise<void>;
 }
 
-/** `mute` takes everything and passes nothing on, as a network that has gone away does. */
+/** `mute` accepts everything and passes nothing on, like a network that has gone away. */
 type State = 'open' | 'shut' | 'mute';
 
 /**
- * Stands between one node and its database, reads along, and holds exactly the statement that it is told to: so a process
- * is at a known place when it is killed, without a word about tests in it.
+ * A proxy between one node and its database that reads along, and holds exactly the given statement: so a process is at
+ * a known place when it is killed, without any test code in it.
  */
 export class Wire {
   readonly #target: URL;
@@ -79,13 +79,13 @@ export class Wire {
     return rule;
   }
 
-  /** Breaks every connection; new ones are as the state says. */
+  /** Breaks every connection; new ones are handled according to the state. */
   cut(): void {
     for (const link of this.#links) link.destroy();
   }
 
   set(state: State): void {
-    // Half of a conversation must not go on after a silence.
+    // Half a conversation must not continue after a silence.
     if (state === 'shut' || this.#state === 'mute') this.cut();
     this.#state = state;
   }
@@ -118,7 +118,7 @@ interface Surroundings {
   isMute(): boolean;
 }
 
-/** One connection of a node to the database. */
+/** One connection from a node to the database. */
 class Link {
   readonly #client: Socket;
   readonly #upstream: Socket;
@@ -128,7 +128,7 @@ class Link {
   #transaction: Statement[] = [];
   #waiting: Buffer[] = [];
   #forwarding = false;
-  /** Answers are kept back for this one. */
+  /** This one's answers are held back. */
   #keeping: Rule | null = null;
   #kept: Buffer[] = [];
 
@@ -148,7 +148,7 @@ class Link {
     upstream.on('data', (chunk) => this.#answer(chunk));
   }
 
-  /** What is held is not sent any more: whoever said it is gone. */
+  /** Held messages are no longer sent: their sender is gone. */
   destroy(): void {
     this.#upstream.destroy();
     this.#client.resetAndDestroy();

@@ -20,20 +20,22 @@ import type { Random } from './random.ts';
 import { Server } from './server.ts';
 import { Wire } from './wire.ts';
 
-/** What a scenario wants its world to be. */
+/** What a scenario needs in its world. */
 export interface WorldOptions {
-  /** `own`: a PostgreSQL of the harness's, behind a wire for each node; `embedded`: the node's. */
+  /** `own`: the harness's PostgreSQL, behind a wire for each node; `embedded`: the node's. */
   database: 'own' | 'embedded';
   nodes?: number;
-  /** Nodes whose clock can be put off. */
+  /** Nodes whose clock can be shifted. */
   clocks?: boolean;
-  /** Where PostgreSQL lies, where not in the folder of the run. */
+  /** PostgreSQL's folder, if not in the folder of the run. */
   postgresDir?: string;
   settings?: Record<string, string>;
   env?: Record<string, string>;
 }
 
-/** Everything around the nodes, all of it on loopback: a database, DNS, receiving servers, an endpoint, and the ledger. */
+/**
+ * Everything around the nodes, all of it on loopback: a database, DNS, receiving servers, an endpoint, and the ledger.
+ */
 export interface World {
   members: Member[];
   /** The first of them. */
@@ -44,13 +46,17 @@ export interface World {
   zone: Zone;
   mx: Mx;
   endpoint: Endpoint;
-  /** The harness's PostgreSQL. @throws where it is embedded */
+  /** The harness's PostgreSQL. @throws if it is embedded */
   server(): Server;
-  /** The database, past every wire. */
+  /** The database, bypassing every wire. */
   databaseUrl(): Promise<string>;
-  /** The port of the first node where bounces are taken. */
+  /** The first node's port for bounces. */
   inboundPort: number;
-  /** Waits until nothing is under way any more. @returns false when it still is after that time */
+  /**
+   * Waits until nothing is in progress any more.
+   *
+   * @returns false if something still is after that time
+   */
   quiet(withinMs: number): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -62,7 +68,7 @@ const zoneLiteral = {
 
 export async function createWorld(folder: string, random: Random, options: WorldOptions): Promise<World> {
   await mkdir(folder, { recursive: true });
-  // The user whom PostgreSQL runs as has to get through.
+  // PostgreSQL's user must be able to enter it.
   await chmod(folder, 0o755);
   const ledger = new Ledger(join(folder, 'ledger.jsonl'));
   const mx = await Mx.start(ledger);
@@ -94,7 +100,7 @@ export async function createWorld(folder: string, random: Random, options: World
       ADMIN_PASSWORD: adminPassword,
       DATA_DIR: join(folder, `node-${name}`),
       SMTP_HOST: '127.0.0.1',
-      // The same for all its life, as it has where it is real: any would be another one once no worker listens any more.
+      // A fixed port, as in production: a free one would change when no worker listens any more.
       HTTP_PORT: String(await freePort()),
       ...(at === 0 && { INBOUND_SMTP_PORT: String(inboundPort), SUBMISSION_PORT: String(submissionPort) }),
       ...(wire && { DATABASE_URL: wire.url, ...secrets }),
@@ -126,7 +132,7 @@ export async function createWorld(folder: string, random: Random, options: World
     mx,
     endpoint,
     server() {
-      if (!server) throw new Error('the database of this world is the node’s own');
+      if (!server) throw new Error("this world's database is the node's own");
       return server;
     },
     databaseUrl,
@@ -152,7 +158,7 @@ export async function createWorld(folder: string, random: Random, options: World
   };
 }
 
-/** Brings all nodes up, with an account that can send, that is charged for it, and whose endpoint hears of everything. */
+/** Starts all nodes, with an account that can send, is charged for it, and whose endpoint gets all events. */
 export async function populate(world: World): Promise<void> {
   for (const member of world.members) await member.start();
   const { app } = world.node;
@@ -164,6 +170,6 @@ export async function populate(world: World): Promise<void> {
   const body = { url: world.endpoint.url, events: events.map((name) => `email.${name}`) };
   const made = await app.call('POST', '/api/v1/webhooks', { token, body });
   if (made.status !== 201 && made.status !== 200) throw new Error(JSON.stringify(made.body));
-  // Only plans with a number are charged for.
+  // Only plans with a limit are charged for.
   await withClient(await world.databaseUrl(), (ask) => ask(`UPDATE accounts SET plan = 'pro', credit = 1000000`));
 }

@@ -25,7 +25,7 @@ const roundOf = (system: System, round: number, options: Partial<RoundOptions> =
   ...options,
 });
 
-t.test('the benchmark hands mail in on every way, and knows each message again at the sink', async (t) => {
+t.test('the benchmark submits mail in every way, and recognizes each message at the sink', async (t) => {
   const submission = await freePort();
   const node = await startDirectNode(t, {
     mxPort: tools.sinkPort,
@@ -72,7 +72,7 @@ t.test('the benchmark hands mail in on every way, and knows each message again a
 });
 
 t.test(
-  'the benchmark fails when a message is missing, doubled, strange, not signed, or not where it should be',
+  'the benchmark fails if a message is missing, duplicated, unknown, unsigned or in the wrong place',
   async (t) => {
     const alone = sinkAlone(tools);
     const { recipe } = roundOf(alone, 20);
@@ -111,13 +111,13 @@ t.test('the peer signs and delivers', { skip: noPostfix() ?? false }, async (t) 
   t.ok((await runRound(peer, tools, roundOf(peer, 30))).cpu.server > 0);
 });
 
-t.test('an option that makes no sense is named', async (t) => {
+t.test('an invalid option is named', async (t) => {
   t.match(readOptions(['--only', 'smtp', '--sink', 'starttls', '--no-peer']), {
     ways: ['smtp'],
     tls: [true],
     peer: false,
   });
   t.throws(() => readOptions(['--only', 'pigeons']), /^--only takes batches, singles, smtp, not pigeons/);
-  t.throws(() => readOptions(['--rounds', '0']), /^--rounds must be a whole number from 1 on, not 0/);
+  t.throws(() => readOptions(['--rounds', '0']), /^--rounds must be a whole number of at least 1, not 0/);
   t.throws(() => readOptions(['--env', 'nothing']), /^--env must be NAME=VALUE/);
 });

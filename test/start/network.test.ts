@@ -6,7 +6,7 @@ import { makeFolder, refusalOf, takePort } from '../support/start.ts';
 
 const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'out.sender.test', DNS_SERVERS: '127.0.0.1:1' };
 
-t.test('SENDING_IPS that are not of this machine', async (t) => {
+t.test('SENDING_IPS that this machine does not have', async (t) => {
   const env = testEnv(await createDatabase(), { ...direct, DATA_DIR: await makeFolder(t) });
   for (const address of ['192.0.2.9', '2001:db8::9']) {
     t.equal(
@@ -16,11 +16,11 @@ t.test('SENDING_IPS that are not of this machine', async (t) => {
   }
   for (const more of [{ SENDING_IPS: '127.0.0.1' }, { SENDING_IPS: '192.0.2.9', ROLES: 'api' }]) {
     const app = await startSendwright({ ...env, ...more });
-    t.equal(await app.end('SIGTERM'), 0, 'one of ours, and a node that sends nothing itself');
+    t.equal(await app.end('SIGTERM'), 0, 'one of our own, and a node that sends nothing itself');
   }
 });
 
-t.test('an HTTP_HOST that is not of this machine', async (t) => {
+t.test('an HTTP_HOST that this machine does not have', async (t) => {
   const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t), HTTP_HOST: '192.0.2.1' });
   t.match(
     await refusalOf(env),

@@ -6,7 +6,7 @@ import type { Database } from '../../src/db/client.ts';
 import { parseMailbox } from '../../src/mail/address.ts';
 import type { Queue } from '../../src/queue.ts';
 
-/** Accepts emails as one call: one entry for each request, in order. */
+/** Accepts emails as one call: one entry per request, in order. */
 export async function accept(db: Database, queue: Queue, holder: KeyHolder, requests: Sendable[]): Promise<Accepted[]> {
   let accepted: Accepted[] = [];
   const respond = (results: Accepted[]) => {
@@ -16,7 +16,7 @@ export async function accept(db: Database, queue: Queue, holder: KeyHolder, requ
   return accepted;
 }
 
-/** An email of which only matters who sends it to whom, and what is said otherwise. */
+/** An email for which only the sender, the recipients and the given fields matter. */
 export const requestOf = (from: string, to: string[], fields: Partial<SendRequest> = {}): SendRequest => ({
   from: parseMailbox(from),
   to: to.map((address) => parseMailbox(address)),

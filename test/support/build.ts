@@ -12,11 +12,11 @@ export interface BuiltAccount {
   password: string;
 }
 
-/** One for all of them, as hashing is made to be slow. */
+/** One for all of them, because hashing is slow on purpose. */
 export const builtPassword = randomBytes(9).toString('hex');
 let passwordHash: Promise<string> | undefined;
 
-/** A fresh account with one member: tests share nothing, so nothing has to be cleaned. */
+/** A new account with one member: tests share nothing, so nothing has to be cleaned up. */
 export async function buildAccount(db: Database): Promise<BuiltAccount> {
   const email = `${randomBytes(6).toString('hex')}@members.test`;
   const id = newId();
@@ -32,7 +32,7 @@ export async function buildAccount(db: Database): Promise<BuiltAccount> {
   return { id, email, password: builtPassword };
 }
 
-/** What the tokens of a new database that unsubscribe are signed with. */
+/** The key for unsubscribe tokens of a new database. */
 export const unsubscribeKey = (encryptionKey: Buffer) => deriveKey(encryptionKey, 'unsubscribe');
 
 /** A domain of the account that counts as verified without any DNS. */
@@ -63,7 +63,7 @@ export async function buildKey(
   return key;
 }
 
-/** What a key of the account that may send, from every domain of it, stands for. */
+/** What a key of the account stands for that may send from every domain of it. */
 export const holderOf = ({ id }: { id: string }): keys.KeyHolder => ({
   accountId: id,
   keyId: id,

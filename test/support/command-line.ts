@@ -1,8 +1,8 @@
 /**
- * What a tool such as `npm run chaos` was asked for. With `--help` it says how it is used, and ends with 0; with what `read`
- * does not take it says what is wrong and the same, and ends with 2: before anything is started.
+ * Reads the command line of a tool such as `npm run chaos`. With `--help` it prints the usage, and ends with 0; if
+ * `read` refuses something it prints the error and the usage, and ends with 2: before anything is started.
  *
- * @param read throws an Error with a sentence about what is wrong
+ * ¶ @param read throws an Error with a sentence about what is wrong
  */
 export function asked<Options>(usage: string, read: (args: string[]) => Options): Options {
   const args = process.argv.slice(2);
@@ -13,24 +13,23 @@ export function asked<Options>(usage: string, read: (args: string[]) => Options)
   try {
     return read(args);
   } catch (error) {
-    // Of what `parseArgs` says the first sentence is about the option, and the rest about dashes.
+    // The first sentence of `parseArgs` is about the option, and the rest about dashes.
     const [wrong] = (error as Error).message.split('. To specify');
     process.stderr.write(`${wrong}\n\n${usage}\n`);
     process.exit(2);
   }
 }
 
-/** @throws Error that names the option which is wrong */
+/** @throws Error that names the wrong option */
 export function wholeNumber(name: string, text: string, least: number): number {
   if (/^\d{1,9}$/.test(text) && Number(text) >= least) return Number(text);
-  throw new Error(`${name} must be a whole number from ${least} on, not ${text}`);
+  throw new Error(`${name} must be a whole number of at least ${least}, not ${text}`);
 }
 
 /**
- * These of the options that `parseArgs` gives.
+ * These options as `parseArgs` returns them.
  *
- * @param least the least that each may be
- * @throws Error that names the option which is wrong
+ * ¶ @param least the minimum of each @throws Error that names the wrong option
  */
 export function wholeNumbers<Name extends string>(
   values: Record<NoInfer<Name>, string>,
@@ -41,14 +40,14 @@ export function wholeNumbers<Name extends string>(
   return Object.fromEntries(numbers);
 }
 
-/** Of a tool that takes one number and nothing else. @throws Error with a sentence about what is wrong */
+/** For a tool that takes one number and nothing else. @throws Error with a sentence about what is wrong */
 export function onlyNumber(args: string[], usual: number): number {
   const [given, ...others] = args;
   if (others.length > 0) throw new Error(`takes one number, not ${args.join(' ')}`);
-  return given === undefined ? usual : wholeNumber('what is given', given, 1);
+  return given === undefined ? usual : wholeNumber('the argument', given, 1);
 }
 
-/** Of a tool that takes no arguments. @throws Error with a sentence about what is wrong */
+/** For a tool that takes no arguments. @throws Error with a sentence about what is wrong */
 export function nothing(args: string[]): void {
   if (args.length > 0) throw new Error(`takes no arguments, not ${args.join(' ')}`);
 }

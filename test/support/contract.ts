@@ -2,7 +2,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { type OpenApiDocument, openApiDocument } from '../../src/http/openapi/document.ts';
 import { isId } from '../../src/ids.ts';
 
-/** The document that every answer is held against. */
+/** The document that every answer is checked against. */
 export const document = openApiDocument({ baseUrl: 'http://localhost:3000', sandbox: true });
 
 export type Json = Record<string, unknown>;
@@ -34,26 +34,26 @@ export interface ResponseObject {
 
 const seen = new Map<string, unknown>();
 
-/** Follows references outside of schemas, where a validator does it. */
+/** Follows references outside of schemas, which a validator does not. */
 function followed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(followed);
   if (typeof value !== 'object' || value === null) return value;
   const ref = (value as { $ref?: string }).$ref;
   if (!ref) return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, followed(one)]));
   if (ref.startsWith('#/components/schemas/')) return value;
-  // What is shared stays one object, and is compiled once.
+  // A shared schema stays one object, and is compiled once.
   const known = seen.get(ref) ?? followed(find(ref));
   seen.set(ref, known);
   return known;
 }
 
-/** What a reference within the document refers to. */
+/** The target of a reference within the document. */
 export function find(ref: string): unknown {
   const names = ref.slice('#/'.length).split('/');
   return names.reduce<unknown>((at, name) => (at as Json | undefined)?.[name], document);
 }
 
-/** Every operation, references followed, those with fewer parameters in their path first. */
+/** Every operation, with references resolved, and those with fewer parameters in the path first. */
 export const operations = Object.entries(document.paths)
   .flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
@@ -70,7 +70,7 @@ ajv.addFormat('uuid', isId);
 ajv.addFormat('date-time', (text: string) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z$/.test(text));
 ajv.addFormat('uri', (text: string) => URL.canParse(text));
 ajv.addKeyword('components');
-// What we answer has no member that the document does not name; what we are sent may.
+// Our answers have no member that the document does not name; what we are sent may.
 ajv.addSchema(closed(withRoot(document)) as Json, 'answers');
 ajv.addSchema(withRoot(document), 'requests');
 
@@ -99,7 +99,7 @@ function pointed(value: unknown, at: string): unknown {
 
 const compiled = new Map<Json, ValidateFunction>();
 
-/** What is wrong with a value by a schema of the document, in words; null when nothing is. */
+/** What is wrong with a value by a schema of the document, in words; null if nothing is. */
 export function mismatch(schema: Json, value: unknown, kind: 'answers' | 'requests'): string | null {
   const known = compiled.get(schema);
   const prepared = () => pointed(kind === 'answers' ? closed(schema) : schema, kind) as Json;
@@ -109,7 +109,7 @@ export function mismatch(schema: Json, value: unknown, kind: 'answers' | 'reques
   return ajv.errorsText(validate.errors, { dataVar: 'body' });
 }
 
-/** @throws Error that says how what an endpoint was posted is not as the document has it */
+/** @throws Error that says how an event posted to an endpoint differs from the document */
 export function holdEvent(posted: unknown): void {
   const { post } = document.webhooks.event as { post: OperationObject };
   const wrong = mismatch(post.requestBody?.content['application/json']?.schema ?? {}, posted, 'answers');
@@ -123,9 +123,9 @@ interface Answered {
   body: unknown;
 }
 
-/** @throws Error that says how an answer is not as the document has it */
+/** @throws Error that says how an answer differs from the document */
 export function holdAnswer(method: string, path: string, answer: Answered): void {
-  // The router answers these by itself, for every path and without a body.
+  // The router answers these itself, for every path and without a body.
   if (method === 'OPTIONS' || method === 'HEAD') return;
   const here = path.replace(/\?.*/s, '');
   const found = operations.find((one) => one.method === method && one.pattern.test(here));
@@ -137,7 +137,7 @@ export function holdAnswer(method: string, path: string, answer: Answered): void
 }
 
 function whatIsWrong(operation: OperationObject | undefined, { status, headers, body }: Answered): string | null {
-  // A path or method that there is none of has no operation to be described by.
+  // An unknown path or method has no operation that describes it.
   const stray = !operation && (status === 404 || status === 405) ? undescribed : undefined;
   const response = operation?.responses[status] ?? stray;
   if (!response) return operation ? 'this status is not declared' : 'there is no such operation';

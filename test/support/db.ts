@@ -15,17 +15,17 @@ interface Origin {
 
 let origin: Promise<Origin> | undefined;
 
-/** A database of the test's own, with the whole schema in it: cloned from a template that is made once a run. */
+/** The test's own database with the whole schema, cloned from a template that is created once per run. */
 export async function createDatabase(): Promise<string> {
   origin ??= findOrigin();
   const { server, admin, template } = await origin;
   const name = `t_${randomBytes(6).toString('hex')}`;
-  // By way of the server's buffers, which is usual, all of them would be used up twenty clones further on.
+  // The usual strategy goes through the server's buffers, and twenty clones would use them all up.
   await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`);
   return withName(server, name);
 }
 
-/** Once a process, and with one connection that keeps it from nothing: a new one takes the server as long as a clone. */
+/** Once per process, over one connection that blocks nothing: a new connection costs the server as much as a clone. */
 async function findOrigin(): Promise<Origin> {
   const server = await testServerUrl();
   const admin = new pg.Pool({ connectionString: server, max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true });
@@ -33,7 +33,7 @@ async function findOrigin(): Promise<Origin> {
   return { server, admin, template: await makeTemplate(admin, server) };
 }
 
-/** A database of the test's own, connected; it is closed when the test ends. */
+/** The test's own database, connected; it is closed when the test ends. */
 export async function openDatabase(t: { teardown(work: () => Promise<void>): void }): Promise<Database> {
   const db = connect(await createDatabase(), silentLog, 10);
   t.teardown(() => db.close());
@@ -57,7 +57,7 @@ export async function openQueue(t: {
 
 async function makeTemplate(admin: pg.Pool, server: string): Promise<string> {
   const name = `template_${schemaHash()}`;
-  // Test files run at the same time: the first makes it, the others wait.
+  // Test files run at the same time: the first creates it, the others wait.
   await admin.query(`SELECT pg_advisory_lock(hashtext('template'))`);
   try {
     const { rowCount } = await admin.query('SELECT FROM pg_database WHERE datname = $1', [name]);
@@ -78,7 +78,7 @@ async function makeTemplate(admin: pg.Pool, server: string): Promise<string> {
   }
 }
 
-/** What is over stays as it ended: where a test makes the service try to change that, the statement fails. */
+/** Settled emails stay as they are: if a test makes the service try to change one, the statement fails. */
 const legalMoves = `
   CREATE FUNCTION refuse_move() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION '% may not become %: QUE-19', OLD.status, NEW.status; END $$;

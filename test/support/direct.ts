@@ -6,18 +6,18 @@ import { startZone, type Zone, type ZoneEntry } from './zone.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
 
-/** An attempt each second for as long as a test takes; later fewer, as so many could not be counted. */
+/** An attempt each second for as long as a test takes; fewer later, because so many could not be counted. */
 export const everySecond = `${'1s,'.repeat(100)}10s`;
 
 export const mailHostname = 'out.sender.test';
 
-/** Our SPF record, and a receiver that is a host on loopback itself. */
+/** Our SPF record, and a receiver that is itself a host on loopback. */
 export const receiverZone: Record<string, ZoneEntry> = {
   [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
   'receiver.test': { A: ['127.0.0.1'] },
 };
 
-/** The environment of a node that delivers to MX hosts on loopback that it finds through this zone. */
+/** The environment of a node that delivers to MX hosts on loopback, which it finds through this zone. */
 export function directEnv(zone: Zone, mxPort: number): Record<string, string> {
   return {
     DELIVERY_MODE: 'direct',
@@ -38,7 +38,7 @@ export interface DirectNode extends TestNode {
   account: { id: string; email: string; password: string };
   domainId: string;
   domain: string;
-  /** Sends and gives back the email's record. */
+  /** Sends, and returns the email's record. */
   // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the service answered
   send(fields: Record<string, unknown>): Promise<any>;
   /** The record with its recipients, now. */
@@ -71,7 +71,7 @@ export async function startDirectNode(
   };
 }
 
-/** Logs in, adds the domain, publishes what it is told to, verifies, and makes a key: the way of a real operator. */
+/** Logs in, adds the domain, publishes what it is told to, verifies, and creates a key, like a real operator. */
 export async function prepareSender(app: SendwrightProcess, zone: Zone, domain: string): Promise<string> {
   const login = await app.call('POST', '/api/v1/auth/login', {
     body: { email: 'admin@example.test', password: adminPassword },

@@ -1,8 +1,8 @@
 import { appendFileSync } from 'node:fs';
 
 /**
- * Says what a promise of docs/reliability.md came to in this run, with the number that it has there. `npm test` shows all of
- * them at its end, whatever the reporter shows.
+ * Reports the figure of this run for a numbered promise of docs/reliability.md. `npm test` prints them all at its end,
+ * whatever the reporter shows.
  */
 export function figure(promise: `P${number}`, words: string): void {
   const file = process.env.TEST_FIGURES;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import net, { type AddressInfo, type Socket } from 'node:net';
 
-/** What stands between a node and its database: `shut` refuses everyone, `mute` takes all and answers nothing. */
+/** The gate between a node and its database: `shut` refuses everyone, `mute` accepts everything and answers nothing. */
 export type GateState = 'open' | 'shut' | 'mute';
 
 export interface Gate {
@@ -11,7 +11,7 @@ export interface Gate {
   close(): Promise<void>;
 }
 
-/** A database's URL that leads to a proxy of it, and nowhere past it. */
+/** A database URL that leads to a proxy, and never past it. */
 export function throughProxy(databaseUrl: string | URL, { address, port }: AddressInfo): string {
   const url = new URL(databaseUrl);
   url.hostname = address;
@@ -48,7 +48,7 @@ export async function startGate(databaseUrl: string): Promise<Gate> {
   return {
     url: throughProxy(databaseUrl, server.address() as AddressInfo),
     set(next) {
-      // Half of a conversation must not go on after a silence.
+      // Half a conversation must not continue after a silence.
       if (next === 'shut' || state === 'mute') cut();
       state = next;
     },

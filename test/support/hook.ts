@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { holdEvent } from './contract.ts';
 
-/** One call as an endpoint got it. */
+/** One call as an endpoint received it. */
 export interface ReceivedCall {
   method: string;
   path: string;
@@ -31,8 +31,8 @@ export interface Hook {
 type Reply = number | { status: number; headers?: Record<string, string>; body?: string | Buffer };
 
 /**
- * An endpoint on loopback whose answer is a function of the call and its number, from 0. One that gives back nothing
- * answers by itself through the response, or not at all.
+ * An endpoint on loopback whose answer is a function of the call and its number, from 0. A function that returns
+ * nothing answers through the response itself, or not at all.
  */
 export async function startHook(
   t: { teardown(work: () => Promise<void>): void },
@@ -42,7 +42,7 @@ export async function startHook(
 ): Promise<Hook> {
   const calls: ReceivedCall[] = [];
   const wrong: Error[] = [];
-  /** What a test made up is no event. */
+  /** A test's own body is no event. */
   const hold = ({ json }: ReceivedCall) => {
     if (json?.data?.email_id === undefined && json?.data?.webhook_id === undefined) return;
     try {
@@ -93,7 +93,7 @@ export async function startHook(
   return hook;
 }
 
-/** Whether a call is signed with this secret, as the README tells receivers to find out. */
+/** Whether a call is signed with this secret, checked as the README tells receivers to. */
 export function isSigned(call: ReceivedCall, secret: string): boolean {
   const id = String(call.headers['x-service-webhook-id']);
   const timestamp = String(call.headers['x-service-webhook-timestamp']);

@@ -3,12 +3,12 @@ import type { ZoneEntry } from './zone.ts';
 
 type Reply = string | null | undefined;
 
-/** Makes a reply of a command's address; undefined is the usual reply, null is none. */
+/** Makes a reply from a command's address; undefined is the usual reply, null is none. */
 export type Answer = (address: string, peer: Peer, sender: string) => Reply | Promise<Reply>;
 
 type Say = string | Answer;
 
-/** What a host answers, where that is not the usual reply. */
+/** A host's unusual answers. */
 export interface Answers {
   greeting?: Say;
   EHLO?: Say;
@@ -16,12 +16,12 @@ export interface Answers {
   MAIL?: Say;
   RCPT?: Say;
   DATA?: Say;
-  /** Done after the 354, before the message is read. */
+  /** Runs after the 354, before the message is read. */
   reading?: (peer: Peer) => unknown;
   dot?: Say;
 }
 
-/** One message as far as a host got it, whatever it answered. */
+/** One message as far as a host received it, whatever it answered. */
 export interface Copy {
   from: string;
   to: string[];
@@ -35,7 +35,7 @@ export interface Host extends ScriptedMx {
   asked: string[];
 }
 
-/** Says this the first so many times, and the usual reply from then on. */
+/** Replies with this the first few times, and as usual from then on. */
 export function first(say: Say, times = 1): Answer {
   let left = times;
   return (...asked) => {
@@ -46,7 +46,7 @@ export function first(say: Say, times = 1): Answer {
 }
 
 /**
- * Hosts on loopback addresses of their own, from `127.0.0.11` on, all at one port, and the zone that leads to them:
+ * Hosts on their own loopback addresses, from `127.0.0.11` on, all with the same port, and the zone that leads to them:
  * `mx.<name>.test` is the host, and the only MX of `<name>.test`.
  */
 export async function startHosts<Name extends string>(

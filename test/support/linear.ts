@@ -1,21 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 
-/** How long something may take, in ms of processor. */
+/** How long something may take, in ms of processor time. */
 const most = 50;
-/** Below that growth is not measured: it would be noise. */
+/** Growth is not measured below that: it would be noise. */
 const enough = 10;
 const rounds = 12;
-/** A machine that is shared may be several times slower for a minute: then it is asked again later. So long in all, whatever asks. */
+/**
+ * A shared machine may be several times slower for a minute; then it is measured again later. This is the total time
+ * for that, for all callers together.
+ */
 let patienceMs = 120_000;
 const pauseMs = 300;
-/** What is linear takes eight times as long for eight times the text, and what is quadratic 64 times. */
+/** Eight times the text takes a linear parser eight times as long, and a quadratic one 64 times. */
 const growth = 24;
 
 /**
- * Holds a parser of foreign text to what is promised of all: as much as it may be given takes less than 50 ms, and twice
- * the text about twice as long, measured over three doublings, where noise is small beside the growth. Time is the processor's, without what
- * the machine takes for new memory, and the least of a few runs: whatever else this machine does only adds to it.
+ * Checks the promise for all parsers of foreign text: the longest permitted input takes less than 50 ms, and twice the
+ * text about twice as long, measured over three doublings, where noise is small compared to the growth. The time is
+ * processor time, without what the machine needs for new memory, and the least of a few runs, because whatever else
+ * this machine does only adds to it.
  */
 export async function isLinear(
   t: Test,
@@ -31,14 +35,14 @@ export async function isLinear(
     const began = performance.now();
     if (round >= rounds) await sleep(pauseMs);
     whole = Math.min(whole, await least(() => parse(text), 0, 1));
-    // Twice, as one that is too long by chance would excuse anything.
+    // Twice, because one measurement that is too long by chance would excuse anything.
     if (whole > enough) part = Math.min(part, await least(() => parse(eighth), 0, 2));
     if (round >= rounds) patienceMs -= performance.now() - began;
   }
   if (!isFine()) t.fail(`${name}: ${whole} ms, and ${part} ms for an eighth of it`);
 }
 
-/** Of some runs the one that took the least, in ms of processor; one that took no more than `until` is enough. */
+/** The shortest of some runs, in ms of processor time; one of at most `until` is enough. */
 export async function least(work: () => unknown, until: number, runs = 20): Promise<number> {
   const perPage = pageMs();
   let best = Number.POSITIVE_INFINITY;
@@ -52,8 +56,8 @@ export async function least(work: () => unknown, until: number, runs = 20): Prom
 }
 
 /**
- * What a page of new memory takes, in ms of processor. With some virtual machines that is a hundred times what is usual, and a text
- * that needs new memory takes 60 times as long as one that finds place in what is there.
+ * The cost of a page of new memory, in ms of processor time. On some virtual machines it is a hundred times the usual,
+ * and a text that needs new memory takes 60 times as long as one that fits into existing memory.
  */
 export function pageMs(): number {
   page ??= Math.min(mostOfPage, ...Array.from({ length: 5 }, timeOfPage));
@@ -64,7 +68,7 @@ const mostOfPage = 0.03;
 
 function timeOfPage(): number {
   const before = process.resourceUsage();
-  // Less than a large page, which is filled in one go.
+  // Less than a large page, which is filled at once.
   Buffer.alloc(1024 * 1024, 1);
   const { ms, pages } = since(before);
   return ms / Math.max(pages, 1);

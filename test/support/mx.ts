@@ -18,7 +18,7 @@ export class Peer {
 
   /** Everything that the client sent. */
   get received(): Buffer {
-    // Joined when asked for: a large message comes in very many chunks.
+    // Joined only when needed: a large message comes in very many chunks.
     if (this.#chunks.length > 1) this.#chunks = [Buffer.concat(this.#chunks)];
     return this.#chunks[0] ?? Buffer.alloc(0);
   }
@@ -33,7 +33,7 @@ export class Peer {
     if (!this.socket.destroyed) this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
   }
 
-  /** What the client sends up to and with this text; rejects when the client leaves before. */
+  /** What the client sends up to and including this text; rejects if the client disconnects before. */
   async until(text: string): Promise<string> {
     for (;;) {
       const received = this.received;
@@ -96,7 +96,7 @@ export class Peer {
     return content;
   }
 
-  /** Goes on inside TLS. */
+  /** Continues inside TLS. */
   async startTls(): Promise<void> {
     const { key, cert } = certificate();
     this.socket.removeAllListeners('data');
@@ -116,7 +116,7 @@ export interface ScriptedMx {
 
 /**
  * A raw TCP server whose behaviour is a function of the connection and its number, from 0. After the script it only
- * answers QUIT; a script that fails, as it does when the client leaves, closes the connection.
+ * answers QUIT; a script that fails, for example because the client disconnects, closes the connection.
  */
 export async function startScriptedMx(
   script: (peer: Peer, number: number) => Promise<void> | void,
@@ -126,7 +126,7 @@ export async function startScriptedMx(
   const server: Server = createServer((socket) => {
     const peer = new Peer(socket);
     peers.push(peer);
-    // A client that leaves ends its script; that is often the point of the test.
+    // A client that disconnects ends its script; that is often the point of the test.
     run(peer, peers.length - 1).catch(() => socket.end());
   });
   const run = async (peer: Peer, number: number) => {

@@ -1,6 +1,6 @@
 /**
  * Preloaded with `node --import`, makes every way out of this machine throw an error that names it: TCP connections and
- * UDP packets to other addresses, look-ups through the system, and resolvers that ask anything but loopback.
+ * UDP packets to other addresses, lookups through the system, and resolvers that ask anything but loopback.
  */
 import dgram from 'node:dgram';
 import dns from 'node:dns';
@@ -8,7 +8,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import net, { isIP } from 'node:net';
 
 type Callable = (this: unknown, ...args: never[]) => unknown;
-/** Any built-in object as the bag of methods that it is. */
+/** Any built-in object as a set of methods. */
 type Patchable = Record<string, Callable | undefined>;
 
 const loopback = /^(?:127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+|localhost|0\.0\.0\.0|::)$/i;
@@ -28,9 +28,9 @@ function patch(owner: object, method: string, check: (self: unknown, args: unkno
   };
 }
 
-/** The host in any form of arguments that `connect` takes; null for a path. */
+/** The host from any form of the arguments of `connect`; null for a path. */
 function hostOf(args: unknown[]): string | null {
-  // What `net.connect` hands on is an array of its arguments.
+  // `net.connect` passes on an array of its arguments.
   const list = Array.isArray(args[0]) ? (args[0] as unknown[]) : args;
   const [first, second] = list;
   if (typeof first === 'object' && first !== null) {

@@ -12,7 +12,7 @@ import { holdAnswer } from './contract.ts';
 import { createDatabase } from './db.ts';
 import { holdSafe } from './safe-answer.ts';
 
-/** What a test of the whole service holds: a node on a database of its own, and a way to call it over HTTP. */
+/** What a test of the whole service uses: a node on its own database, and a way to call it over HTTP. */
 export interface TestNode extends SendwrightNode {
   databaseUrl: string;
   adminPassword: string;
@@ -37,10 +37,10 @@ type Test = { teardown(work: () => Promise<void>): void };
 
 export const adminPassword = 'correct horse battery staple';
 
-/** Tests run at the same time: one that needs such a port takes a free one. */
+/** Tests run at the same time: a test that needs such a port takes a free one. */
 export const portsOff = { INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
 
-/** The environment of a node under test; on top of it, whatever the test sets. */
+/** The environment of a node under test; what the test sets comes on top. */
 export function testEnv(databaseUrl: string, env: Record<string, string> = {}): Record<string, string> {
   return {
     DATABASE_URL: databaseUrl,
@@ -56,7 +56,10 @@ export function testEnv(databaseUrl: string, env: Record<string, string> = {}): 
   };
 }
 
-/** Starts a node in this process, in the sandbox unless the environment says otherwise; it is stopped when the test ends. */
+/**
+ * Starts a node in this process, in the sandbox unless the environment says otherwise; it is stopped when the test
+ * ends.
+ */
 export async function startTestNode(
   t: Test,
   env: Record<string, string> = {},
@@ -86,9 +89,9 @@ export async function startTestNode(
 }
 
 /**
- * One HTTP call; a body that is a string is sent as it is, anything else as JSON.
+ * One HTTP call; a string as body is sent as it is, anything else as JSON.
  *
- * @throws Error when the answer is not as openapi.json has it
+ * @throws Error if the answer is not as in openapi.json
  */
 export async function call(baseUrl: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
   const { key, token, body } = options;
@@ -97,7 +100,7 @@ export async function call(baseUrl: string, method: string, path: string, option
   if (token !== undefined) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] ??= 'application/json';
   const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
-  // Of some methods it would be sent without its length.
+  // With some methods it would be sent without its length.
   if (payload !== undefined) headers['Content-Length'] ??= String(Buffer.byteLength(payload));
   const response = await exchange(new URL(`${baseUrl}${path}`), { method, headers }, payload);
   const text = isStream(response) ? await firstOf(response) : (await buffer(response)).toString();
@@ -115,7 +118,7 @@ export async function call(baseUrl: string, method: string, path: string, option
 
 const isStream = ({ headers }: IncomingMessage) => headers['content-type']?.startsWith('text/event-stream') ?? false;
 
-/** Of what does not end, what comes first. */
+/** For answers that do not end, the first part. */
 async function firstOf(response: IncomingMessage): Promise<string> {
   for await (const chunk of response) return String(chunk);
   return '';
@@ -126,7 +129,7 @@ const agent = new Agent({ keepAlive: true });
 /** Nothing that is asked for takes this long, on a full machine either. */
 const answerWithinMs = 120_000;
 
-/** As `fetch`, which takes twice the time: the tests make some twenty thousand calls. */
+/** Like `fetch`, which takes twice as long: the tests make some twenty thousand calls. */
 function exchange(url: URL, options: RequestOptions, payload: string | undefined): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const asked = request(url, { agent, ...options }, resolve);
@@ -136,15 +139,15 @@ function exchange(url: URL, options: RequestOptions, payload: string | undefined
 }
 
 /**
- * Asks again until the answer is not null or false, or the time is over: as long as on a full machine, where what takes a second may
- * take twenty.
+ * Asks until the answer is not null or false, or the time is up: long enough for a busy machine, where a second's work
+ * may take twenty.
  */
 export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 60_000): Promise<T> {
-  // Asking costs as much as what is waited for, so it gets rarer.
+  // Asking costs as much as the work it waits for, so it gets rarer.
   for (let end = Date.now() + withinMs, pauseMs = 15; ; pauseMs = Math.min(pauseMs * 1.3, 150)) {
     const answer = await ask();
     if (answer !== null && answer !== false && answer !== undefined) return answer;
-    if (Date.now() > end) throw new Error(`nothing came of it within ${withinMs} ms`);
+    if (Date.now() > end) throw new Error(`no result within ${withinMs} ms`);
     await new Promise((resume) => setTimeout(resume, pauseMs));
   }
 }

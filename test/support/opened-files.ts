@@ -4,13 +4,13 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** What this process asks the operating system of files. */
+/** What this process asks the operating system about files. */
 export interface OpenedFiles {
-  /** Stops watching; each call since with its paths, as strace writes it. */
+  /** Stops watching, and returns each call since with its paths, as strace writes it. */
   stop(): Promise<string[]>;
 }
 
-/** Watches this process with strace; null where there is none, or it may not look at other processes. */
+/** Watches this process with strace; null if it is not installed, or may not look at other processes. */
 export async function watchFiles(): Promise<OpenedFiles | null> {
   if (spawnSync('strace', ['-V']).status !== 0) return null;
   const folder = await mkdtemp(join(tmpdir(), 'sendwright-strace-'));

@@ -8,15 +8,15 @@ type Test = { teardown(work: () => Promise<void>): void };
 
 export interface PolicyHost {
   port: number;
-  /** The paths that were asked for, each with its host. */
+  /** The requested paths, each with its host. */
   requests: string[];
-  /** What it answers from now on: a policy file, or whatever the function does. */
+  /** Its answer from now on: a policy file, or whatever the function does. */
   answer: string | ((response: ServerResponse) => void);
 }
 
 export const policyFile = (...lines: string[]) => ['version: STSv1', ...lines, ''].join('\r\n');
 
-/** An HTTPS server on loopback that gives out an MTA-STS policy. */
+/** An HTTPS server on loopback that serves an MTA-STS policy. */
 export async function startPolicyHost(
   t: Test,
   credentials: { key: string; cert: string },

@@ -2,10 +2,10 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
-/** Below what the system gives to those who ask for any: such a one may be anybody's before it is listened at. */
+/** Below the system's ephemeral ports: such a port may be taken by anybody before we listen on it. */
 const range = { from: 10_000, to: 32_000 };
 
-/** A port of loopback that nobody listens at, nor is likely to soon. */
+/** A loopback port that nobody listens on, nor is likely to soon. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(range.from, range.to);
@@ -21,7 +21,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Whether a server speaks there. */
+/** Whether a server answers there. */
 export function answersAt(host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, host);

@@ -9,13 +9,13 @@ import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts
 import { silentLog } from '../../src/log.ts';
 
 /**
- * One PostgreSQL for a whole run of the tests. The first test that asks for it starts a keeper, this very file as a
- * process of its own, which runs the server until the test runner is gone, killed or not, and then removes it all.
+ * One PostgreSQL for a whole run of the tests. The first test that asks for it starts a keeper, this very file as its
+ * own process, which runs the server until the test runner is gone, killed or not, and then removes everything.
  */
 
 const WAIT_SECONDS = 60;
 const home = path.join(os.tmpdir(), `sendwright-tests-${process.getuid?.() ?? 0}`);
-// Under tap the runner is our parent and every test file has the same; a file run by hand is its own runner.
+// Under tap the runner is our parent, and the same for every test file; a file run by hand is its own runner.
 const runner = process.env.TAP ? process.ppid : process.pid;
 let url: Promise<string> | undefined;
 
@@ -29,7 +29,7 @@ async function startOrJoin(): Promise<string> {
   const dir = path.join(home, `${runner}-${startTime(runner)}`);
   fs.mkdirSync(home, { recursive: true, mode: 0o755 });
   if (makeDir(dir)) {
-    // Nothing of tap's environment: the keeper is no test, and no loader or coverage belongs into it.
+    // Without tap's environment: the keeper is no test, and needs no loader or coverage.
     const { PATH, TMPDIR, NODE_COMPILE_CACHE } = process.env;
     const env = {
       ...(PATH && { PATH }),
@@ -59,7 +59,7 @@ async function keep(runnerOfTests: number, dir: string): Promise<void> {
       dataDir: dir,
       password: 'test',
       log: silentLog,
-      // Each test file has a database of its own: autovacuum would go round all of them without end.
+      // Each test file has its own database: autovacuum would visit all of them endlessly.
       settings: {
         fsync: 'off',
         synchronous_commit: 'off',
@@ -88,17 +88,17 @@ async function removeAbandoned(): Promise<void> {
 
 async function remove(dir: string): Promise<void> {
   const entry = path.join(dir, 'postgres');
-  // The link is followed: as root, with a temporary folder that others cannot enter, the cluster lies elsewhere.
+  // The link is followed: as root, with a temporary folder that others cannot enter, the cluster is elsewhere.
   const cluster = fs.existsSync(entry) ? fs.realpathSync(entry) : entry;
   const postmaster = findPostmaster(cluster);
   if (postmaster) await stopPostmaster(postmaster.pid, cluster, silentLog);
   for (const folder of [cluster, dir]) fs.rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
 }
 
-/** Tells a process from a later one with the same id. `gone` when there is none. */
+/** Distinguishes a process from a later one with the same id. `gone` if there is none. */
 function startTime(pid: number): string {
   try {
-    // The 22nd field; the second is the program's name in brackets and may hold anything.
+    // The 22nd field; the second is the program's name in brackets and may contain anything.
     const fields = fs.readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
     return fields[0] === 'Z' ? 'gone' : (fields[19] ?? 'gone');
   } catch {
@@ -106,7 +106,7 @@ function startTime(pid: number): string {
   }
 }
 
-/** Whole or not at all, for those who wait for it. */
+/** Complete or not at all, for those who wait for it. */
 function publish(dir: string, name: string, text: string): void {
   fs.writeFileSync(path.join(dir, `.${name}`), text);
   fs.renameSync(path.join(dir, `.${name}`), path.join(dir, name));

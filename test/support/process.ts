@@ -7,7 +7,7 @@ import { type CallOptions, call, portsOff } from './node.ts';
 export interface SendwrightProcess {
   baseUrl: string;
   pid: number;
-  /** All that it has written so far. */
+  /** Its whole output so far. */
   stdout(): string;
   stderr(): string;
   call(method: string, path: string, options?: CallOptions): ReturnType<typeof call>;
@@ -22,16 +22,19 @@ const endWithinMs = 120_000;
 
 const { heap } = await import(new URL('../../scripts/start/launch.mjs', import.meta.url).href);
 
-/** Compiling WebAssembly once more, for speed, is a fifth of a start; these processes are gone before it pays. */
+/** Compiling WebAssembly again, for speed, is a fifth of a start; these processes end before it pays off. */
 const flags = ['--disable-warning=ExperimentalWarning', ...heap, '--liftoff-only'];
 
-/** What any process of the project is given of our environment: where programs are, and what has been compiled already, a third of a start. */
+/**
+ * The part of our environment that every process of the project gets: where programs are, and the compile cache, which
+ * saves a third of a start.
+ */
 export function ownEnv(): Record<string, string> {
   const { PATH = '', NODE_COMPILE_CACHE } = process.env;
   return { PATH, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
 }
 
-/** Runs `src/main.ts`, or that of a copy, with this environment and nothing else of ours, until it ends or says where it listens. */
+/** Runs `src/main.ts`, or that of a copy, with only this environment, until it ends or says where it listens. */
 export async function runSendwright(
   env: Record<string, string>,
   program = main,
@@ -78,7 +81,7 @@ export async function runSendwright(
   };
 }
 
-/** The same for tests that need it running. */
+/** The same for tests that need it to run. */
 export async function startSendwright(env: Record<string, string>, program = main): Promise<SendwrightProcess> {
   const started = await runSendwright(env, program);
   if ('exited' in started) throw new Error(`Sendwright ended with ${started.exited}: ${started.stderr}`);

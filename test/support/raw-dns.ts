@@ -10,7 +10,7 @@ export interface RawQuestion {
   over: 'udp' | 'tcp';
 }
 
-/** What is sent for a question: these packets, one after the other; `hang up` ends a connection. */
+/** The reply to a question: these packets, one after the other; `hang up` closes the connection. */
 export type RawAnswer = Buffer[] | 'hang up';
 
 /** A DNS server on loopback that sends what no decent one would. */
@@ -59,7 +59,7 @@ function questionIn(bytes: Buffer, over: 'udp' | 'tcp'): RawQuestion {
 
 export const rcodes = { NOERROR: 0, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
 
-/** A well-formed answer, but for what is changed. */
+/** A well-formed answer, except for these changes. */
 export function packet(
   { id, name, type }: RawQuestion,
   answers: Omit<Answer, 'name'>[],

@@ -9,19 +9,19 @@ import { answersAt } from './ports.ts';
 
 type Test = { teardown(work: () => unknown): void };
 
-/** A mail server that is not ours, and the messages in its one mailbox, as files have them: with LF line ends. */
+/** A mail server by others, and the messages in its only mailbox, as in files: with LF line ends. */
 export interface Receiver {
   messages(): Promise<string[]>;
 }
 
 export const postfix = '/usr/sbin/postfix';
-/** Debian lets only one of the two be installed; the other is unpacked beside it. */
+/** Debian allows only one of the two to be installed; the other is unpacked next to it. */
 export const exim =
   ['/opt/exim4-for-tests/usr/sbin/exim4', '/usr/sbin/exim4'].find(
     (path) => spawnSync(path, ['-C', '/dev/null', '-bV']).status === 0,
   ) ?? null;
 
-/** Postfix on 127.0.0.1, with STARTTLS and SMTPUTF8; to be run as root. It has the mailbox `box@receiver.test`. */
+/** Postfix on 127.0.0.1, with STARTTLS and SMTPUTF8; must be run as root. It has the mailbox `box@receiver.test`. */
 export async function startPostfix(t: Test, port: number): Promise<Receiver> {
   const home = await makeHome(t, 'postfix');
   for (const folder of ['conf', 'spool', 'data', 'mail']) await mkdir(join(home, folder));
@@ -77,7 +77,7 @@ virtual_minimum_uid = 1
   return { messages: () => maildir(join(home, 'mail/box/new')) };
 }
 
-/** Exim on 127.0.0.2, without STARTTLS; to be run as root. It has the mailbox `box@exim.test`. */
+/** Exim on 127.0.0.2, without STARTTLS; must be run as root. It has the mailbox `box@exim.test`. */
 export async function startExim(t: Test, port: number): Promise<Receiver> {
   if (exim === null) throw new Error('Exim is not installed');
   const home = await makeHome(t, 'exim');

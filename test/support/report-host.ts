@@ -22,11 +22,11 @@ export interface ReportHost {
   posts: PostedReport[];
   /** TCP connections so far. */
   readonly connections: number;
-  /** What it answers from now on. */
+  /** Its answer from now on. */
   status: number;
 }
 
-/** An HTTPS server on loopback that takes TLS reports. Its certificate is of an authority that nobody trusts. */
+/** An HTTPS server on loopback that accepts TLS reports. Its certificate's authority is trusted by nobody. */
 export async function startReportHost(t: Test, status = 200): Promise<ReportHost> {
   let connections = 0;
   const host = {

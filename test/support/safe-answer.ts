@@ -1,4 +1,4 @@
-/** What each answer of each test must have, whatever it is: see AUTH-13 and AUTH-18 of the threats. */
+/** What every answer in every test must have: see AUTH-13 and AUTH-18 of the threats. */
 const always: Record<string, RegExp> = {
   'x-content-type-options': /^nosniff$/,
   'x-frame-options': /^DENY$/,
@@ -9,10 +9,12 @@ const always: Record<string, RegExp> = {
 /** Another site's page must not read it, and nobody needs to know what it runs on. */
 const never = ['access-control-allow-origin', 'access-control-allow-credentials', 'x-powered-by', 'server'];
 
-/** What only our own insides are called. */
+/** Words that only our internals use. */
 const insides = /node_modules|\.ts:\d+|\n\s+at |prisma|pg-pool|postgres(ql)?:\/\/|SQLSTATE/i;
 
-/** @throws Error when an answer lacks a header that protects its reader, has one that opens it, or tells of our insides */
+/**
+ * @throws Error if an answer lacks a header that protects its reader, has one that weakens it, or reveals our internals
+ */
 export function holdSafe(method: string, path: string, headers: Headers, text: string): void {
   const what = `${method} ${path.slice(0, 100)}`;
   for (const [name, value] of Object.entries(always)) {
@@ -23,7 +25,7 @@ export function holdSafe(method: string, path: string, headers: Headers, text: s
   if (/script-src[^;]*('unsafe-inline'|'unsafe-eval'|\*|data:|https?:)/.test(policy))
     throw new Error(`${what}: ${policy}`);
   const isJson = headers.get('content-type')?.startsWith('application/json');
-  if (isJson && headers.get('cache-control') !== 'no-store') throw new Error(`${what}: may be kept`);
+  if (isJson && headers.get('cache-control') !== 'no-store') throw new Error(`${what}: may be cached`);
   if (isJson && text.startsWith('{"error"') && insides.test(text))
     throw new Error(`${what}: says ${text.slice(0, 300)}`);
 }

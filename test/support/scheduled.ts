@@ -1,10 +1,10 @@
 import type { Database } from '../../src/db/client.ts';
 import type { EmailType } from '../../src/generated/prisma/enums.ts';
 
-/** By statements that a slow machine has time for. */
+/** Emails per statement, so that a slow machine has time for each. */
 const together = 2_000;
 
-/** Emails as if they had been scheduled one by one, each for one recipient at this domain. */
+/** Emails as if scheduled one by one, each for one recipient at this domain. */
 export async function scheduleMany(
   db: Database,
   sender: { account: { id: string }; domainId: string; domain: string; from: string },

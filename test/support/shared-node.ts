@@ -6,13 +6,14 @@ export const encryptionKey = testKey(7);
 const started = new Map<string, Promise<TestNode>>();
 
 /**
- * The node of these roles that all tests of this process use which look at accounts of their own only; it is stopped
- * when all of them have ended.
+ * The node with these roles, shared by all tests of this process that look only at their own accounts; it is stopped
+ * after the last of them.
  */
 export function sharedNode(roles: string): Promise<TestNode> {
   const known = started.get(roles);
   if (known) return known;
-  // When it is asked for: programs that use a scene import this file too, and tap ends whatever takes longer than a test may.
+  // Only on request: programs that use a scene import this file too, and tap ends anything that takes longer than a
+  // test may.
   const node = import('tap').then(({ default: t }) =>
     startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: roles }),
   );

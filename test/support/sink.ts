@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import { selfSignedCertificate } from '../../src/certificate.ts';
 
-/** A key and a self-signed certificate, made once for a process. */
+/** A key and a self-signed certificate, created once per process. */
 export const certificate = (() => {
   let made: { key: string; cert: string } | null = null;
   return () => {
@@ -29,7 +29,7 @@ export interface SinkOptions {
   /** Offers STARTTLS with a self-signed certificate, unless there are credentials. */
   tls?: boolean;
   credentials?: { key: string; cert: string };
-  /** What EHLO declares; none unless given. */
+  /** What EHLO declares; nothing unless given. */
   size?: number;
   /** The name in its greeting. */
   name?: string;

@@ -15,7 +15,7 @@ import { runSendwright, type SendwrightProcess } from './process.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
 
-/** The one line for the operator with which a start in this process fails. */
+/** The operator's one line with which a start in this process fails. */
 export async function refusalOf(env: Record<string, string>): Promise<string> {
   const stops: (() => Promise<void>)[] = [];
   const refusal = await start(readConfig({ HTTP_PORT: '0', ...portsOff, ...env }), {
@@ -47,7 +47,7 @@ export async function lastWordsOf(env: Record<string, string>): Promise<string> 
   return line.slice('sendwright: '.length);
 }
 
-/** A folder that others can enter, as the user whom PostgreSQL runs as must; it is gone after the test. */
+/** A folder that others can enter, as PostgreSQL's user must; it is removed after the test. */
 export async function makeFolder(t: Test): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'sendwright start '));
   await chmod(folder, 0o755);
@@ -63,7 +63,7 @@ export async function takePort(t: Test): Promise<string> {
   return String((server.address() as { port: number }).port);
 }
 
-/** Runs SQL as a superuser, in the server's first database or in another one of it. */
+/** Runs SQL as a superuser, in the server's first database or in another one. */
 export async function administer(statements: string[], database?: string): Promise<void> {
   const client = new pg.Client({ connectionString: await urlFor({ database }) });
   await client.connect();
@@ -74,7 +74,7 @@ export async function administer(statements: string[], database?: string): Promi
   }
 }
 
-/** The address of a database of the tests' server, for the superuser or for another role. */
+/** The URL of a database on the tests' server, for the superuser or another role. */
 export async function urlFor({ database, role }: { database?: string | undefined; role?: string }): Promise<string> {
   const url = new URL(await testServerUrl());
   if (database) url.pathname = `/${database}`;
@@ -93,7 +93,7 @@ export async function makeRole(t: Test, rights: string, owns = true): Promise<{ 
   return { name, url: await urlFor({ database: name, role: name }) };
 }
 
-/** The login of the first screen, and whether it works. */
+/** The login on the first screen, and whether it works. */
 export async function loginOf(app: SendwrightProcess): Promise<{ email: string; password: string; works: boolean }> {
   const [, email = '', password = ''] = /Admin login +(\S+) \/ (\S+) +\(generated now/.exec(app.stderr()) ?? [];
   return { email, password, works: await opens(app, email, password) };
@@ -104,6 +104,6 @@ export async function opens(app: SendwrightProcess, email: string, password: str
   return (await app.call('POST', '/api/v1/auth/login', { body: { email, password } })).status === 200;
 }
 
-/** The environment of an operator's node on an empty database that is not embedded, whose admin's password is generated. */
+/** The environment of an operator's node on an empty external database, whose admin password is generated. */
 export const freshEnv = async (dataDir: string) =>
   testEnv(await createDatabase(), { DATA_DIR: dataDir, ADMIN_EMAIL: '', ADMIN_PASSWORD: '' });

@@ -1,8 +1,8 @@
 import type { Database } from '../../src/db/client.ts';
 
 /**
- * The same database, of which a noun is read by Prisma so many times, and then not any more, as where no connection is free
- * in time. What is written is written.
+ * The same database, in which Prisma can read a noun this many times and then no more, as if no connection became free
+ * in time. Writes still work.
  */
 export function withoutReads(db: Database, noun: 'account' | 'user' | 'webhook', most = 0): Database {
   let reads = 0;

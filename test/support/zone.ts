@@ -14,22 +14,22 @@ export interface ZoneRecords {
   PTR?: string[];
   NS?: string[];
   TLSA?: TlsaRecord[];
-  /** What this name has is vouched for by DNSSEC: false for one of an unsigned zone. */
+  /** Whether DNSSEC vouches for this name: false for a name in an unsigned zone. */
   secure?: boolean;
 }
 
 export interface Zone {
   /** `ip:port`. */
   address: string;
-  /** Asks this zone only, with short time-outs. */
+  /** Asks only this zone, with short timeouts. */
   resolver: Resolver;
   /** Every question so far, such as `mx example.test`, oldest first. */
   queries: string[];
-  /** Replaces what the zone says about a name; undefined takes it out. */
+  /** Replaces a name's records; undefined removes the name. */
   set(name: string, entry: ZoneEntry | undefined): void;
-  /** Vouches by DNSSEC (the AD bit) for whatever is not of an unsigned zone, for what does not exist too. */
+  /** Sets the AD bit (DNSSEC) on everything outside of unsigned zones, including what does not exist. */
   sign(): void;
-  /** Answers from now on only after so many milliseconds. */
+  /** Delays all answers from now on by this many milliseconds. */
   delay(ms: number): void;
   close(): Promise<void>;
 }
@@ -40,7 +40,8 @@ export async function startZone(literal: Record<string, ZoneEntry> = {}): Promis
   const queries: string[] = [];
   let delayMs = 0;
   let signed = false;
-  // Who is silent on purpose is not waited for; an answer may come late where the test itself keeps the process busy.
+  // A server that is silent on purpose is not waited for; an answer may be late if the test itself keeps the process
+  // busy.
   const timeoutMs = Object.values(literal).includes('drop') ? 1_000 : 5_000;
   const server = await startDnsServer({
     answer: async (name, type) => {

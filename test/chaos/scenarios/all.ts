@@ -10,7 +10,7 @@ import { randomInput } from './random-bytes.ts';
 import { drain, killAlone, killOfTwo, killSameMail, killWorkers } from './random-kills.ts';
 import { killAfterwards, killWhileSending } from './stages.ts';
 
-/** The longest first, as several run at once. */
+/** The longest first, because several run at once. */
 export const scenarios: Scenario[] = [
   connectionsCut,
   killAfterwards,

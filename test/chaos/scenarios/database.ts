@@ -7,9 +7,9 @@ import type { World } from '../world.ts';
 
 const perSecond = 10;
 
-/** Where the database says nothing at all: 4 s for a connection and 10.5 s for an answer, and a little. */
+/** If the database says nothing at all: 4 s for a connection and 10.5 s for an answer, and a little more. */
 const slowestMs = 15_000;
-/** P6: where the database refuses, that is known at once. */
+/** P6: if the database refuses, that is known at once. */
 const refusedMs = 5_000;
 
 type Answered = Extract<Entry, { is: 'answered' }>;
@@ -17,18 +17,18 @@ type Answered = Extract<Entry, { is: 'answered' }>;
 const answersOf = ({ ledger }: World, phase: string): Answered[] =>
   ledger.entries.filter((entry): entry is Answered => entry.is === 'answered' && entry.while === phase);
 
-/** What is done to the database once. */
+/** The blow to the database. */
 interface Blow {
-  /** What the figures of all of its kind go by. */
+  /** Groups the figures of all blows of this kind. */
   name: string;
-  /** The same in more words, where there are more. */
+  /** More details, if there are any. */
   how?: string;
-  /** No refusal may take longer, in ms. */
+  /** The maximum time of a refusal, in ms. */
   within: number;
   do(): Promise<void>;
 }
 
-/** Does something to the database again and again under load, and measures what clients saw of it. */
+/** Strikes the database repeatedly under load, and measures what clients saw. */
 async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
   const { world, figures, findings } = stage;
   const load = startLoad(stage, perSecond);
@@ -43,7 +43,7 @@ async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
     const began = performance.now();
     await accepted(world);
     back.push(performance.now() - began);
-    // All who had waited come at once. What is under way then is not to be struck by the next one, and counted for this.
+    // All waiting clients come at once. The next blow must not strike their requests, and be counted for them.
     while (world.client.waiting > perSecond) await sleep(50);
     all.push(performance.now() - began);
     run.say(`works again after ${back.at(-1)?.toFixed(0)} ms, all have their 200 after ${all.at(-1)?.toFixed(0)} ms`);
@@ -53,7 +53,7 @@ async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
     const answers = answersOf(world, name);
     const slowestOf = (list: Answered[]) => list.reduce((most, { tookMs }) => Math.max(most, tookMs), 0);
     const slowest = slowestOf(answers.filter(({ status }) => status !== 200));
-    // All who had waited come at once when it is back: a 200 is work, and takes its time.
+    // All waiting clients come at once when it is back: a 200 is work, and takes time.
     const taken = slowestOf(answers.filter(({ status }) => status === 200));
     const counts = Map.groupBy(answers, ({ status }) => status);
     figures[`${name}: answers`] =
@@ -64,11 +64,11 @@ async function disturb(run: Run, stage: Stage, blows: Blow[]): Promise<void> {
   }
   const slowestBack = Math.round(Math.max(0, ...back));
   figures['longest until a request succeeded again, ms'] = slowestBack;
-  figures['longest until all who had waited had their 200, ms'] = Math.round(Math.max(0, ...all));
+  figures['longest until all waiting clients had their 200, ms'] = Math.round(Math.max(0, ...all));
   if (slowestBack > 60_000) findings.push({ rule: 'A10', what: `it took ${slowestBack} ms until it worked again` });
 }
 
-/** Waits until something is accepted that was asked for from now on. */
+/** Waits until a new request is accepted. */
 async function accepted({ client, orders }: World): Promise<void> {
   const order = orders.next();
   while (!(await client.ask(order))) await sleep(50);
@@ -76,11 +76,11 @@ async function accepted({ client, orders }: World): Promise<void> {
 
 const kinds = ['immediate stop', 'frozen', 'kill -9 of the postmaster'] as const;
 
-/** How long each kind is away in turn, in seconds; then anything between the first and the last. */
+/** How long each kind is down in turn, in seconds; then anything between the first and the last. */
 const ladder = [5, 20, 60] as const;
 const [shortest, , longest] = ladder;
 
-/** What is no whole ladder is quick: there is no minute for one of its rounds. */
+/** Less than a whole ladder is quick: no round has a minute. */
 function secondsOf(round: number, { rounds, random }: Run): { seconds: number; called: string } {
   if (rounds < kinds.length * ladder.length) return { seconds: random.between(1, 3), called: '1 s to 3 s' };
   const rung = ladder[Math.floor(round / kinds.length)];

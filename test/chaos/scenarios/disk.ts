@@ -5,10 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { leaveBehind } from '../leftovers.ts';
 import { inWorld, type Scenario, startLoad } from '../run.ts';
 
-/** Holds a new cluster and some mail. */
+/** Enough for a new cluster and some mail. */
 const size = '240m';
 
-/** QUE-13. Needs the right to mount a file system. */
+/** QUE-13. Needs permission to mount a file system. */
 export const diskFull: Scenario = {
   name: 'disk',
   what: 'the disk of PostgreSQL full, under load; then there is room again',
@@ -31,7 +31,7 @@ export const diskFull: Scenario = {
           run.say(`full ${round} of ${run.rounds}`);
           world.client.phase = 'disk full';
           const ballast = join(mount, 'ballast');
-          // Again and again: what PostgreSQL gives back meanwhile is taken too.
+          // Repeatedly: space that PostgreSQL frees meanwhile is filled too.
           for (const end = Date.now() + run.random.between(6_000, 12_000); Date.now() < end; await sleep(200))
             fill(ballast);
           figures['PostgreSQL went down'] = Number(figures['PostgreSQL went down'] ?? 0) + (server.isUp() ? 0 : 1);
@@ -60,7 +60,7 @@ export const diskFull: Scenario = {
   },
 };
 
-/** Writes until there is no room. */
+/** Writes until there is no space left. */
 function fill(path: string): void {
   const file = openSync(path, 'a');
   try {

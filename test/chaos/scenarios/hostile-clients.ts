@@ -5,7 +5,7 @@ import type { Scenario } from '../run.ts';
 
 const samples = 300;
 
-/** How long each of so many calls of a healthy client takes, in ms; each has to have its 200. */
+/** How long each of these calls of a healthy client takes, in ms; each must have its 200. */
 async function callsOf({ node, key }: Alone, name: string, count: number): Promise<number[]> {
   const took: number[] = [];
   for (let n = 0; n < count; n += 1) {
@@ -23,7 +23,7 @@ const headersWithinMs = 15_000;
 /** DOS-08: each connection sends a byte a second of a header or of a body, or nothing, or does not read. */
 export const slowClients: Scenario = {
   name: 'slow-clients',
-  what: `${slow} HTTP connections that send a byte a second, or nothing, and what a healthy client's calls take beside them`,
+  what: `${slow} HTTP connections that send a byte a second, or nothing, and how long a healthy client's calls take meanwhile`,
   quick: 1,
   long: true,
   run: (run) =>
@@ -38,10 +38,10 @@ export const slowClients: Scenario = {
       const during = await callsOf(alone, 'during', samples);
       const [control, beside] = [at(before, 0.5), at(during, 0.5)];
       figures['calls, ms, median (p95): alone'] = `${control.toFixed(1)} (${at(before, 0.95).toFixed(1)})`;
-      figures['calls, ms, median (p95): beside them'] =
+      figures['calls, ms, median (p95): with them'] =
         `${beside.toFixed(1)} (${at(during, 0.95).toFixed(1)}), ${change(control, beside)}`;
       figures['memory of the process, MB'] = await memoryOf(node.pid);
-      // Those that do not get their header out are hung up on; Node looks at them twice a minute.
+      // Clients that do not complete their header are disconnected; Node checks twice a minute.
       await sleep(headersWithinMs + 32_000);
       const left = [...open].filter((socket) => !socket.destroyed).length;
       figures['still connected after 50 s'] = left;
@@ -72,7 +72,7 @@ const bodyMb = 28;
 /** DOS-03: all at once, more than a process could hold. */
 export const largeBodies: Scenario = {
   name: 'large-bodies',
-  what: `${large} posts of ${bodyMb} MB at once: those that there is no room for get a 503 and are told when to come again`,
+  what: `${large} posts of ${bodyMb} MB at once: those without room get a 503 that says when to retry`,
   quick: 1,
   long: true,
   run: (run) =>
@@ -91,7 +91,7 @@ export const largeBodies: Scenario = {
       const tally = Map.groupBy(all, ({ status }) => status);
       for (const [status, answers] of tally) figures[`answered with ${status}`] = answers.length;
       figures['until the last answer, s'] = ((performance.now() - began) / 1_000).toFixed(1);
-      figures['most memory of the process, MB'] = most;
+      figures['peak memory of the process, MB'] = most;
       await callsOf(alone, 'after', 20);
       const odd = all.filter(({ status, retryAfter }) => status !== '400' && !(status === '503' && retryAfter));
       if (odd.length > 0)
@@ -100,7 +100,7 @@ export const largeBodies: Scenario = {
     }),
 };
 
-/** A body that is JSON and no email: it is read to its end, if there is room, and refused. */
+/** JSON, but no email: it is read completely, if there is room, and refused. */
 async function post(port: number, key: string, piece: Buffer): Promise<{ status: string; retryAfter: boolean }> {
   const socket = connect(port, '127.0.0.1');
   let heard = '';

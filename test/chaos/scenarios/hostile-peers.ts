@@ -12,18 +12,18 @@ const endpointsOfEach = 20;
 const sitesOfEach = 20;
 const mailsForSite = 2;
 const samples = 600;
-/** All calls to the crowd fail at once when it is gone, and mail for it is tried again. */
+/** All calls to the crowd fail at once when it is gone, and its mail is retried. */
 const settleMs = 30_000;
-/** On a machine with nothing else to do. */
+/** On an otherwise idle machine. */
 const mostSlower = 1.2;
 const crowdAddress = '127.0.0.2';
-/** As many as are to be held before anything is measured. */
+/** The number of connections to hold before measuring. */
 const enough = { servers: 300, calls: 40 };
 
-/** DOS-08 and WH-06 from the other side: what those who keep us waiting cost those who do not. */
+/** DOS-08 and WH-06 from the other side: how much peers that keep us waiting slow down the others. */
 export const hostilePeers: Scenario = {
   name: 'hostile-peers',
-  what: 'hundreds of receiving servers and endpoints that are slow, endless or lie, and what healthy mail and calls take beside them',
+  what: 'hundreds of receiving servers and endpoints that are slow, endless or lie, and how long healthy mail and calls take meanwhile',
   quick: 1,
   long: true,
   run: (run) =>
@@ -41,13 +41,13 @@ export const hostilePeers: Scenario = {
       run.say('gathering the crowd');
       const crowd = await gather(alone);
       await eventually(async () => crowd.now.servers >= enough.servers && crowd.now.calls >= enough.calls, 60_000);
-      run.say(`measuring beside ${crowd.now.servers} servers and ${crowd.now.calls} calls`);
+      run.say(`measuring with ${crowd.now.servers} servers and ${crowd.now.calls} calls`);
       const during = await measure(alone, called, 'during', samples);
       figures['connections to servers and endpoints of the crowd at the end'] =
         `${crowd.now.servers} and ${crowd.now.calls}`;
       figures['memory of the process, MB'] = await memoryOf(node.pid);
       crowd.disperse();
-      run.say('letting what they left behind pass');
+      run.say('waiting for their leftovers to pass');
       await sleep(settleMs);
       const after = await measure(alone, called, 'after', samples);
       for (const kind of ['mail', 'calls'] as const) {
@@ -55,19 +55,19 @@ export const hostilePeers: Scenario = {
         const [control, beside] = [at(alike, 0.5), at(during[kind], 0.5)];
         figures[`${kind}, ms from the 200, median (p95): alone`] =
           `${control.toFixed(1)} (${at(alike, 0.95).toFixed(1)}); before ${at(before[kind], 0.5).toFixed(1)}, after ${at(after[kind], 0.5).toFixed(1)}`;
-        figures[`${kind}, ms from the 200, median (p95): beside the crowd`] =
+        figures[`${kind}, ms from the 200, median (p95): with the crowd`] =
           `${beside.toFixed(1)} (${at(during[kind], 0.95).toFixed(1)}), ${change(control, beside)}`;
         if (beside > control * mostSlower)
           findings.push({
             rule: 'A10',
-            what: `${kind} took ${change(control, beside)} beside the crowd; was the machine idle?`,
+            what: `${kind} took ${change(control, beside)} with the crowd; was the machine idle?`,
           });
       }
       for (const close of closings) await close();
     }),
 };
 
-/** One email after another: how long from its 200 to the receiving server, and to the endpoint, in ms. */
+/** One email after another: the time from its 200 to the receiving server, and to the endpoint, in ms. */
 async function measure({ node, key, arrivals }: Alone, called: Map<string, number>, name: string, count: number) {
   const took = { mail: [] as number[], calls: [] as number[] };
   for (let n = 0; n < count; n += 1) {
@@ -83,7 +83,7 @@ async function measure({ node, key, arrivals }: Alone, called: Map<string, numbe
   return took;
 }
 
-/** Accounts with endpoints of the crowd, and mail for servers of it. */
+/** Accounts with endpoints of the crowd, and mail for its servers. */
 async function gather({ node, zone, token, mxPort }: Alone) {
   const child = fork(new URL('../crowd.ts', import.meta.url), [crowdAddress, String(mxPort)], {
     execArgv: ['--no-warnings'],
@@ -108,7 +108,7 @@ async function gather({ node, zone, token, mxPort }: Alone) {
   return { now, disperse: () => void child.disconnect() };
 }
 
-/** A new account of the operator's, with a verified domain. */
+/** A new account, created by the operator, with a verified domain. */
 async function join(node: Alone['node'], zone: Alone['zone'], token: string, domain: string) {
   const login = { email: `a@${domain}`, password: 'a password that is long' };
   await call(node, token, '/api/v1/admin/accounts', { name: domain, ...login, plan: 'unlimited' });

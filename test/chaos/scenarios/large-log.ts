@@ -8,10 +8,12 @@ import type { Result, Scenario } from '../run.ts';
 const emails = 1_000_000;
 const mostMs = 200;
 
-/** With each filter. Of fewer than a hundred, one that a busy machine held up would be the 99th percentile. */
+/**
+ * With each filter. With fewer than a hundred, a single call delayed by a busy machine would be the 99th percentile.
+ */
 const callsOf = (rounds: number) => Math.max(100, 10 * rounds);
 
-/** DOS-15: no filter and no page of the log makes the database work through all of it. */
+/** DOS-15: no filter and no page of the log makes the database read all of it. */
 export const largeLog: Scenario = {
   name: 'large-log',
   what: 'the log of an account with a million emails: each filter within 200 ms at the 99th percentile',

@@ -6,10 +6,10 @@ import { withNodeAlone } from '../alone.ts';
 import type { Scenario } from '../run.ts';
 
 const address = '127.0.0.3';
-/** MX-01: how long the server thinks about a message, in seconds; RFC 5321 section 4.5.3.2.6 gives it ten minutes. */
+/** MX-01: how long the server takes for a message, in seconds; RFC 5321 section 4.5.3.2.6 allows it ten minutes. */
 const delays = { quick: [60], long: [60, 599] };
 
-/** MX-01: the lease is renewed and the claim stays while the answer to the final dot takes its time. */
+/** MX-01: the lease is renewed and the claim kept while the answer to the final dot takes its time. */
 export const lateDot: Scenario = {
   name: 'late-dot',
   what: 'a 250 to the final dot after 60 and after 599 seconds: delivered, once',
@@ -45,7 +45,7 @@ export const lateDot: Scenario = {
     }),
 };
 
-/** Takes one message after another; its recipient's domain says for how long it thinks about each. */
+/** Accepts one message after another; its recipient's domain says how long it takes for each. */
 async function slowly(peer: Peer, copies: Map<string, number>): Promise<void> {
   try {
     await peer.greet();

@@ -3,13 +3,13 @@ import { withClient } from '../facts.ts';
 import { inWorld, type Scenario, type Stage, startLoad } from '../run.ts';
 import * as is from '../statements.ts';
 
-/** A node is dead for the others after 30 s, and notices by itself after 20 s. */
+/** The others declare a node dead after 30 s; it notices itself after 20 s. */
 const pastLeaseMs = 36_000;
 
-/** The others wait for what a frozen node has locked this long at the most. */
+/** The others wait at most this long for a frozen node's locks. */
 const blockedMs = 45_000;
 
-/** QUE-07: one freeze, with a message of node A at each of these places, and a transaction of it open. */
+/** QUE-07: one freeze, with a message of node A at each of these points, and an open transaction of it. */
 export const frozenNode: Scenario = {
   name: 'frozen',
   what: 'SIGSTOP for longer than the lease, in the middle of messages, of a webhook call and of a transaction; then SIGCONT',
@@ -26,7 +26,7 @@ export const frozenNode: Scenario = {
 async function freezeOnce({ world, beside, order, figures, findings }: Stage): Promise<void> {
   const [a, b] = world.members;
   if (!a || !b) throw new Error('two nodes are needed');
-  // What A is to hold, it has to fetch: B may not meanwhile.
+  // Node A must claim what it is to hold: B may not meanwhile.
   const idle = b.wire?.hold(is.fetchOfMail, 'before');
   const places = (['rcpt', 'data', 'dot'] as const).map((phase) => {
     const asked = world.orders.next({ manner: 'ok', people: 1, domain: phase === 'dot' ? 'two.test' : 'one.test' });
@@ -36,14 +36,14 @@ async function freezeOnce({ world, beside, order, figures, findings }: Stage): P
     return { phase, trap, mine };
   });
   for (const { trap } of places) await within(trap.hit, 'a message was not held');
-  // In the middle of an acceptance: it holds the account's row, which each other acceptance needs.
+  // In the middle of an acceptance: it has locked the account's row, which every other acceptance needs.
   const accept = a.wire?.hold(is.commitOfAccept, 'before');
   const stuck = world.orders.next();
   beside.add(world.client.ask(stuck, a).then(() => order(stuck)));
   await within(accept?.hit, 'the transaction was not held');
   a.freeze('past the lease');
   idle?.lift();
-  // Whatever is sent to A now waits in its sockets.
+  // Everything sent to A now waits in its sockets.
   for (const { trap, phase } of places) if (phase !== 'dot') trap.lift();
   const began = performance.now();
   const asked = world.orders.next();
@@ -61,7 +61,7 @@ async function freezeOnce({ world, beside, order, figures, findings }: Stage): P
   record(figures, 'longest until another node could accept for the account, ms', performance.now() - began);
   await sleep(Math.max(0, pastLeaseMs - (performance.now() - began)));
   for (const { mine } of places) await within(arrived(world, mine), `${mine} was not taken over`);
-  record(figures, 'longest until all was taken over, ms', performance.now() - began);
+  record(figures, 'longest until everything was taken over, ms', performance.now() - began);
   a.wake();
   for (const { trap } of places) trap.lift();
   accept?.lift();

@@ -7,12 +7,12 @@ import type { Scenario } from '../run.ts';
 
 /** In each round; twenty of them are the million of SMG-11. */
 const inputs = 50_000;
-/** Each from an address of its own, as one address may not have many connections. */
+/** Each from its own address, because one address may not have many connections. */
 const clients = 400;
 const samples = 50;
 const lineFeed = 10;
 const greetingMs = 500;
-/** A reply is waited for this long: what was a line of a message, or is kept back on purpose, has none. */
+/** A reply is waited for this long: input that became a line of a message, or is incomplete on purpose, gets none. */
 const patienceMs = 10;
 const most = { memoryMb: 512 };
 
@@ -31,7 +31,9 @@ const verbs = [
   'QUIT',
 ];
 
-/** SMG-11: whatever comes is answered or hung up on; the process goes on, remembers none of it and serves the others. */
+/**
+ * SMG-11: whatever arrives is answered or disconnected; the process survives, keeps none of it and serves the others.
+ */
 export const randomInput: Scenario = {
   name: 'random-bytes',
   what: `${inputs} random inputs to each of the SMTP ports in turn, a million with --long`,
@@ -83,12 +85,12 @@ export const randomInput: Scenario = {
       const { body } = await node.call('GET', '/api/v1/emails?limit=1', { token });
       const asked = samples * (2 + run.rounds);
       if (body.count !== asked)
-        findings.push({ rule: 'A4', what: `${body.count} emails, and ${asked} were asked for` });
+        findings.push({ rule: 'A4', what: `${body.count} emails, but ${asked} were requested` });
     });
   },
 };
 
-/** One client's share of a round: says what comes to its mind, and comes back when it is hung up on. */
+/** One client's share of a round: sends random input, and reconnects when it is disconnected. */
 async function babble(
   random: Random,
   port: number,
@@ -113,9 +115,9 @@ async function babble(
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
     void closed.then(() => wake());
     tally.connections += 1;
-    // One of four does not wait for the greeting; where TLS comes first there is none.
+    // One in four does not wait for the greeting; with TLS from the start there is none.
     if (random.integer(4) > 0) await woken(greetingMs);
-    // It counts as said when it is written: a server that hangs up at once has had one at least.
+    // It counts as sent once written: even a server that disconnects at once has received one.
     for (let said = 0; left > 0 && (said === 0 || isOpen(socket)); said += 1) {
       const input = inputOf(random);
       const full = !socket.write(input);
@@ -131,7 +133,7 @@ async function babble(
 
 const isOpen = (socket: Socket) => !socket.destroyed && socket.writable && !socket.readableEnded;
 
-/** Bytes as they come, bytes that end a line, and what begins like a command. */
+/** Random bytes, bytes that end a line, and input that begins like a command. */
 function inputOf(random: Random): Buffer {
   const bytes = randomBytes(1 + random.integer(200));
   const kind = random.integer(3);

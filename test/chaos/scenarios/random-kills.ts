@@ -5,7 +5,7 @@ type Work = Parameters<typeof InWorld>[2];
 
 const perSecond = 15;
 
-/** Kills one of the nodes at any moment, and starts it again, while there is load on all of them. */
+/** Kills one of the nodes at any moment, and restarts it, while all are under load. */
 const killing =
   (run: Run): Work =>
   async (stage) => {
@@ -25,7 +25,7 @@ const killing =
     stage.figures['median start, ms'] = Math.round(starts.toSorted((a, b) => a - b)[starts.length >> 1] ?? 0);
   };
 
-/** What `npm start` is: one node with the embedded database, which outlives it and is taken over. */
+/** Like `npm start`: one node with the embedded database, which outlives it and is taken over. */
 export const killAlone: Scenario = {
   name: 'random',
   what: 'kill -9 at any moment under load, one node with the embedded database',
@@ -40,7 +40,10 @@ export const killOfTwo: Scenario = {
   run: (run) => inWorld(run, { database: 'own', nodes: 2 }, killing(run)),
 };
 
-/** A worker at any moment, whom the first process replaces, and now and then the first process itself; half of the mail comes by SMTP. */
+/**
+ * A worker at any moment, which the first process replaces, and now and then the first process itself; half of the mail
+ * comes by SMTP.
+ */
 export const killWorkers: Scenario = {
   name: 'workers',
   what: 'kill -9 of a worker, or of the first process, at any moment, under load by HTTP and by SMTP',
@@ -66,13 +69,13 @@ export const killWorkers: Scenario = {
     }),
 };
 
-/** After twice as many it would be held, as it may be what ends them. */
+/** After twice as many it would be held, because it may be the cause. */
 const killsOfOne = 10;
 
-/** QUE-02: what a crash uses up is not what ends an email. */
+/** QUE-02: an email does not end because of attempts that crashes used up. */
 export const killSameMail: Scenario = {
   name: 'same-mail',
-  what: 'kill -9 in the same message again and again',
+  what: 'kill -9 in the same message over and over',
   quick: 3,
   run: (run) =>
     inWorld(run, { database: 'embedded' }, async ({ world, order, figures }) => {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inWorld, type Scenario } from '../run.ts';
 import { type Scene, stages, startStages } from '../stages.ts';
 
-/** `kill -9` at each of these stages of the way of an email, chosen by number: one round is each of them once. */
+/** `kill -9` at each of these stages of an email, by number: one round is each of them once. */
 function killAt(isOwn: (number: number) => boolean): Pick<Scenario, 'quick' | 'stages' | 'run'> {
   const names = [...Object.keys(stages), ...Object.keys(startStages)];
   return {
@@ -35,7 +35,7 @@ function killAt(isOwn: (number: number) => boolean): Pick<Scenario, 'quick' | 's
           }
           for (const [name, matches] of Object.entries(startStages).filter(chosen)) {
             run.say(`round ${round} of ${run.rounds}: ${name}`);
-            // Something in the air, so that there is a journal to read.
+            // A message in flight, so that there is a journal to read.
             const trap = world.mx.traps.set('dot');
             beside.add(order(world.orders.next({ manner: 'ok', people: 1 })));
             await Promise.race([trap.hit, sleep(10_000)]);
@@ -55,7 +55,7 @@ function killAt(isOwn: (number: number) => boolean): Pick<Scenario, 'quick' | 's
   };
 }
 
-/* Two, so that they run side by side: alone they would outlast all others together. */
+/* Two, so that they run side by side: as one it would outlast all others together. */
 export const killWhileSending: Scenario = {
   name: 'stages-sending',
   what: 'kill -9 at each of the stages S1 to S11',
