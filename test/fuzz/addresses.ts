@@ -22,13 +22,13 @@ const name = fc.oneof(
   fc.constantFrom('=?utf-8?Q?a=2C_b?=', '=?utf-8?B?YQ==?= <b@c.test>', 'a@evil.test', "O'Neill, Ann"),
 );
 
-/** Whatever we take as one, with a name or without. */
+/** Everything that we accept as an address, with a name or without. */
 const mailbox = fc
   .tuple(fc.option(name, { nil: null }), plainAddress)
   .map(([name, address]) => read(name === null ? address : formatMailbox({ ...parseMailbox(address), name })))
   .filter((one) => one !== null);
 
-/** What may stand around the members of a list. */
+/** What may surround the members of a list. */
 const between = fc.constantFrom(
   ',',
   ', ',
@@ -47,7 +47,7 @@ const canonical = (address: string) => {
 export const addresses: Target = {
   name: 'addresses',
   open: () => ({
-    'what is taken is read back as it is written, and is where nodemailer would send to': fc.property(
+    'an accepted address is read back as it is written, and is where nodemailer would send to': fc.property(
       anyAddress,
       (text) => {
         const one = read(text);
@@ -55,12 +55,12 @@ export const addresses: Target = {
         equal(parseMailbox(formatMailbox(one)), one);
         equal(parseMailbox(one.address), { ...one, name: null });
         const [theirs, ...more] = byNodemailer(text);
-        // It takes what it does not understand as a name.
+        // It takes what it does not understand for a name.
         if (theirs) equal([canonical(theirs), more], [one.address, []]);
         return true;
       },
     ),
-    'a list is its members, whatever stands between them': fc.property(
+    'a list is its members, whatever is between them': fc.property(
       fc.array(fc.tuple(mailbox, between), { minLength: 1, maxLength: 8 }),
       fc.boolean(),
       (members, grouped) => {

@@ -6,10 +6,10 @@ import type { Answer } from '../support/node.ts';
 import type { Target } from './target.ts';
 import { equal, hold } from './texts.ts';
 
-/** Passwords are hashed slowly and guesses are counted, which test/http/passwords.test.ts is about. */
+/** Password hashing is slow and guesses are counted, which test/http/passwords.test.ts covers. */
 const leftOut = ['logIn', 'createSession', 'changePassword', 'createAccount'];
 
-/** Another value in one place, which is counted through all that there are. */
+/** Replaces one value, with a count over all places. */
 const change = fc.record({
   at: fc.nat(),
   value: fc.oneof(
@@ -33,7 +33,7 @@ function changed(body: Fields, changes: Change[]): Fields {
   }, body);
 }
 
-/** Characters that are put into JSON, or taken out of it. */
+/** Characters that are inserted into JSON, or removed from it. */
 const torn = fc.array(
   fc.tuple(
     fc.nat(),
@@ -84,20 +84,20 @@ export const bodies: Target = {
       return { name: `${operation.operation.operationId} ${at}`, operation, make };
     });
 
-    /** Asks, and holds what is true of every answer; `call` has held it against the reference. */
+    /** Calls, and checks what is true of every answer; `call` has compared it with the reference. */
     async function ask(operation: DescribedOperation, body: string): Promise<Answer> {
       await written();
       const answer = await call(operation, { body });
       const what = `${operation.operation.operationId} answered ${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}`;
       hold(answer.status < 500, what);
       if (answer.status === 400) {
-        hold(/^[ -~]{1,300}$/.test(String(answer.body.detail)), `${what}, which cannot be read`);
+        hold(/^[ -~]{1,300}$/.test(String(answer.body.detail)), `${what}, but cannot be read`);
         equal(await written(), []);
       }
       return answer;
     }
 
-    /** What was taken, such as the suspension of our own account, is taken back. */
+    /** Undoes what was accepted, such as the suspension of our own account. */
     async function restore(operation: DescribedOperation): Promise<void> {
       if (operation.operation.operationId === 'addDomain')
         await node.db.prisma.domain.deleteMany({ where: { status: 'pending' } });
@@ -106,7 +106,7 @@ export const bodies: Target = {
     }
 
     return {
-      'every answer is documented, no input is an error of ours, and what is refused is not stored': fc.asyncProperty(
+      'every answer is documented, no input causes a 500, and what is refused is not stored': fc.asyncProperty(
         shown.map(({ name, ...rest }) => Object.assign(() => rest, { toString: () => name })),
         fc.array(change, { maxLength: 3 }),
         async (chosen, changes) => {
@@ -118,7 +118,7 @@ export const bodies: Target = {
           await restore(operation);
         },
       ),
-      'what is no JSON is refused': fc.asyncProperty(
+      'invalid JSON is refused': fc.asyncProperty(
         any.map((one) => Object.assign(() => one, { toString: () => one.operation.operation.operationId })),
         torn,
         async (chosen, tears) => {

@@ -8,7 +8,10 @@ import { equal, hold } from './texts.ts';
 
 const hosts = ['127.0.0.1', '127.0.0.2', '127.0.0.3'];
 
-/** What a host says to a command instead of yes; `close`: nothing any more; `lost`: it takes the message, and says nothing. */
+/**
+ * A host's reply to a command instead of success; `close`: none, it disconnects; `lost`: it accepts the message, and
+ * does not answer.
+ */
 const others = [
   '250 ok\r\n421 4.7.0 enough',
   '299 odd',
@@ -27,7 +30,7 @@ const yes = 'yes';
 
 const atMost = fc.option(fc.integer({ min: 1, max: 3 }), { nil: null });
 
-/** A host: what it offers, and what it says, one after the other, to connections and to commands; afterwards yes. */
+/** A host: its extensions, and its replies to connections and commands in order; after them, success. */
 const someHost = fc.record({
   preference: fc.constantFrom(10, 20),
   hasAddress: fc.constantFrom(true, true, true, false),
@@ -44,7 +47,7 @@ type Host = typeof someHost extends fc.Arbitrary<infer One> ? One : never;
 
 const isGood = (said: string, good: string) => said === yes || (said.startsWith('2') && good.startsWith('2'));
 
-/** An email: its recipients, and which of them have a name outside of ASCII. */
+/** An email: its recipients, and which of them have a non-ASCII name. */
 const email = fc.array(fc.boolean(), { minLength: 1, maxLength: 5 });
 const limits = fc.record({ connections: fc.integer({ min: 1, max: 2 }), perConnection: atMost });
 
@@ -52,7 +55,7 @@ const limits = fc.record({ connections: fc.integer({ min: 1, max: 2 }), perConne
 class Seen {
   readonly hosts: Host[];
   readonly #said = new Map<unknown, number>();
-  /** How often a message came to a recipient, by the sender that each has of its own. */
+  /** How often a message arrived for a recipient, recognized by the sender that each has. */
   readonly taken = new Map<string, number>();
   readonly broken: string[] = [];
   connections = 0;
@@ -72,10 +75,10 @@ class Seen {
   }
 }
 
-/** Follows what the host is to say, keeps count, and hangs up where it says so. */
+/** Follows the host's script, counts, and disconnects when told to. */
 async function converse(peer: Peer, host: Host, seen: Seen): Promise<void> {
   seen.connections += 1;
-  // Replies to commands that came together would wait 40 ms for each other.
+  // Replies to pipelined commands would wait 40 ms for each other.
   peer.socket.setNoDelay(true);
   const greeting = seen.next(host.greetings);
   if (greeting !== yes) return hangUp(peer, greeting);
@@ -90,7 +93,7 @@ async function converse(peer: Peer, host: Host, seen: Seen): Promise<void> {
   const reset = () => {
     [from, to, asked] = [null, [], 0];
   };
-  /** True where it said yes, and is still there. */
+  /** True if it accepted, and is still there. */
   const answer = (good: string, take = () => {}) => {
     const said = seen.next(host.answers);
     if (isGood(said, good) || said === 'lost') take();
@@ -129,10 +132,10 @@ async function converse(peer: Peer, host: Host, seen: Seen): Promise<void> {
 
 function hangUp(peer: Peer, words: string): never {
   peer.socket.end(words === 'close' || words === 'lost' ? '' : `${words}\r\n`);
-  throw new Error('it hung up');
+  throw new Error('it disconnected');
 }
 
-/** Servers on three addresses; what they say is another thing in each try. */
+/** Servers on three addresses; their replies differ in each try. */
 async function openHosts(closing: Pick<Closing, 'teardown'>) {
   let seen = new Seen([]);
   let port = 0;
@@ -154,7 +157,7 @@ async function openHosts(closing: Pick<Closing, 'teardown'>) {
     const nameOf = ({ hasAddress }: Host, at: number) => (hasAddress ? `mx${at}.test` : `none${at}.test`);
     zone.set('a.test', { MX: found.map((host, at) => [host.preference, nameOf(host, at)]) });
     const options = { ehloName: 'out.test', resolver: zone.resolver, mxPort: port, allowPrivate: true };
-    // With one draw for all, equal hosts come as they are written.
+    // If all draw the same, equal hosts come in the order in which they are written.
     const transport = createTransport({ ...options, random: () => 0 });
     await work(transport, seen);
     await transport.close();
@@ -163,7 +166,7 @@ async function openHosts(closing: Pick<Closing, 'teardown'>) {
 
 const message = [Buffer.from('From: a@out.test\r\nSubject: s\r\n\r\nHello.\r\n')];
 
-/** Whether there was a reason to fail for good: that it was refused, or that no host can take it, whatever comes. */
+/** Whether there was a reason to fail for good: a refusal, or that no host can ever take it. */
 function isGrounded({ phase, reply }: RecipientResult, recipient: string, hosts: Host[]): boolean {
   if (phase === 'dns') return !hosts.some(({ hasAddress }) => hasAddress);
   if (phase === 'local') return recipient.startsWith('ü') && hosts.some(({ smtpUtf8 }) => !smtpUtf8);
@@ -174,15 +177,15 @@ function holdOutcomes({ sessions }: Delivery, to: string[], from: string, { take
   for (const one of to) {
     const results = sessions.flatMap(({ results }) => results.filter(({ recipient }) => recipient === one));
     const last = results.at(-1);
-    if (!last) throw new Error('nothing is said of a recipient');
+    if (!last) throw new Error('there is no outcome for a recipient');
     const times = taken.get(`${from} ${one}`) ?? 0;
-    if (last.uncertain) hold(times <= 1, `it may have come once, and came ${times} times`);
+    if (last.uncertain) hold(times <= 1, `it may have arrived once, but arrived ${times} times`);
     else equal(times, last.outcome === 'delivered' ? 1 : 0);
     hold(
       results
         .slice(0, -1)
         .every(({ outcome, uncertain, phase }) => phase === 'local' || (outcome === 'deferred' && !uncertain)),
-      'it was tried again after somebody had decided',
+      'it was retried although it was settled',
     );
     if (last.outcome === 'bounced') hold(isGrounded(last, one, hosts), `it bounced: ${last.reason}`);
   }
@@ -194,7 +197,7 @@ export const deliveries: Target = {
   async open({ closing }) {
     const withHosts = await openHosts(closing);
     return {
-      'whatever hosts say, an email is delivered where it is said to be, once, and within their limits and ours':
+      'whatever hosts say, an email arrives exactly where it is reported delivered, once, and within their limits and ours':
         fc.asyncProperty(
           fc.array(someHost, { minLength: 1, maxLength: hosts.length }),
           fc.array(email, { minLength: 1, maxLength: 5 }),
@@ -213,7 +216,7 @@ export const deliveries: Target = {
                 holdOutcomes(delivery, to, from, seen);
                 const dialled = seen.connections - before;
                 hold(dialled <= to.length + hosts.length, `${dialled} connections for ${to.length} recipients`);
-                hold(transport.pool.size <= site.connections, `${transport.pool.size} connections wait`);
+                hold(transport.pool.size <= site.connections, `${transport.pool.size} connections are idle`);
               }
               equal(seen.broken, []);
             });

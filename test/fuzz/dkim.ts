@@ -35,11 +35,11 @@ export const dkim: Target = {
       return { signatures, header, body: body.bytes };
     };
     return {
-      'mailauth takes both signatures of any message': fc.asyncProperty(anyMessage, async (parts) => {
+      'mailauth verifies both signatures of any message': fc.asyncProperty(anyMessage, async (parts) => {
         const { signatures, header, body } = await sign(parts);
         equal(await verdicts(Buffer.concat([signatures, header, body])), ['pass', 'pass']);
       }),
-      'and none after a letter was added, or a field that a reader would take for ours': fc.asyncProperty(
+      'and neither once a letter is added, or a field that a reader would take for ours': fc.asyncProperty(
         anyMessage,
         fc.nat(),
         fc.constantFrom('From: x@evil.test\r\n', 'Subject: another\r\n', 'Reply-To: x@evil.test\r\n', null),

@@ -3,7 +3,7 @@ import t from 'tap';
 import { targets } from './index.ts';
 import { openPlace } from './place.ts';
 
-/** `npm run fuzz` goes on from here for as long as it is told. */
+/** `npm run fuzz` continues from here for as long as it is told to. */
 const seed = 20261121;
 
 const place = openPlace(t);

@@ -8,11 +8,11 @@ import { openPlace } from './place.ts';
 import type { Property } from './target.ts';
 
 /**
- * Tries the promises of test/fuzz on whatever comes up, one after the other in turns, for as long as it is told:
- * `npm run fuzz -- --minutes 10`. What fails is shown as small as it gets, with what brings it back. See docs/reliability.md.
+ * Tries the promises of test/fuzz on random input, in turns, for as long as it is told: `npm run fuzz -- --minutes 10`.
+ * A failure is shown in its smallest form, with the command that reproduces it. See docs/reliability.md.
  */
 
-/** One promise, and what came of it so far. */
+/** One promise, and its results so far. */
 interface Promised {
   /** Such as `mime.2`. */
   number: string;
@@ -45,7 +45,10 @@ async function openAll(only: string[], place: ReturnType<typeof openPlace>): Pro
   return all;
 }
 
-/** The same property, and a promise of the end of its last run: time that is up does not wait for it, and the next turn has to. */
+/**
+ * The same property, and a promise that settles at the end of its last run: when time is up it is not waited for, but
+ * the next turn must.
+ */
 function followed(property: Property): { property: Property; ended(): Promise<unknown> } {
   let last: unknown;
   return {
@@ -66,12 +69,12 @@ function followed(property: Property): { property: Property; ended(): Promise<un
 }
 
 async function takeTurn(one: Promised, { seed, path }: Options, ms: number): Promise<void> {
-  // What was closed while another's turn took all of the time is noticed before it is used again.
+  // Connections that were closed during another's turn are noticed before they are used again.
   await sleep(20);
   const began = performance.now();
   const { property, ended } = followed(one.property);
   const details = await fc.check(property, {
-    // Each turn goes elsewhere, and the first one where it is told.
+    // Each turn uses another seed, and the first one the given seed.
     seed: seed + one.turns,
     ...(path === null
       ? { numRuns: Number.MAX_SAFE_INTEGER, interruptAfterTimeLimit: ms }
@@ -81,7 +84,7 @@ async function takeTurn(one: Promised, { seed, path }: Options, ms: number): Pro
   one.turns += 1;
   one.runs += details.numRuns;
   one.ms += performance.now() - began;
-  // A turn that was over before its first try is no failure, though it is called one.
+  // A turn that ended before its first try is no failure, although it is reported as one.
   if (!details.failed || (details.interrupted && details.numRuns === 0)) return;
   const again = `npm run fuzz -- --only ${one.number} --seed ${details.seed} --path ${details.counterexamplePath}`;
   const error = details.errorInstance instanceof Error ? details.errorInstance.stack : String(details.errorInstance);
@@ -134,7 +137,7 @@ async function main(options: Options): Promise<void> {
   const figures = all.map(({ property: _, ...rest }) => rest);
   if (options.json)
     await writeFile(options.json, `${JSON.stringify({ seed: options.seed, promises: figures }, null, 2)}\n`);
-  // Sockets that are kept open for the next call are no reason to stay.
+  // Sockets kept open for the next call are no reason to stay.
   process.exit(all.some(({ failure }) => failure !== null) ? 1 : 0);
 }
 

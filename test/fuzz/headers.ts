@@ -10,15 +10,15 @@ const name = fc.oneof(
   fc.string({ unit: fc.constantFrom(...'abX-19!#~'), minLength: 1, maxLength: 76 }),
 );
 
-/** @throws Error unless this is one field in lines that anybody takes (RFC 5322 sections 2.1.1 and 2.2.3) */
+/** @throws Error unless this is one field in lines that every reader accepts (RFC 5322 sections 2.1.1 and 2.2.3) */
 function isField(field: string): void {
-  hold(field.endsWith('\r\n') && /^[ -~\r\n]*$/.test(field), 'is not ASCII in lines');
+  hold(field.endsWith('\r\n') && /^[ -~\r\n]*$/.test(field), 'has lines that are not ASCII');
   const lines = field.slice(0, -2).split('\r\n');
   hold(
     lines.every(
       (one, at) => one.length <= 998 && !/[\r\n]/.test(one) && one.trim() !== '' && /^[ \t]/.test(one) === at > 0,
     ),
-    'has a line that is too long, empty, or one of its own',
+    'has a line that is too long, empty, or of another field',
   );
 }
 
@@ -27,7 +27,7 @@ const angles = (text: string) => (text.match(/<[^<>]*>/g) ?? []).map((one) => on
 export const headers: Target = {
   name: 'headers',
   open: () => ({
-    'a text is in short lines, and a reader finds it as it was': fc.property(
+    'a text is in short lines, and a reader gets it back unchanged': fc.property(
       name,
       line(longestValue),
       fc.boolean(),
@@ -42,7 +42,7 @@ export const headers: Target = {
         return true;
       },
     ),
-    'of a field of addresses what programs read stays as it is': fc.property(
+    'the machine-readable parts of an address field stay unchanged': fc.property(
       fc.constantFrom('List-Id', 'References', 'List-Unsubscribe', 'Errors-To', 'X-A'),
       line(longestValue),
       (name, value) => {
@@ -58,7 +58,7 @@ export const headers: Target = {
         return true;
       },
     ),
-    'fields are read one by one as they were written, and the body begins behind them': fc.property(
+    'fields are read one by one as written, and the body begins after them': fc.property(
       fc.array(fc.tuple(name, line(200)), { maxLength: 12 }),
       fc.string(),
       (fields, body) => {

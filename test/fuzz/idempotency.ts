@@ -4,18 +4,21 @@ import type { Answer } from '../support/node.ts';
 import type { Target } from './target.ts';
 import { equal, hold } from './texts.ts';
 
-/** What a call asks for. `stranger` is refused for its sender, which is found out with the key in hand; `malformed` at once. */
+/**
+ * What a call requests. `stranger` is refused because of its sender, which is checked while the key is held;
+ * `malformed` is refused at once.
+ */
 const wishes = ['one', 'other', 'batch', 'stranger', 'malformed'] as const;
 type Wish = (typeof wishes)[number];
 
 const round = fc.array(fc.record({ key: fc.nat(2), wish: fc.constantFrom(...wishes) }), { minLength: 1, maxLength: 7 });
 
-/** What is known of a key from the rounds before: what was asked with it, and what was answered. */
+/** What is known about a key from earlier rounds: the request, and the answer. */
 type Known = Map<number, { wish: Wish; answer: string }>;
 
 const isRefused = (wish: Wish) => wish === 'stranger' || wish === 'malformed';
 
-/** @throws Error where the answers of calls that were made at once with one key are none that a queue of them could get */
+/** @throws Error if simultaneous calls with one key got answers that no sequence of them could give */
 function holdRound(known: Known, key: number, asked: { wish: Wish; answer: Answer }[]): void {
   const good = asked.filter(({ wish }) => !isRefused(wish));
   const before = known.get(key);
@@ -59,7 +62,7 @@ export const idempotency: Target = {
       return row?.n ?? 0;
     };
     return {
-      'one key makes what was asked with it first, once, however many ask at once': fc.asyncProperty(
+      'a key performs its first request once, however many calls come at once': fc.asyncProperty(
         fc.array(round, { minLength: 1, maxLength: 3 }),
         async (rounds) => {
           const run = newId();

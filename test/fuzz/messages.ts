@@ -6,7 +6,7 @@ import { plainAddress } from '../mail/addresses.ts';
 import { file, message } from '../mail/parts.ts';
 import { line } from './texts.ts';
 
-/** What a body may be: any text, and more of what encodings and line ends go wrong with. */
+/** Possible bodies: any text, and more of what often goes wrong with encodings and line ends. */
 export const body = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 300 }),
   fc
@@ -59,7 +59,7 @@ const attachment = fc
       .map((bytes) => Buffer.from(bytes)),
   })
   .filter((one) => refuseAttachment(one) === null)
-  // A text with an id is one of the bodies, for those who read it.
+  // Readers count a text part with an id as a body.
   .map((one) => file(one.contentType.startsWith('text/') ? { ...one, contentId: null } : one));
 
 /** A message that could have been accepted. */
@@ -73,7 +73,7 @@ export const anyMessage: fc.Arbitrary<MessageParts> = fc
     attachments: fc.array(attachment, { maxLength: 3 }),
   })
   .map(({ text, html, ...parts }) => {
-    // Beside files an empty text is none.
+    // Next to files an empty text is left out.
     const given = parts.attachments.length > 0 ? { text: text || null, html: html || null } : { text, html };
     return message({
       ...parts,
@@ -82,5 +82,5 @@ export const anyMessage: fc.Arbitrary<MessageParts> = fc
     });
   });
 
-/** How a text arrives: each line end is CRLF, and each lone surrogate one that stands for what cannot be shown. */
+/** How a text arrives: each line end is CRLF, and each lone surrogate becomes the replacement character. */
 export const arrived = (text: string) => text.replaceAll(/\r\n|\r|\n/g, '\r\n').toWellFormed();

@@ -8,13 +8,13 @@ import { Python } from './python.ts';
 import type { Target } from './target.ts';
 import { equal, hold } from './texts.ts';
 
-/** The last line of a part may have got its end, which a text needs and a file must not have. */
+/** The last line of a part may have gained a line end, which a text needs and a file must not have. */
 const withoutEnd = (text: string) => text.replace(/\r\n$/, '');
 
-/** Those that a page refers to stand beside it, before the others. */
+/** Files that a page refers to are next to it, before the others. */
 const inOrder = (files: [name: string, content: string][]) => files.map((file) => JSON.stringify(file)).sort();
 
-/** What is said of the same message by whoever reads it. */
+/** The same message as each reader sees it. */
 const said = ({ subject, to, cc, text, html, attachments }: MessageParts) => ({
   subject,
   to: to.map(({ name, address }) => [name ?? '', address]),
@@ -23,7 +23,7 @@ const said = ({ subject, to, cc, text, html, attachments }: MessageParts) => ({
   files: inOrder(attachments.map(({ filename, content }) => [filename, content.toString('latin1')])),
 });
 
-/** Of how many empty lines a text ends with, postal-mime has an opinion of its own. */
+/** postal-mime differs on the number of empty lines at the end of a text. */
 const withoutEnds = (text: string) => text.replace(/(?:\r\n)+$/, '');
 
 async function byPostalMime(bytes: Buffer, { text, html }: MessageParts): Promise<ReturnType<typeof said>> {
@@ -63,7 +63,7 @@ export const mime: Target = {
     if (python) closing.teardown(() => python.close());
     const theirs = fc.asyncProperty(anyMessage, async (parts) => {
       const bytes = await composed(parts);
-      // It takes an encoded-word for one even where RFC 2231 says that it is a name.
+      // It decodes encoded-words even in names by RFC 2231.
       const named = parts.attachments.map((one) => ({ ...one, filename: decodeWords(one.filename) }));
       const wanted = said({ ...parts, attachments: named });
       equal(await byPostalMime(bytes, parts), { ...wanted, texts: wanted.texts.map(withoutEnds) });
@@ -71,21 +71,21 @@ export const mime: Target = {
     const wire = fc.asyncProperty(anyMessage, async (parts) => {
       const bytes = await composed(parts);
       const text = bytes.toString('latin1');
-      hold(/^[\x01-\x7f]*$/.test(text), 'has octets that are no text');
+      hold(/^[\x01-\x7f]*$/.test(text), 'has octets that are not text');
       hold(
         text.split('\r\n').every((one) => one.length <= 998 && !/[\r\n]/.test(one)),
-        'has lines that are none',
+        'has invalid lines',
       );
       equal((await composed(parts)).toString('latin1'), text);
     });
     const promises = {
-      'postal-mime reads what was put in': theirs,
+      'postal-mime reads what was written': theirs,
       'it is 7-bit text in short lines, and the same each time': wire,
     };
     if (!python) return promises;
     return {
       ...promises,
-      "Python's email package reads what was put in, and finds no defect": fc.asyncProperty(
+      "Python's email package reads what was written, and finds no defect": fc.asyncProperty(
         anyMessage,
         async (parts) => {
           const texts = (parts.text === null ? 0 : 1) + (parts.html === null ? 0 : 1);

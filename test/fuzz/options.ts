@@ -2,10 +2,10 @@ import { parseArgs } from 'node:util';
 
 export interface Options {
   minutes: number;
-  /** What the numbers of the promises begin with, such as `mime` or `mime.2`; empty: all of them. */
+  /** Prefix of the promises' numbers, such as `mime` or `mime.2`; empty: all of them. */
   only: string[];
   seed: number;
-  /** Where in the tree of what can be made smaller a counterexample was; null: all is tried anew. */
+  /** The path to a counterexample in the tree of shrunk values; null: everything is tried anew. */
   path: string | null;
   json: string | null;
 }

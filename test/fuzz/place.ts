@@ -11,7 +11,7 @@ import { encryptionKey } from '../support/shared-node.ts';
 import { newTurns } from '../support/turns.ts';
 import type { Closing } from './target.ts';
 
-/** One node for all targets that need one, on a real database, and what listens beside it. */
+/** One node for all targets that need one, on a real database, and the servers next to it. */
 export function openPlace(closing: Closing) {
   const once = <T>(open: () => Promise<T>) => {
     let opened: Promise<T> | undefined;
@@ -20,7 +20,7 @@ export function openPlace(closing: Closing) {
       return opened;
     };
   };
-  // A scene takes a whole test, and asks it for nothing but this.
+  // A scene takes a whole test, but uses only this part.
   const caller = once(() => startCaller(closing as Parameters<typeof startCaller>[0]));
   const listeners = once(async () => {
     const { node } = await caller();

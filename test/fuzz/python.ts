@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { program, type Reading, toReading } from '../mail/python.ts';
 
-/** Python's reader of messages as a process that stays: starting it takes longer than reading a thousand. */
+/** Python's message parser as a process that stays: starting it takes longer than reading a thousand messages. */
 export class Python {
   readonly #child = spawn('python3', ['-u', '-c', program], { stdio: ['pipe', 'pipe', 'inherit'] });
   readonly #lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();

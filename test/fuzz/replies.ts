@@ -63,11 +63,11 @@ function write({ code, enhanced, texts, end }: Written): string {
 
 const squeeze = (text: string) => text.replaceAll(/\s+/g, ' ').trim();
 
-/** What a server says at each command, and where it says no more and hangs up. */
+/** A server's replies to each command, and the point where it falls silent and disconnects. */
 type Says = Record<'mail' | 'rcpt' | 'data' | 'dot', Written>;
 const says = fc.record({ mail: reply, rcpt: reply, data: reply, dot: reply });
 
-/** A server that means to take mail, but for what it says at one command or another. */
+/** A server that would accept mail, except for its reply to one command or another. */
 const good: Written = { code: 250, enhanced: null, texts: ['ok'], end: '\r\n' };
 const mostlyGood = fc.tuple(says, fc.subarray(['mail', 'rcpt', 'data', 'dot'] as const)).map(([said, odd]): Says => {
   const usual: Says = { mail: good, rcpt: good, data: { ...good, code: 354 }, dot: good };
@@ -75,7 +75,7 @@ const mostlyGood = fc.tuple(says, fc.subarray(['mail', 'rcpt', 'data', 'dot'] as
   return usual;
 });
 
-/** A look-up that waits for nobody: on a machine that is busy, one that did not come in time would be the verdict. */
+/** A lookup that never waits: on a busy machine a late answer would become the verdict. */
 const resolver: Resolver = {
   resolveMx: async () => [{ exchange: 'mx.example.test', priority: 10 }],
   resolve4: async () => ['127.0.0.1'],
@@ -84,7 +84,7 @@ const resolver: Resolver = {
   resolve: async () => [],
 };
 
-/** Answers whatever comes on one connection, one message after another. */
+/** Answers everything on one connection, one message after another. */
 async function speak(peer: Peer, said: () => Says): Promise<void> {
   await peer.greet();
   for (;;) {
@@ -104,7 +104,7 @@ async function speak(peer: Peer, said: () => Says): Promise<void> {
   }
 }
 
-/** @throws Error where the verdict is another than the class of the code that decided says */
+/** @throws Error if the verdict differs from the class of the code that decided */
 function isOfItsClass({ outcome, reply, phase, reason }: RecipientResult, said: Says): void {
   const all = [said.mail, said.rcpt, said.data, said.dot].map(({ code }) => code);
   const accepts = all.slice(0, 2).every((one) => one < 300) && all[2] === 354 && (all[3] ?? 0) < 300;
@@ -122,14 +122,14 @@ export const replies: Target = {
   name: 'replies',
   async open({ closing }) {
     let said: Says = { mail: good, rcpt: good, data: good, dot: good };
-    // A scene takes a whole test, and asks it for nothing but to be closed.
+    // A scene takes a whole test, but uses it only for closing.
     const { send } = await startScripted(
       closing as Parameters<typeof startScripted>[0],
       (peer) => speak(peer, () => said),
       { resolver },
     );
     return {
-      'bytes in pieces are what they are in one': fc.property(noise, lengths, (bytes, lengths) => {
+      'bytes in pieces are read as in one': fc.property(noise, lengths, (bytes, lengths) => {
         equal(feed(cut(Buffer.from(bytes), lengths)), feed([bytes]));
         return true;
       }),
@@ -151,7 +151,7 @@ export const replies: Target = {
           return true;
         },
       ),
-      'whatever a server goes on saying, no more than a reply of it is kept': fc.property(
+      'however long a server goes on, no more than one reply of it is kept': fc.property(
         fc.constantFrom('x', '250-', '250-a\r\n', '\r', '250-\n', `250-${'y'.repeat(900)}\n`),
         fc.integer({ min: 1, max: 70_000 }),
         (unit, size) => {
@@ -159,12 +159,12 @@ export const replies: Target = {
           const chunk = Buffer.from(unit.repeat(Math.ceil(size / unit.length)));
           let sent = 0;
           for (; sent < 300_000 && parser.error === null; sent += chunk.length) parser.feed(chunk);
-          hold(parser.error !== null && sent <= 80_000 + chunk.length, `${sent} bytes were taken`);
+          hold(parser.error !== null && sent <= 80_000 + chunk.length, `${sent} bytes were accepted`);
           equal(parser.feed(Buffer.from('250 ok\r\n')), []);
           return true;
         },
       ),
-      'a verdict is of the class of the code that decided it': fc.asyncProperty(mostlyGood, async (one) => {
+      'a verdict has the class of the code that decided it': fc.asyncProperty(mostlyGood, async (one) => {
         said = one;
         isOfItsClass(resultOf(await send()), said);
       }),

@@ -29,7 +29,7 @@ const pieces = [
   '<'.repeat(500),
 ]);
 
-/** A message as servers write them, with bytes taken out, put in and said again; or anything at all. */
+/** A message as servers write it, with bytes removed, inserted and repeated; or anything at all. */
 const mangled = fc
   .tuple(
     fc.constantFrom(...bounces.map(({ message }) => message)),
@@ -79,7 +79,7 @@ const crlf = (text: string) => Buffer.from(text.replaceAll('\n', '\r\n'));
 export const returned: Target = {
   name: 'returned',
   open: () => ({
-    'any bytes are read in time, to what is bounded': fc.property(anything, (bytes) => {
+    'any bytes are read in time, and the result is bounded': fc.property(anything, (bytes) => {
       const began = performance.now();
       const { kind, recipients } = readNotice(bytes);
       const report = readComplaint(bytes);
@@ -97,7 +97,7 @@ export const returned: Target = {
       );
       return true;
     }),
-    'a delivery report says what was put into it, however its lines end': fc.property(
+    'a delivery report is read as it was written, whatever its line ends': fc.property(
       fc.array(group, { minLength: 1, maxLength: 6 }),
       fc.boolean(),
       (groups, unix) => {
@@ -114,7 +114,7 @@ export const returned: Target = {
         return true;
       },
     ),
-    'a feedback report says what was put into it': fc.property(
+    'a feedback report is read as it was written': fc.property(
       fc.constantFrom('abuse', 'fraud', 'virus', 'other', 'opt-out', 'not-spam', 'auth-failure'),
       fc.array(address, { maxLength: 4 }),
       fc.stringMatching(/^[a-z0-9]{8,40}$/),

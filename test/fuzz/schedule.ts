@@ -14,7 +14,7 @@ const policy: fc.Arbitrary<RetryPolicy> = fc.record({
   forMs: fc.integer({ min: 1_000, max: 100 * hour }),
 });
 
-/** A time that a server names, and what it means, in ms, which is a minute at the least; null: it names none. */
+/** A time that a server names, and its meaning in ms, which is at least a minute; null: it names none. */
 const asked = fc.oneof(
   fc.constant({ text: 'try again later', ms: null }),
   fc.integer({ min: 1, max: 50 }).map((n) => ({ text: `Greylisted, try again in ${n} minutes`, ms: n * minute })),
@@ -23,7 +23,7 @@ const asked = fc.oneof(
     .map((n) => ({ text: `Greylisted, try again in ${n} seconds`, ms: Math.max(minute, n * 1_000) })),
 );
 
-/** One attempt: what the server said, how long it took until then, and the spread that was drawn. */
+/** One attempt: what the server said, how long it took until then, and the random spread. */
 const attempt = fc.record({
   asked,
   tookMs: fc.integer({ min: 0, max: 10 * minute }),
@@ -44,7 +44,7 @@ const deferred = (text: string): RecipientResult => ({
 export const schedule: Target = {
   name: 'schedule',
   open: () => ({
-    'retries come later and later than now, as far apart as was promised, and end with their time': fc.property(
+    'retries get later and later, as far apart as promised, and end in time': fc.property(
       policy,
       fc.array(attempt, { minLength: 1, maxLength: 12 }),
       (policy, says) => {
@@ -65,20 +65,20 @@ export const schedule: Target = {
           const atEnd = outcome.nextAttemptAt.getTime() === end;
           hold(
             wait > 0 && outcome.nextAttemptAt.getTime() <= end,
-            `waits ${wait} ms, to beyond its time or not at all`,
+            `waits ${wait} ms, either beyond its time limit or not at all`,
           );
           hold(
             atEnd || wait >= (asked.ms ?? planned * 0.9 - 1) - 1,
-            `comes ${wait} ms later, before what was asked for`,
+            `comes ${wait} ms later, before the requested time`,
           );
-          hold(wait <= Math.max(asked.ms ?? 0, planned) * 1.1 + 1, `comes ${wait} ms later, after what was planned`);
-          hold(attempts <= 3 || atEnd || wait >= planned * 0.9 - 1, 'comes sooner than planned for ever');
-          hold(attempts <= 4 + policy.forMs / (shortest * 0.9), 'is tried without end');
+          hold(wait <= Math.max(asked.ms ?? 0, planned) * 1.1 + 1, `comes ${wait} ms later, after the planned time`);
+          hold(attempts <= 3 || atEnd || wait >= planned * 0.9 - 1, 'comes sooner than planned forever');
+          hold(attempts <= 4 + policy.forMs / (shortest * 0.9), 'is tried endlessly');
           now = outcome.nextAttemptAt;
         }
       },
     ),
-    'what waits for room goes on soon after it, the older before the newer': fc.property(
+    'mail that waits for room goes on soon after it, in order of age': fc.property(
       policy,
       fc.integer({ min: 0, max: 48 * hour }),
       fc.array(fc.integer({ min: 0, max: 100 * hour }), { minLength: 2, maxLength: 5 }),
@@ -92,7 +92,7 @@ export const schedule: Target = {
             const due = new Date(now.getTime() - age);
             const at = afterOpening(policy, opensAt, due, now, () => random).getTime();
             const end = due.getTime() + policy.forMs;
-            hold(at <= end, 'is beyond its time');
+            hold(at <= end, 'is beyond its time limit');
             hold(
               at === end ||
                 (at >= opensAt.getTime() && at <= opensAt.getTime() + Math.min(10 * minute, waitMs / 10) + 1_000),

@@ -14,7 +14,7 @@ import { equal } from './texts.ts';
 
 const finals = ['delivered', 'failed', 'suppressed'] as const;
 
-/** What becomes of one recipient: some attempts that settle nothing, and one that does. */
+/** The course of one recipient: some attempts that settle nothing, and one that does. */
 const person = fc.record({
   domain: fc.constantFrom('one.test', 'two.test', 'three.test'),
   deferrals: fc.nat(2),
@@ -25,7 +25,7 @@ const person = fc.record({
 });
 type Person = typeof person extends fc.Arbitrary<infer One> ? One : never;
 
-/** In which order outcomes are written, how many in a transaction, and whether these are at the same time. */
+/** The order in which outcomes are recorded, how many per transaction, and whether these run at the same time. */
 const manner = fc.record({
   order: fc.array(fc.nat(), { minLength: 8, maxLength: 8 }),
   size: fc.integer({ min: 1, max: 4 }),
@@ -40,7 +40,7 @@ function inManner(all: Settlement[], { order, size }: Manner): Settlement[][] {
   return Array.from({ length: Math.ceil(sorted.length / size) }, (_, at) => sorted.slice(at * size, (at + 1) * size));
 }
 
-/** What the email has to be, as a function of what became of its recipients and of nothing else. */
+/** What the email must become, depending only on the outcomes of its recipients. */
 function expected(people: Person[]) {
   const of = (final: Person['final']) => people.filter((one) => one.final === final).length;
   const status = of('failed') > 0 ? 'failed' : of('suppressed') > 0 ? 'suppressed' : 'sent';
@@ -99,7 +99,7 @@ function settlementsOf(people: Person[], claims: Claim[]): Settlement[] {
       const status = attempts < deferrals ? 'deferred' : final;
       return {
         ...{ nodeId, emailId, position, jobId, status, attempts: attempts + 1 },
-        // Due at once.
+        // Due immediately.
         nextAttemptAt: status === 'deferred' ? new Date(Date.now() - 60_000) : null,
         ...{ lastResponse: `answer to ${position}`, waitingFor: null, uncertain: false, suppress: null },
       };
@@ -113,7 +113,7 @@ export const settlement: Target = {
   async open({ closing }) {
     const scene = await openScene(closing);
     return {
-      'an email ends as what its recipients came to, in whichever order, and says so once': fc.asyncProperty(
+      "an email's end follows from its recipients' outcomes, in any order, and is reported once": fc.asyncProperty(
         fc.array(person, { minLength: 1, maxLength: 8 }),
         fc.array(manner, { minLength: 3, maxLength: 3 }),
         async (people, manners) => {

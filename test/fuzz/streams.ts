@@ -9,7 +9,7 @@ import { Dialog, plain } from '../inbound/scene.ts';
 import type { Target } from './target.ts';
 import { cut, equal, hold, lengths } from './texts.ts';
 
-/** A client that has said all that it has to say is rid of within this time. */
+/** A client that has finished is disconnected within this time. */
 const endsWithinMs = 10_000;
 
 const enders = [
@@ -27,7 +27,7 @@ const enders = [
 
 const usual = 'Subject: s\r\n';
 
-/** What a client may say, by the addresses that this server takes. */
+/** What a client may say, with addresses that this server accepts. */
 function session(from: string, to: string): fc.Arbitrary<Buffer> {
   const header = `From: ${from}\r\nTo: ${to}\r\n${usual}\r\n`;
   const said = fc.constantFrom(
@@ -48,7 +48,8 @@ function session(from: string, to: string): fc.Arbitrary<Buffer> {
   );
   const whole = `MAIL FROM:<${from}>\r\nRCPT TO:<${to}>\r\nDATA\r\n${header}text\r\n.\r\n`;
   const message = fc.constant(whole);
-  // One message for whoever goes by the RFC, whatever it says; three for whoever takes such an end for one.
+  // One message for readers that follow the RFC, whatever it contains; three for those that take such a sequence for an
+  // end.
   const open = whole.slice(0, -'\r\n.\r\n'.length);
   const smuggled = fc.constantFrom(...enders).map((end) => `${open}${end}${open}${end}${whole}`);
   const piece = fc.oneof(
@@ -60,7 +61,7 @@ function session(from: string, to: string): fc.Arbitrary<Buffer> {
   return fc.array(piece, { maxLength: 25 }).map((pieces) => Buffer.concat(pieces));
 }
 
-/** How often these bytes could end a message, for whoever goes by RFC 5321 section 4.1.1.4. */
+/** How many times these bytes could end a message, by RFC 5321 section 4.1.1.4. */
 const ends = ({ bytes, leaves }: Said) =>
   Buffer.concat([bytes, ...(leaves ? [] : [farewell])])
     .toString('latin1')
@@ -75,11 +76,14 @@ async function send(socket: Socket, pieces: Buffer[]): Promise<void> {
   }
 }
 
-/** Ends a message, if there is one, and the session: whoever leaves without a word has no message taken. */
+/** Ends a message, if there is one, and the session: without QUIT no message is accepted. */
 const farewell = Buffer.from('\r\n.\r\nQUIT\r\n');
 const farewellWithinMs = 2_000;
 
-/** Says all of it in these pieces, and the farewell or not, hangs up, and gives what the server said until it was rid of us. */
+/**
+ * Sends everything in these pieces, with or without the farewell, disconnects, and returns what the server said until
+ * it closed the connection.
+ */
 async function converse(socket: Socket, login: string | null, { bytes, lengths, leaves }: Said): Promise<string> {
   let heard = '';
   let news = () => {};
@@ -98,7 +102,7 @@ async function converse(socket: Socket, login: string | null, { bytes, lengths, 
   };
   const late = setTimeout(() => socket.destroy(new Error('late')), endsWithinMs);
   const began = performance.now();
-  // Whoever says nothing at all may be gone before it is greeted.
+  // A silent client may be gone before it is greeted.
   if (bytes.length > 0) await until(/^220 .*\r\n/);
   if (login !== null) {
     socket.write(`EHLO client.test\r\nAUTH PLAIN ${plain(login)}\r\n`);
@@ -114,10 +118,10 @@ async function converse(socket: Socket, login: string | null, { bytes, lengths, 
   clearTimeout(late);
   hold(performance.now() - began < endsWithinMs, 'the session did not end');
   hold(bytes.length === 0 || heard.startsWith('220 '), `the server greeted with ${heard.slice(0, 60)}`);
-  // It may have gone in the middle of one.
+  // It may have ended in the middle of a reply.
   hold(
     /^(?:\d{3}(?:[ -][^\r\n]*)?\r\n)*[^\r\n]*$/.test(heard),
-    `the server said what is no reply: ${JSON.stringify(heard)}`,
+    `the server sent an invalid reply: ${JSON.stringify(heard)}`,
   );
   return heard;
 }
@@ -147,34 +151,37 @@ const content = fc
   .filter((text) => `\r\n${text}\r\n.\r\n`.indexOf('\r\n.\r\n') === text.length + 2);
 
 const holdsOddEnd = (text: string) => /\r(?!\n)|(?<!\r)\n|\0/.test(text);
-/** Of a line that begins with one dot, which nobody should send, smtp-server keeps it; RFC 5321 section 4.5.2 would take it off. */
+/**
+ * From a line that begins with one dot, which nobody should send, smtp-server does not remove it; RFC 5321 section
+ * 4.5.2 would.
+ */
 const unstuffed = (text: string) => text.replaceAll('\r\n', '\n').replaceAll(/^\.\./gm, '.');
 
 interface Said {
   bytes: Buffer;
   lengths: number[];
-  /** It hangs up when it has said all that, whatever the server is about. */
+  /** It disconnects when it has sent everything, whatever the server is doing. */
   leaves: boolean;
 }
 
-/** With an EHLO, and a login where there is one: without them nothing is taken. */
+/** With an EHLO, and a login if needed: otherwise nothing is accepted. */
 type Introduced = Said & { introduced: boolean };
 
 const hello = Buffer.from('EHLO client.test\r\n');
 
 const leaves = fc.nat(4).map((n) => n === 0);
 
-/** Several at once, as each is kept waiting for its greeting. */
+/** Several at once, because each is kept waiting for its greeting. */
 const sessions = (from: string, to: string) =>
   fc.array(fc.record({ bytes: session(from, to), lengths, leaves, introduced: fc.boolean() }), {
     minLength: 1,
     maxLength: 8,
   });
 
-/** A server hangs up on one that says nothing for two minutes, which is the time until the next turn. */
+/** A server disconnects a client that is silent for two minutes, which a turn's pause may exceed. */
 const sessionMs = 30_000;
 
-/** Hands messages over one after the other in one session, each in pieces; the call gives the reply. */
+/** Sends messages one after the other in one session, each in pieces; the call returns the reply. */
 function dialogs(t: Parameters<typeof Dialog.open>[0], port: number, key: string | null) {
   let open: Dialog | null = null;
   let begunAt = 0;
@@ -187,7 +194,7 @@ function dialogs(t: Parameters<typeof Dialog.open>[0], port: number, key: string
   };
   return async ([from, to]: [string, string], message: string, lengths: number[]): Promise<string> => {
     const dialog = open && performance.now() - begunAt < sessionMs ? open : await begin();
-    // Only one that comes through all of this is used again.
+    // Only a session that survives all of this is reused.
     open = null;
     equal((await dialog.envelope(from, [to])).slice(0, 3), '354');
     for (const piece of cut(Buffer.from(`${message}\r\n.\r\n`, 'latin1'), lengths)) {
@@ -195,7 +202,7 @@ function dialogs(t: Parameters<typeof Dialog.open>[0], port: number, key: string
       await turn();
     }
     const reply = await dialog.reply();
-    // What was taken for more commands would be answered first.
+    // Anything taken for additional commands would be answered first.
     equal([await dialog.ask('RSET'), await dialog.ask('NOOP')], ['250 Flushed', '250 OK']);
     open = dialog;
     return reply;
@@ -214,7 +221,7 @@ export const streams: Target = {
     };
 
     async function submit({ introduced, ...said }: Introduced): Promise<void> {
-      // A message may be written down after its client has left.
+      // A message may be recorded after its client has gone.
       const subject = newId();
       const marked = Buffer.from(said.bytes.toString('latin1').replaceAll(usual, `Subject: ${subject}\r\n`), 'latin1');
       const socket = connectTls({ port: ports.submissions, host: '127.0.0.1', rejectUnauthorized: false });
@@ -222,7 +229,7 @@ export const streams: Target = {
       const heard = await converse(socket, introduced ? key : null, { ...said, bytes: marked });
       const told = heard.match(/^250 2\.0\.0 queued as /gm)?.length ?? 0;
       const made = await count(subject);
-      hold(made <= (introduced ? ends(said) : 0) && told <= made, `${made} emails, ${told} were told of`);
+      hold(made <= (introduced ? ends(said) : 0) && told <= made, `${made} emails, but ${told} were confirmed`);
     }
 
     async function giveBack({ introduced, ...said }: Introduced): Promise<void> {
@@ -231,7 +238,7 @@ export const streams: Target = {
       const bytes = introduced ? Buffer.concat([hello, said.bytes]) : said.bytes;
       const heard = await converse(socket, null, { ...said, bytes });
       const told = heard.match(/^250 2\.0\.0 taken/gm)?.length ?? 0;
-      hold(told <= ends(said), `${told} messages were taken`);
+      hold(told <= ends(said), `${told} messages were accepted`);
     }
 
     const test = place.closing as Parameters<typeof Dialog.open>[0];
@@ -250,7 +257,7 @@ export const streams: Target = {
         text: 'SELECT text FROM email_contents WHERE email_id = $1',
         values: [id],
       });
-      // A text without a character is none.
+      // A text without any character is null.
       equal(row && (row.text ?? ''), unstuffed(text));
     }
 

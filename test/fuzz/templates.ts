@@ -33,7 +33,10 @@ const value = fc.oneof(
     .map((parts) => parts.join('')),
 );
 
-/** A page in which every kind of place has a value; what stands between them holds no value's characters by chance. */
+/**
+ * A page with a value in every kind of place; by construction, the text between them contains none of a value's
+ * characters.
+ */
 const page = (a: string, b: string) => `<p title="${a}" class='${b}'>${a}</p><!-- ${b} --><a href="/?q=${b}">${a}</a>`;
 const marks = (text: string) => text.replaceAll(/[^<>"']/g, '');
 
@@ -65,17 +68,21 @@ const noise = fc
 export const templates: Target = {
   name: 'templates',
   open: () => ({
-    'no value leaves its place in a page, and a reader sees what it was': fc.property(value, value, (a, b) => {
-      const { html } = render(compile({ ...content, html: page('{{A}}', '{{B}}') }), { A: a, B: b });
-      equal(marks(html ?? ''), marks(page('', '')));
-      // The places are found again by what stands around them, which no value can hold.
-      const [, ...places] =
-        /^<p title="([^"]*)" class='([^']*)'>([^<]*)<\/p><!-- ([^>]*) --><a href="\/\?q=([^"]*)">([^<]*)<\/a>$/.exec(
-          html ?? '',
-        ) ?? [];
-      equal(places.map(decode), [a, b, a, b, b, a]);
-      return true;
-    }),
+    'no value escapes from its place in a page, and a reader sees the value itself': fc.property(
+      value,
+      value,
+      (a, b) => {
+        const { html } = render(compile({ ...content, html: page('{{A}}', '{{B}}') }), { A: a, B: b });
+        equal(marks(html ?? ''), marks(page('', '')));
+        // The places are found by the text around them, which no value can contain.
+        const [, ...places] =
+          /^<p title="([^"]*)" class='([^']*)'>([^<]*)<\/p><!-- ([^>]*) --><a href="\/\?q=([^"]*)">([^<]*)<\/a>$/.exec(
+            html ?? '',
+          ) ?? [];
+        equal(places.map(decode), [a, b, a, b, b, a]);
+        return true;
+      },
+    ),
     'no value adds a line, an address or a name to a header': fc.property(value, value, value, (a, b, c) => {
       const template = compile({
         ...content,
@@ -85,7 +92,7 @@ export const templates: Target = {
       });
       const result = rendered(template, { A: a, B: b, C: c });
       if (typeof result === 'string') {
-        hold(/^(?:from|subject|reply_to|variables\.[ABC]): /.test(result), `does not say where: ${result}`);
+        hold(/^(?:from|subject|reply_to|variables\.[ABC]): /.test(result), `does not name the place: ${result}`);
         return true;
       }
       equal([result.from?.address, result.replyTo.map(({ address }) => address)], ['shop@good.test', ['r@good.test']]);
@@ -94,7 +101,7 @@ export const templates: Target = {
       hold(![...names, result.subject ?? ''].some((text) => /[\r\n]/.test(text)), 'holds a line end');
       return true;
     }),
-    'the same template and values are the same text, whatever was rendered between': fc.property(
+    'the same template and values give the same text, whatever was rendered in between': fc.property(
       noise,
       fc.dictionary(fc.constantFrom('A', 'B'), fc.oneof(value, fc.double(), fc.constant(null))),
       value,

@@ -12,12 +12,12 @@ export function hold(holds: boolean, otherwise: string): void {
   if (!holds) throw new Error(otherwise);
 }
 
-/** Lines to one, as RFC 5322 section 2.2.3 has it. */
+/** Unfolds lines, as in RFC 5322 section 2.2.3. */
 export const unfold = (field: string) => field.replaceAll(/\r\n(?=[ \t])/g, '').replace(/\r\n$/, '');
 
 export const isOneLine = (text: string) => hold(!/[\r\n\0]/.test(text), 'holds a line end');
 
-/** Bytes cut into pieces at these places, which are counted from the last cut and may lie anywhere. */
+/** Splits bytes at these places, which are counted from the last cut and may be anywhere. */
 export function cut(bytes: Buffer, lengths: number[]): Buffer[] {
   const pieces: Buffer[] = [];
   let at = 0;
@@ -29,14 +29,14 @@ export function cut(bytes: Buffer, lengths: number[]): Buffer[] {
   return at < bytes.length ? [...pieces, bytes.subarray(at)] : pieces;
 }
 
-/** Lengths of pieces: many of one byte or two, some long. */
+/** Lengths of pieces: many of one or two bytes, some long. */
 export const lengths = fc.array(fc.oneof(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 400 })), {
   maxLength: 40,
 });
 
 /**
- * What a person may write on one line: no control characters, and whole characters. No U+FEFF, as readers take it for a mark
- * of the byte order, and drop it, where an encoded word begins with it.
+ * What a person may write on one line: no control characters, and whole characters. No U+FEFF, because readers take it
+ * for a byte order mark, and drop it, if an encoded word begins with it.
  */
 export const line = (maxLength: number) =>
   fc

@@ -7,13 +7,13 @@ import { hold } from './texts.ts';
 const backoffMs = 1_000;
 const longestMs = 60_000;
 
-/** What is promised of one site, kept apart from how it is done. */
+/** The promises about one site, independent of the implementation. */
 interface Model {
   now: number;
   running: Ticket[];
-  /** When each that was not taken back began. */
+  /** When each attempt that was not canceled began. */
   begun: number[];
-  /** No attempt may begin before; it goes alone. */
+  /** No attempt may begin before this; the next one goes alone. */
   closedUntil: number;
   alone: boolean;
   judgedAt: number;
@@ -56,13 +56,13 @@ const fill = (most: number) =>
       hold(model.now >= model.closedUntil, 'one began while the site was to be left alone');
       hold(
         !model.alone || model.running.every(({ startedAt }) => startedAt < model.closedUntil),
-        'the first after that had company',
+        'the first after that was not alone',
       );
       model.running.push(real.throttle.begin(real.site));
       model.begun.push(model.now);
-      hold(model.running.length <= real.most, `${model.running.length} at once, of ${real.most}`);
+      hold(model.running.length <= real.most, `${model.running.length} at once, but ${real.most} allowed`);
       const lately = model.begun.filter((at) => at > model.now - 60_000).length;
-      hold(lately <= real.share + 1, `${lately} within a minute, of ${real.share}`);
+      hold(lately <= real.share + 1, `${lately} within a minute, but ${real.share} allowed`);
     }
   });
 
@@ -88,14 +88,14 @@ const end = (which: number, verdict: Verdict) =>
   );
 
 const takeBack = command(
-  'take one back',
+  'cancel one',
   (model, real) => {
     const ticket = model.running.pop();
     if (!ticket) return;
     real.throttle.cancel(ticket);
     model.begun.pop();
   },
-  // The last that began, at the same moment: as whoever asks for more than there is to send does.
+  // The last that began, at the same moment: like a caller that asks for more than there is to send.
   (model) =>
     model.running.length > 0 && model.running.at(-1)?.startedAt === model.now && model.begun.at(-1) === model.now,
 );
@@ -106,7 +106,7 @@ const pass = (ms: number) =>
     real.now += ms;
   });
 
-const forget = command('an operator gives it its chance', (model, real) => {
+const forget = command('an operator gives it a chance', (model, real) => {
   real.throttle.forget(real.site.name);
   model.closedUntil = Number.NEGATIVE_INFINITY;
   model.alone = false;
@@ -114,12 +114,12 @@ const forget = command('an operator gives it its chance', (model, real) => {
   model.begun = [];
 });
 
-/** However it went: with nothing under way there is a time, not far away, at which the next one may go. */
+/** In any case: with nothing in progress there is a time, not far away, when the next one may go. */
 function neverStarved(model: Model, real: Real): void {
   const states = real.throttle.states().find(({ site }) => site.name === real.site.name);
-  hold((states?.running ?? 0) === model.running.length, 'it counts another number under way');
+  hold((states?.running ?? 0) === model.running.length, 'it counts a different number in progress');
   const turn = real.throttle.turn(real.site);
-  if (turn.when === 'after another') hold(model.running.length > 0, 'it waits for another, and there is none');
+  if (turn.when === 'after another') hold(model.running.length > 0, 'it waits for another, but there is none');
   if (turn.when !== 'later') return;
   const step = Number.isFinite(real.share) ? 60_000 / real.share : 0;
   hold(turn.at > model.now && turn.at <= model.now + longestMs + step * (real.most + 1), `it waits until ${turn.at}`);
@@ -141,7 +141,7 @@ const commands = fc.commands(
 export const throttle: Target = {
   name: 'throttle',
   open: () => ({
-    'a site never gets more at once, or in a minute, than it may, and is never forgotten': fc.property(
+    'a site never gets more at once, or per minute, than allowed, and is never forgotten': fc.property(
       fc.integer({ min: 1, max: 30 }),
       fc.option(fc.integer({ min: 1, max: 600 }), { nil: null }),
       fc.integer({ min: 1, max: 5 }),
