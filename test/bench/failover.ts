@@ -15,9 +15,9 @@ import { Load } from './failover/load.ts';
 import { missing, Patroni } from './failover/patroni.ts';
 
 /**
- * The primary of a PostgreSQL that Patroni keeps is killed under load, again and again, and every 200 is held against what
- * arrived: `npm run chaos:failover`. With `--async` commits do not wait for the standby, and it is cut off for two
- * seconds before each kill: then 200s must be lost, or this could not find a loss.
+ * The primary of a PostgreSQL managed by Patroni is killed under load, over and over, and every 200 is compared with
+ * what arrived: `npm run chaos:failover`. With `--async` commits do not wait for the standby, and it is cut off for two
+ * seconds before each kill: then 200s must be lost, or this could not detect a loss.
  */
 
 const usage = `npm run chaos:failover [-- options]: kills the primary of a PostgreSQL under Patroni, again and again
@@ -53,7 +53,7 @@ const settleMs = 180_000;
 
 interface Round {
   killed: string;
-  /** 200s before the kill, of this round. */
+  /** 200s before the kill, in this round. */
   acknowledged: number;
   /** The longest time without a 200 after it. */
   gapMs: number;
@@ -162,7 +162,7 @@ async function kill(patroni: Patroni, load: Load, number: number): Promise<Round
   const killedAt = Date.now();
   say(`round ${number}: ${acknowledged} emails acknowledged, ${killed} killed`);
   const known = load.acknowledged;
-  // Long after: each client must have got on.
+  // Much later: each client must have recovered.
   while (load.acknowledged < known + 50) await sleep(100);
   const gapMs = load.longestGapSince(killedAt);
   say(`round ${number}: no 200 for ${(gapMs / 1_000).toFixed(1)} s`);
@@ -171,7 +171,11 @@ async function kill(patroni: Patroni, load: Load, number: number): Promise<Round
   return { killed, acknowledged, gapMs };
 }
 
-/** Waits until nothing is open. @returns how many recipients still are after a long time */
+/**
+ * Waits until nothing is open.
+ *
+ * @returns how many recipients still are after a long time
+ */
 async function settle(databaseUrl: string): Promise<number> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
@@ -185,7 +189,7 @@ async function settle(databaseUrl: string): Promise<number> {
   }
 }
 
-/** How many emails with a 200 the database does not know. */
+/** How many emails with a 200 are unknown to the database. */
 async function goneFrom(databaseUrl: string, load: Load): Promise<number> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
@@ -205,12 +209,12 @@ function tableOf(result: Awaited<ReturnType<typeof run>>): string {
     ['kills of the primary', result.rounds.length],
     ['seconds without a 200, each', gaps.join(', ')],
     ['emails with a 200', result.acknowledged],
-    ['of them asked for more than once', result.askedAgain],
+    ['of these, requested more than once', result.askedAgain],
     ['arrived', result.arrived],
     ['lost', result.lost.length],
-    ['not in the database any more', result.gone],
+    ['no longer in the database', result.gone],
     ['second copies', result.again],
-    ['that nobody asked for', result.strange],
+    ['that nobody requested', result.strange],
     ['left open', result.unsettled],
   ];
   return `${['| | |', '|---|---|', ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join('\n')}\n`;

@@ -22,9 +22,9 @@ import { type Sendwright, startBenchedSendwright } from './throughput/sendwright
 import type { System } from './throughput/system.ts';
 
 /**
- * What becomes of accepting, delivering and looking up when millions of emails are in the tables: the real process against
- * an empty database, and against the same one once it is filled. `npm run bench:growth`, with `-- --help` for what can be
- * chosen. Ten million take about 45 GB in the folder.
+ * What happens to accepting, delivering and looking up when the tables hold millions of emails: the real process with
+ * an empty database, and with the same one once it is filled. `npm run bench:growth`, with `-- --help` for the options.
+ * Ten million take about 45 GB in the folder.
  */
 
 const usage = `npm run bench:growth -- [options]
@@ -55,7 +55,7 @@ const dayMs = 24 * 3_600_000;
 const pastDays = 28;
 const domains = 20;
 const logRounds = 30;
-/** Of a week that is dropped, at the most: making it takes as long as the rest. */
+/** At most, of a week that is dropped: filling it takes as long as the rest. */
 const mostInOldWeek = 1_000_000;
 
 export interface Measurement {
@@ -78,7 +78,7 @@ function roundOf(how: 'batches' | 'singles', count: number, from: string): Round
   return { recipe, how, clients: how === 'batches' ? 2 : 50, perSession: 1, oneByOne: false };
 }
 
-/** The usual audit reads all recipients; this one those since it was asked for. */
+/** The usual audit reads all recipients; this one only those since the request. */
 function auditingLate(app: Sendwright, db: pg.Client): System {
   const begun = new Date();
   return {
@@ -142,7 +142,7 @@ async function main(): Promise<void> {
     const now = Date.now();
     await addDelivered(client, { emails, from: new Date(now - pastDays * dayMs), to: new Date(now) }, tell);
     const fillSeconds = (performance.now() - filling) / 1_000;
-    tell('Before anything has looked at the new rows');
+    tell('Before statistics are gathered for the new rows');
     const unanalyzed = await measure(app, client, tools, probe);
     tell('Vacuuming, as autovacuum does in time');
     await client.query('VACUUM (ANALYZE)');

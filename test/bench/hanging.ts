@@ -11,11 +11,12 @@ import { startSendwright } from '../support/process.ts';
 import { startZone } from '../support/zone.ts';
 
 /**
- * What servers that hang cost the others: one email at a time and batches of a thousand to a healthy server, first alone,
- * then while 500 connections wait for servers that never say a word. Run it with `npm run bench:hanging`; it takes two minutes.
+ * How much hanging servers slow down other mail: one email at a time and batches of a thousand to a healthy server,
+ * first alone, then while 500 connections wait for servers that never say a word. Run it with `npm run bench:hanging`;
+ * it takes two minutes.
  */
 
-asked('npm run bench:hanging: what servers that hang cost the others, in two minutes', nothing);
+asked('npm run bench:hanging: how much hanging servers slow down other mail, in two minutes', nothing);
 
 const hanging = 500;
 const perSite = 5;
@@ -38,7 +39,7 @@ const silent = createServer((socket) => {
   socket.on('error', () => undefined).on('close', () => held.delete(socket));
 }).listen(sink.port, '127.0.0.2');
 await once(silent, 'listening');
-// Each a site of its own, as a single one is not given as many connections before it has answered once.
+// Each is its own site, because a single one does not get as many connections before it has answered once.
 const sites = Array.from({ length: hanging / perSite }, (_, n) => `silent${n}.test`);
 const zone = await startZone({
   'out.sender.test': { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
@@ -83,7 +84,7 @@ async function one(count: number): Promise<number[]> {
   return took;
 }
 
-/** How many a second of a batch arrive, from the request on. */
+/** How many emails of a batch arrive per second, from the request on. */
 async function batch(): Promise<number> {
   const emails = Array.from({ length: batchSize }, () => email('receiver.test'));
   const started = performance.now();
@@ -113,7 +114,7 @@ const during = await measure();
 if (held.size < hanging) throw new Error(`only ${held.size} connections still hang`);
 
 const change = (a: number, b: number) => `${b >= a ? '+' : ''}${(((b - a) / a) * 100).toFixed(0)} %`;
-console.log(`Mail to a healthy server, alone and with ${held.size} connections to servers that say nothing (medians):`);
+console.log(`Mail to a healthy server, alone and with ${held.size} connections to silent servers (medians):`);
 console.log(
   `  200 to the message there, one at a time: ${before.single.toFixed(1)} and ${during.single.toFixed(1)} ms (${change(before.single, during.single)})`,
 );

@@ -9,8 +9,8 @@ import { startSendwright } from '../support/process.ts';
 import { startZone } from '../support/zone.ts';
 
 /**
- * How long an email takes from its 200 to the receiving server on an idle node: the real process with its embedded PostgreSQL
- * (fsync on), one email of 2 KB at a time, to an SMTP server in this process. Run it with `npm run latency`.
+ * How long an email takes from its 200 to the receiving server on an idle node: the real process with its embedded
+ * PostgreSQL (fsync on), one email of 2 KB at a time, to an SMTP server in this process. Run it with `npm run latency`.
  */
 
 asked('npm run latency: how long an email takes on an idle node, from its 200 to the receiving server', nothing);

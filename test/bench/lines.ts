@@ -14,12 +14,13 @@ import { scheduleMany } from '../support/scheduled.ts';
 import { startZone } from '../support/zone.ts';
 
 /**
- * How long another account's single email takes while one account has a million scheduled for this minute: the real process,
- * PostgreSQL with fsync on, a receiver in this process. Run it with `npm run bench:lines`; with a number for fewer.
+ * How long another account's single email takes while one account has a million scheduled for this minute: the real
+ * process, PostgreSQL with fsync on, a receiver in this process. Run it with `npm run bench:lines`; with a number for
+ * fewer.
  */
 
 const scheduled = asked(
-  'npm run bench:lines [-- emails]: how long a single email takes while another account has so many scheduled (1000000)',
+  'npm run bench:lines [-- emails]: how long a single email takes while another account has this many scheduled (1000000)',
   (args) => onlyNumber(args, 1_000_000),
 );
 const singles = 100;

@@ -5,12 +5,13 @@ import { asked, onlyNumber } from '../support/command-line.ts';
 import { timeLog } from './log/times.ts';
 
 /**
- * How long `GET /api/v1/emails` takes on an account with a million emails, for each filter: median and 99th percentile over
- * HTTP, one call at a time. Run it with `npm run bench:log`; it takes some minutes and 2 GB in the temporary folder.
+ * How long `GET /api/v1/emails` takes on an account with a million emails, for each filter: median and 99th percentile
+ * over HTTP, one call at a time. Run it with `npm run bench:log`; it takes some minutes and 2 GB in the temporary
+ * folder.
  */
 
 const emails = asked(
-  'npm run bench:log [-- emails]: how long the log of an account takes for each filter, with so many emails (1000000)',
+  'npm run bench:log [-- emails]: how long the log of an account with this many emails takes for each filter (1000000)',
   (args) => onlyNumber(args, 1_000_000),
 );
 const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-log-'));

@@ -11,12 +11,12 @@ import { asked, onlyNumber } from '../support/command-line.ts';
 import { call, testEnv } from '../support/node.ts';
 
 /*
- * AUTH-07: does the time of a refused login tell whether there is such a user? Tries a wrong password for one that is there
- * and for some that are not, in turn, and compares the medians: `npm run -s login-times -- [tries]`.
+ * AUTH-07: does the time of a refused login reveal whether the user exists? Tries a wrong password for an existing user
+ * and for some that do not exist, in turn, and compares the medians: `npm run -s login-times -- [tries]`.
  */
 
 const tries = asked(
-  'npm run login-times [-- tries]: whether the time of a refused login tells that there is such a user (200 tries)',
+  'npm run login-times [-- tries]: whether the time of a refused login reveals that the user exists (200 tries)',
   (args) => onlyNumber(args, 200),
 );
 const most = 0.1;
@@ -51,7 +51,7 @@ const median = (all: number[]) => all.toSorted((a, b) => a - b)[Math.floor(all.l
 const [known, unknown] = [median(times.known), median(times.unknown)];
 const difference = Math.abs(known - unknown) / Math.max(known, unknown);
 console.log(
-  `${tries} tries each: ${known.toFixed(1)} ms for a user that is there, ${unknown.toFixed(1)} ms for one that is not: ${(difference * 100).toFixed(1)} % apart (at most ${most * 100} %)`,
+  `${tries} tries each: ${known.toFixed(1)} ms for an existing user, ${unknown.toFixed(1)} ms for one that does not exist: ${(difference * 100).toFixed(1)} % apart (at most ${most * 100} %)`,
 );
 
 await node.stop();

@@ -10,9 +10,9 @@ import { type Measured, runRound, startTools, stopTools, type Tools } from './th
 import { startBenchedSendwright } from './throughput/sendwright.ts';
 
 /**
- * What a second and a third process add: `npm run bench:nodes`. Each worker gets a share of a processor, so that there is
- * enough left for the database, the sink and the generator, and none of them is the limit. A share of 1 shows what is,
- * when all of them live on this machine.
+ * What a second and a third process add: `npm run bench:nodes`. Each worker is limited to a share of a processor, so
+ * that enough is left for the database, the sink and the generator, and none of them is the bottleneck. A share of 1
+ * shows the reality when all of them run on this machine.
  */
 
 const usage = `npm run bench:nodes [-- options]: what a second and a third process add
@@ -42,7 +42,7 @@ const values = asked(usage, (args) => {
   };
 });
 
-/** @throws Error that names the option which is wrong */
+/** @throws Error that names the wrong option */
 function shareOf(text: string): number {
   const share = Number(text);
   if (share > 0 && share <= 1) return share;
@@ -53,7 +53,7 @@ interface Row {
   share: number;
   workers: number;
   median: Measured;
-  /** Delivered per second, against as many workers as the first row of this share has. */
+  /** Delivered per second, relative to the first row with this share. */
   ratio: number;
 }
 
@@ -77,7 +77,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** One node of so many workers, with each of the shares. */
+/** One node with this many workers, with each of the shares. */
 async function measure(tools: Tools, workers: number): Promise<Row[]> {
   const app = await startBenchedSendwright({
     ...{ folder: tmpdir(), sinkPort: tools.sinkPort, domains: 20, sites: 20, webhookPort: null },
@@ -86,7 +86,7 @@ async function measure(tools: Tools, workers: number): Promise<Row[]> {
   const [first = 0] = app.server.roots;
   const isWorker = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('main.ts');
   const pids = workers === 1 ? [first] : childrenOf(first).filter(isWorker);
-  if (pids.length !== workers) throw new Error(`there are ${pids.length} workers, not ${workers}`);
+  if (pids.length !== workers) throw new Error(`there are ${pids.length} workers instead of ${workers}`);
   try {
     const run = (count: number) => {
       const recipe = { round: nextRound(), count, bytes: 2_048, from: app.from, tls: false, domains: 20, sites: 20 };

@@ -9,9 +9,10 @@ import { type Measured, runRound, startTools, stopTools, type Tools } from './th
 import { type Sendwright, startBenchedSendwright } from './throughput/sendwright.ts';
 
 /**
- * Whether the way of an email became slower, in less than a minute: batches of 2 KB against what the same machine does of
- * signatures and commits at that moment, compared with the last record in docs/performance.json. It prints a report and is
- * no test: it fails only where it cannot run. `npm run bench:quick`; with `-- --record` its figures are the next record.
+ * Whether processing an email became slower, in less than a minute: batches of 2 KB, relative to what the same machine
+ * achieves in signatures and commits at that moment, compared with the last record in docs/performance.json. It prints
+ * a report and is no test: it fails only if it cannot run. `npm run bench:quick`; with `-- --record` its figures become
+ * the next record.
  */
 
 interface Figures extends ReturnType<typeof describeMachine> {
@@ -20,9 +21,9 @@ interface Figures extends ReturnType<typeof describeMachine> {
   /** CPU-seconds per 1,000 emails, server and database. */
   cpuPer1000: number;
   calibration: Calibration;
-  /** Emails a second for each round of the calibration a second; more is better. */
+  /** Emails a second, per round of the calibration a second; more is better. */
   rateRatio: number;
-  /** CPU-seconds of an email for each of a round of the calibration; less is better. */
+  /** CPU-seconds per email, in rounds of the calibration; less is better. */
   cpuRatio: number;
 }
 
@@ -37,7 +38,7 @@ const { record } = asked(
 const records = new URL('../../docs/performance.json', import.meta.url);
 const messages = 2_000;
 const rounds = 3;
-/** No round begins later, so that a slow machine or a slow service cannot make it much longer. */
+/** No round begins later, so a slow machine or service cannot make it much longer. */
 const roundsWithinMs = 25_000;
 const calibrationMs = 2_000;
 const domains = 20;

@@ -6,9 +6,9 @@ import { simulate } from './scaling/placement.ts';
 import { type Plan, planOf, usual } from './scaling/plan.ts';
 
 /**
- * What 10, 100 and 1,000 million emails a day ask for: `npm run bench:scaling`. What one email costs is measured here (or
- * read from `--inputs FILE`, which a run with `--save FILE` has written); the rest is arithmetic, and a simulation of how
- * accounts spread over databases.
+ * What 10, 100 and 1,000 million emails a day require: `npm run bench:scaling`. The cost of one email is measured here
+ * (or read from `--inputs FILE`, which a run with `--save FILE` has written); the rest is arithmetic, and a simulation
+ * of how accounts spread over databases.
  */
 
 const usage = `npm run bench:scaling [-- options]: what 10, 100 and 1,000 million emails a day ask for

@@ -15,8 +15,9 @@ import type { System } from './throughput/system.ts';
 import { tableOf } from './throughput/table.ts';
 
 /**
- * How many emails a second Sendwright takes and delivers, from the request to the last 250 of the receiving server, beside
- * Postfix with OpenDKIM in the same run: `npm run bench`, `npm run bench -- --help`. What it does is in docs/performance.md.
+ * How many emails a second Sendwright accepts and delivers, from the request to the last 250 of the receiving server,
+ * compared with Postfix with OpenDKIM in the same run: `npm run bench`, `npm run bench -- --help`. Explained in
+ * docs/performance.md.
  */
 
 const tell = (line: string) => process.stderr.write(`${line}\n`);
@@ -34,7 +35,7 @@ async function main(options: Options): Promise<void> {
     const { haraka } = options;
     const noSecond = haraka === undefined ? null : noHaraka(haraka);
     if (noSecond !== null) throw new Error(noSecond);
-    const why = options.peer ? noPostfix() : 'not asked for (--no-peer)';
+    const why = options.peer ? noPostfix() : 'not requested (--no-peer)';
     if (why !== null) tell(`Postfix is left out: ${why}`);
     const { results, peers } = await withSendwright(tools, options, (app) =>
       measureAll(app, tools, options, why === null),
@@ -52,7 +53,7 @@ interface Peer {
   clients: number | undefined;
 }
 
-/** Sendwright and the peers in turn; then, with the peers gone, what PostgreSQL counts. */
+/** Sendwright and the peers in turn; then, with the peers gone, PostgreSQL's statement counts. */
 async function measureAll(
   app: Sendwright,
   tools: Tools,
@@ -140,7 +141,7 @@ function report(options: Options, results: Result[], peers: Result[][]): string 
   return `${JSON.stringify({ at: new Date(), machine: describeMachine(), options: said, results, peers: peers.flat() }, null, 2)}\n`;
 }
 
-/** Then whatever waits for them fails, and all that was started is stopped. */
+/** Then everything that waits for them fails, and all that was started is stopped. */
 function stopOnSignal(tools: Tools): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopTools(tools));
 }

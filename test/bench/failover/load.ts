@@ -2,7 +2,7 @@ import { closeSync, openSync, writeSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** One email that was asked for. */
+/** One email that was requested. */
 export interface Asked {
   /** Its subject and its idempotency key. */
   name: string;
@@ -15,8 +15,8 @@ const requestMs = 15_000;
 const pauseMs = 100;
 
 /**
- * Clients that send one email after the other and do as they are told: whatever is no 200 is asked for again, with the
- * same idempotency key, until it is one. Each question is in the ledger before it is asked, and each 200 once it is there.
+ * Clients that send one email after the other and follow the rules: anything but a 200 is repeated, with the same
+ * idempotency key, until it is one. Each request is in the ledger before it is sent, and each 200 once it arrives.
  */
 export class Load {
   readonly asked: Asked[] = [];
@@ -47,7 +47,7 @@ export class Load {
     return Math.max(...all.slice(1).map((at, index) => at - (all[index] ?? at)), 0);
   }
 
-  /** Asks for nothing new, and waits for the 200 of each that was asked for. */
+  /** Sends nothing new, and waits for the 200 of each request. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await Promise.all(this.#clients);
@@ -80,7 +80,7 @@ export class Load {
     }
   }
 
-  /** @returns the email's id; null when the answer is no 200 */
+  /** @returns the email's id; null if the answer is not a 200 */
   #post(name: string, body: string): Promise<string | null> {
     const headers = {
       'X-API-Key': this.#key,

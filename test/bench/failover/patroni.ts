@@ -7,15 +7,15 @@ import { freePort } from '../../support/ports.ts';
 import { childrenOf } from '../children.ts';
 
 /**
- * Two PostgreSQL servers that Patroni keeps, the second a standby of the first, with etcd as its memory and HAProxy in
- * front, which finds the primary by asking Patroni: what an operator would run on three machines, here on loopback.
+ * Two PostgreSQL servers managed by Patroni, the second a standby of the first, with etcd as its store and HAProxy in
+ * front, which asks Patroni for the primary: what an operator would run on three machines, here on loopback.
  */
 
 const bin = '/usr/lib/postgresql/15/bin';
 const needed = ['/usr/bin/patroni', '/usr/bin/etcd', '/usr/sbin/haproxy', `${bin}/pg_basebackup`];
 const passwords = { superuser: 'super', replication: 'replication', sendwright: 'sendwright' };
 
-/** What has to be installed first, or null. */
+/** What must be installed first, or null. */
 export const missing = () => needed.find((file) => !existsSync(file)) ?? null;
 
 interface Member {
@@ -30,7 +30,7 @@ export interface PatroniOptions {
   folder: string;
   /** Commits wait for the standby. */
   synchronous: boolean;
-  /** Seconds after which a primary that is not heard of has lost its office; Patroni takes no less than 20. */
+  /** Seconds after which a silent primary loses its role; Patroni accepts no less than 20. */
   ttl: number;
 }
 
@@ -40,7 +40,7 @@ export class Patroni {
   readonly #children: ChildProcess[] = [];
   readonly #members: Member[] = [];
   #etcd = 0;
-  /** The port that leads to the primary, whichever that is. */
+  /** The port that leads to the current primary. */
   port = 0;
 
   constructor(options: PatroniOptions) {
@@ -74,7 +74,7 @@ export class Patroni {
     await this.redundant();
     this.port = await freePort();
     this.#spawn('haproxy', '/usr/sbin/haproxy', ['-db', '-f', this.#write('haproxy.cfg', this.#haproxy())]);
-    // It takes each server for a good one until two checks have failed.
+    // It considers each server healthy until two checks have failed.
     await sleep(2_000);
     const isPrimary = async () => (await this.query('SELECT pg_is_in_recovery() AS no')).rows[0].no === false;
     await this.#until('HAProxy leads to the primary', isPrimary, 20);
@@ -96,14 +96,14 @@ export class Patroni {
     }
   }
 
-  /** The address of a database of Sendwright's own. */
+  /** The URL of a separate database for Sendwright. */
   async createDatabase(): Promise<string> {
     await this.query(`CREATE ROLE sendwright LOGIN PASSWORD '${passwords.sendwright}'`);
     await this.query("CREATE DATABASE sendwright OWNER sendwright ENCODING 'UTF8' TEMPLATE template0");
     return this.url('sendwright', 'sendwright', passwords.sendwright);
   }
 
-  /** Waits until there is a standby that commits wait for (or one that streams, where they wait for none). */
+  /** Waits until there is a standby that commits wait for (or one that streams, if they wait for none). */
   async redundant(): Promise<void> {
     const wanted = this.#options.synchronous ? /sync_standby/ : /replica|sync_standby/;
     await this.#until(
@@ -114,11 +114,11 @@ export class Patroni {
     );
   }
 
-  /** Kills the primary as a loss of power does: its Patroni, its PostgreSQL and every process of that, at once. */
+  /** Kills the primary like a power failure: its Patroni, its PostgreSQL and all processes of that, at once. */
   async killPrimary(): Promise<string> {
     const member = await this.#primary();
     const postmaster = postmasterOf(member.dataDir);
-    // Stopped first, so that none sees another go and does something about it.
+    // Stopped first, so that none sees another one end and reacts.
     if (member.process?.pid) process.kill(member.process.pid, 'SIGSTOP');
     process.kill(postmaster, 'SIGSTOP');
     for (const pid of [...childrenOf(postmaster), postmaster, member.process?.pid ?? 0]) kill(pid, 'SIGKILL');
@@ -126,7 +126,7 @@ export class Patroni {
     return member.name;
   }
 
-  /** Takes the standby off the line: what the primary commits from now on it does not get. */
+  /** Cuts off the standby: it gets nothing that the primary commits from now on. */
   async cutStandby(): Promise<() => void> {
     const primary = await this.#primary();
     const standby = this.#members.find((member) => member !== primary);
@@ -136,11 +136,11 @@ export class Patroni {
     );
     if (!receiver) throw new Error('the standby receives nothing');
     kill(receiver, 'SIGSTOP');
-    // What waits in its socket goes with it.
+    // What waits in its socket is lost with it.
     return () => kill(receiver, 'SIGKILL');
   }
 
-  /** Starts a member again that was killed. */
+  /** Restarts a member that was killed. */
   restart(name: string): void {
     const member = this.#members.find((one) => one.name === name);
     if (member) this.#run(member);
@@ -168,7 +168,7 @@ export class Patroni {
     return member;
   }
 
-  /** What Patroni says of each member. */
+  /** Patroni's state of each member. */
   async #states(): Promise<{ name: string; role: string; state: string }[]> {
     for (const { rest, process: patroni } of this.#members) {
       if (!patroni) continue;
@@ -185,7 +185,7 @@ export class Patroni {
     for (const end = Date.now() + seconds * 1_000; Date.now() < end; await sleep(200)) {
       if (await ask().catch(() => false)) return;
     }
-    throw new Error(`it did not come true within ${seconds} s that ${what}: see ${this.#options.folder}`);
+    throw new Error(`not within ${seconds} s: ${what}: see ${this.#options.folder}`);
   }
 
   #run(member: Member): void {
@@ -228,7 +228,7 @@ export class Patroni {
         parameters: { unix_socket_directories: '' },
       },
     };
-    // YAML takes JSON.
+    // JSON is valid YAML.
     member.process = this.#spawn(`patroni-${name}`, '/usr/bin/patroni', [
       this.#write(`${name}.yml`, JSON.stringify(config)),
     ]);

@@ -10,16 +10,16 @@ const startWithinMs = 60_000;
 
 export interface Drained {
   emails: number;
-  /** Delivered per second: of all of it, and of each tenth, the first one first. */
+  /** Delivered per second: overall, and of each tenth, the first one first. */
   perSecond: number;
   perSecondOfTenth: number[];
   seen: Seen;
 }
 
 /**
- * Has a backlog of one account go out, and looks at each that arrives.
+ * Delivers a backlog of one account, and checks each message that arrives.
  *
- * @throws Error when one is missing or comes twice
+ * @throws Error if one is missing or comes twice
  */
 export async function drain(
   app: Sendwright,

@@ -2,17 +2,19 @@ import type pg from 'pg';
 import { ensurePartitions } from '../../../src/db/partitions.ts';
 import { type Recipe, siteName } from '../throughput/recipe.ts';
 
-/** Rows as acceptance and delivery leave them: each is a copy of one that really went through, with what differs. */
+/**
+ * Rows as acceptance and delivery leave them: each is a copy of one that was really delivered, with some differences.
+ */
 
 const step = 20_000;
 const day = 24 * 3_600_000;
 
-/** Of two rows of three, as of an account that most of the mail is of; the others are of a hundred more. */
+/** Two rows of three belong to one account, as if it had most of the mail; the others to a hundred more. */
 const accounts = 100;
 
 type Overrides = Record<string, Record<string, string>>;
 
-/** What of a row differs from its model: SQL over `numbers` (n, id, at, address) and the model `t`. */
+/** How a row differs from its model: SQL over `numbers` (n, id, at, address) and the model `t`. */
 const delivered = (shortBody: boolean): Overrides => ({
   emails: {
     id: 'numbers.id',
@@ -44,7 +46,7 @@ const delivered = (shortBody: boolean): Overrides => ({
   attempts: { email_id: 'numbers.id', id: 'gen_random_uuid()', recipient: 'numbers.address', at: 'numbers.at' },
 });
 
-/** The same of one account, for now, with whole bodies, and nothing done yet. */
+/** The same for one account, due now, with whole bodies, and nothing done yet. */
 const queued = (): Overrides => {
   const { emails, email_contents } = delivered(false);
   return {
@@ -72,7 +74,7 @@ const queued = (): Overrides => {
   };
 };
 
-/** Keeps in this session one email that was delivered, with all its rows, as the model for others. */
+/** Keeps one delivered email in this session, with all its rows, as the model for others. */
 export async function takeModel(db: pg.Client): Promise<void> {
   const { rows } = await db.query("SELECT id FROM emails WHERE status = 'sent' ORDER BY id DESC LIMIT 1");
   for (const table of ['emails', 'email_contents', 'recipients', 'attempts']) {
@@ -82,9 +84,9 @@ export async function takeModel(db: pg.Client): Promise<void> {
 }
 
 /**
- * Adds delivered emails with short bodies, evenly over a stretch of time.
+ * Adds delivered emails with short bodies, spread evenly over a period.
  *
- * @param tell how far it is, now and then
+ * ¶ @param tell reports progress now and then
  */
 export async function addDelivered(
   db: pg.Client,
@@ -101,8 +103,8 @@ export async function addDelivered(
 }
 
 /**
- * Adds queued emails to the recipients of this round, due now, as acceptance leaves those that its account's line has no
- * room for. They are there all at once.
+ * Adds queued emails to the recipients of this round, due now, as acceptance leaves those that do not fit into their
+ * account's line. They appear all at once.
  */
 export async function addQueued(
   db: pg.Client,
@@ -131,7 +133,7 @@ async function insertAll(db: pg.Client, wanted: Wanted, tell: (line: string) => 
   const began = performance.now();
   let told = began;
   for (let done = 0; done < emails; done += step) {
-    // What comes in one query is one transaction.
+    // The statements of one query are one transaction.
     await db.query(`CREATE TEMP TABLE numbers AS
         SELECT n, (lpad(to_hex(ms), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0') || '8' || lpad(to_hex(n), 7, '0') || lpad(to_hex((random() * 4294967295)::bigint), 8, '0'))::uuid AS id,
                to_timestamp(ms / 1000.0) AS at, address

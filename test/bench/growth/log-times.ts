@@ -3,7 +3,7 @@ import type { Spread } from '../throughput/round.ts';
 
 const domain = 'bench.test';
 
-/** The log's list: each filter of it with what it finds much of, little, or nothing. */
+/** The log's list: each filter with a value that matches many emails, few, or none. */
 const queries: Record<string, string> = {
   'no filter': '',
   'offset 100,000': 'offset=100000',

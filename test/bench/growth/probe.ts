@@ -2,8 +2,8 @@ import { appendFileSync } from 'node:fs';
 import pg from 'pg';
 
 /**
- * Loaded into the server before anything else (`--import`): writes once a second what its memory is and how long its
- * statements took, from sending one to having its answer, as a line of JSON into the file that GROWTH_PROBE names.
+ * Loaded into the server before anything else (`--import`): once a second it writes its memory and the duration of its
+ * statements, from sending one to having its answer, as a line of JSON into the file that GROWTH_PROBE names.
  */
 
 export interface Sample {

@@ -5,7 +5,7 @@ import type { LogTime } from './log-times.ts';
 import type { Drop, Dropped } from './retention.ts';
 import type { Seen } from './watching.ts';
 
-/** What one state of the tables does to the way of an email. */
+/** The effect of one state of the tables on an email. */
 export interface Measurement {
   batches: Measured;
   singles: Measured;
@@ -29,7 +29,7 @@ const rate = (value: number) => value.toFixed(0);
 const megabytes = (bytes: number) => (bytes / 1e6).toFixed(0);
 const ms = (value: number) => value.toFixed(value < 100 ? 1 : 0);
 
-/** The figures as a person reads them, in Markdown. */
+/** The figures for people, in Markdown. */
 export function reportOf(figures: Figures): string {
   const { emails, databaseBytes, empty, unanalyzed, full, log, drained, dropped } = figures;
   const states = { empty, [`${emails} emails, no statistics`]: unanalyzed, [`${emails} emails`]: full };
@@ -87,7 +87,7 @@ function backlogOf({ emails, perSecond, perSecondOfTenth, seen }: Drained): stri
 }
 
 function weekOf({ emails, bytes, quiet, busy, before, during }: Dropped): string {
-  return `Dropping a week of ${emails} emails (${megabytes(bytes)} MB) took ${told(quiet)} with nothing else to do, and ${told(busy)} while single emails came in: their 200 took ${ms(during.acceptMs.p50)} ms at the median and ${ms(during.acceptMs.p99)} at p99, without it ${ms(before.acceptMs.p50)} and ${ms(before.acceptMs.p99)}.`;
+  return `Dropping a week of ${emails} emails (${megabytes(bytes)} MB) took ${told(quiet)} on an idle machine, and ${told(busy)} while single emails came in: their 200 took ${ms(during.acceptMs.p50)} ms at the median and ${ms(during.acceptMs.p99)} at p99, without it ${ms(before.acceptMs.p50)} and ${ms(before.acceptMs.p99)}.`;
 }
 
 const told = ({ seconds, parts: { detach, remove, rest } }: Drop) =>

@@ -27,13 +27,13 @@ export interface Dropped {
 export interface Drop {
   seconds: number;
   /**
-   * What its statements took, added up, where several run at the same time: until no other statement sees the week any
-   * more, removing its files, and all else.
+   * The total time of its statements, some of which run at the same time: until no other statement sees the week any
+   * more, removing its files, and the rest.
    */
   parts: { detach: number; remove: number; rest: number };
 }
 
-/** Drops two weeks that are over, each with so many emails: one while nothing else is done, and one while mail comes in. */
+/** Drops two weeks that are over, each with this many emails: one on an idle machine, and one while mail comes in. */
 export async function dropWeeks(
   app: System,
   { client, db }: { client: pg.Client; db: Database },
@@ -43,7 +43,7 @@ export async function dropWeeks(
   const [week, weekBefore] = [weekThatIsOver(1), weekThatIsOver(2)];
   const fill = async (from: Date) => {
     await addDelivered(client, { emails, from, to: new Date(from.getTime() + weekMs) }, tell);
-    // What is a month old has been vacuumed and written to disk long since; leaving waits a second for an autovacuum.
+    // A month's old data has long been vacuumed and written to disk; dropping waits a second for an autovacuum.
     for (const { name, from: begins } of await listPartitions(db))
       if (begins.getTime() === from.getTime()) await client.query(`VACUUM (ANALYZE) ${name}`);
     await client.query('CHECKPOINT');
@@ -61,7 +61,9 @@ export async function dropWeeks(
   return { emails, bytes: rows[0].bytes, quiet, busy, before, during };
 }
 
-/** Its Monday. Fill's other weeks may be old enough as well: those are empty by then, or hold what was filled in here. */
+/**
+ * Its Monday. The weeks of Fill may be old enough as well: those are empty by then, or hold what was filled in here.
+ */
 function weekThatIsOver(before: number): Date {
   // Mondays begin at 00:00 UTC; the first day of 1970 was a Thursday.
   const monday = Math.floor((Date.now() - 31 * dayMs - before * weekMs - 4 * dayMs) / weekMs) * weekMs + 4 * dayMs;
@@ -79,7 +81,7 @@ async function drop(db: Database, week: Date): Promise<Drop> {
   return { seconds, parts };
 }
 
-/** The same database, with the seconds of its statements added up. */
+/** The same database, with the time of its statements added up. */
 function timed(db: Database, parts: Drop['parts']): Database {
   const timing = (sql: Sql): Sql => ({
     async query(statement) {

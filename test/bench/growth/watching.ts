@@ -1,16 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fetching, type Sample } from './probe.ts';
 
-/** What the server's process was seen to do within some time. */
+/** What the server's process did within some time. */
 export interface Seen {
-  /** Bytes resident: the median and the most of what was sampled each second. */
+  /** Bytes resident: the median and the maximum of one sample per second. */
   rss: { median: number; most: number };
   heapUsed: { median: number; most: number };
-  /** ms of taking jobs, in the server: the statement and its way there and back. */
+  /** ms of taking jobs, as the server sees it: the statement and its round trip. */
   fetch: { calls: number; p50: number; p95: number; p99: number };
-  /** The same of a BEGIN, which does nothing: what is the way there and back, and waiting for a processor. */
+  /** The same for a BEGIN, which does nothing: the round trip, and waiting for a processor. */
   nothing: { p50: number; p95: number };
-  /** ms in all of those statements that took the longest. */
+  /** Total ms of the statements that took the longest. */
   longest: { name: string; calls: number; ms: number; p95: number; most: number }[];
 }
 

@@ -1,11 +1,10 @@
 import { call } from '../../support/node.ts';
 
 /**
- * Asks for the log with one filter over HTTP, one call after the other.
+ * Reads the log with one filter over HTTP, one call after the other.
  *
- * @param unmeasured calls before those that are measured: the first plans and fills caches
- * @returns how many emails match, and what each call took in ms, shortest first
- * @throws Error for any answer but 200
+ * ¶ @param unmeasured calls before the measured ones: the first plans and fills caches
+ * @returns how many emails match, and what each call took in ms, shortest first @throws Error for any answer but 200
  */
 export async function timeFilter(
   { baseUrl, key }: { baseUrl: string; key: string },

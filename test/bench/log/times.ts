@@ -10,18 +10,18 @@ import { buildSender } from '../../support/build.ts';
 import { testEnv } from '../../support/node.ts';
 import { timeFilter } from './one-filter.ts';
 
-/** What one filter of the log took, in ms. */
+/** The time for one filter of the log, in ms. */
 export interface FilterTimes {
   filter: string;
   matching: number;
   median: number;
-  /** Of fewer than a hundred calls, the slowest. */
+  /** With fewer than a hundred calls, the slowest. */
   p99: number;
 }
 
 interface LogOptions {
   dataDir: string;
-  /** Those that the account has; made by the 20,000. */
+  /** The account's emails; made in steps of 20,000. */
   emails: number;
   /** Calls with each filter. */
   calls: number;
@@ -31,7 +31,7 @@ interface LogOptions {
 
 const step = 20_000;
 
-/** Makes an account with this many emails and asks for its log over HTTP with each filter, one call at a time. */
+/** Makes an account with this many emails and reads its log over HTTP with each filter, one call at a time. */
 export async function timeLog({ dataDir, emails, calls, say, tell }: LogOptions): Promise<FilterTimes[]> {
   await mkdir(dataDir, { recursive: true });
   await chmod(dataDir, 0o755);
@@ -70,7 +70,7 @@ async function seed(
   emails: number,
 ): Promise<void> {
   for (let done = 0; done < emails; done += step) {
-    // Ids over the last days, in the order of time: 48 bits of milliseconds, version 7, and the number itself.
+    // Ids over the last days, ordered by time: 48 bits of milliseconds, version 7, and the number itself.
     await db.query({
       text: `INSERT INTO emails (id, account_id, domain_id, status, type, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending,
                                  failed, suppressed, created_at, from_address, from_domain, recipient_addresses)

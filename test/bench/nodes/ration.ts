@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What a process may have run ahead, or saved up, in ms of its share. */
+/** How far a process may run ahead of its share, or save it up, in ms. */
 const slackMs = 40;
 const lookEveryMs = 2;
 
-/** Nanoseconds that all threads of a process have run. */
+/** The run time of all threads of a process, in nanoseconds. */
 function ranFor(pid: number): number {
   let sum = 0;
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
@@ -18,10 +18,10 @@ function ranFor(pid: number): number {
 }
 
 /**
- * Lets each of these processes have so much of a processor and no more: what has used up its share is stopped for some
- * milliseconds. So several processors can be had, each of them slow, on a machine that has two.
+ * Limits each of these processes to a share of a processor: one that has used it up is stopped for some milliseconds.
+ * This simulates several slow processors on a machine that has two.
  *
- * @returns a function that lets them run again
+ * ¶ @returns a function that ends the limits
  */
 export function ration(pids: number[], share: number): () => void {
   const most = slackMs * 1e6 * share;

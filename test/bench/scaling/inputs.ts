@@ -4,7 +4,7 @@ import { nextRound } from '../throughput/measure.ts';
 import { runRound, startTools, stopTools } from '../throughput/round.ts';
 import { startBenchedSendwright } from '../throughput/sendwright.ts';
 
-/** What one email costs, measured: a body of 2 KB, one recipient, delivered at the first attempt. */
+/** The measured cost of one email: a body of 2 KB, one recipient, delivered at the first attempt. */
 export interface Inputs {
   /** CPU-seconds. */
   cpu: { server: number; database: number };
@@ -17,7 +17,7 @@ export interface Inputs {
 
 const connectionsOfProcess = 22;
 
-/** Measures them here, with so many emails in batches. */
+/** Measures them here, with this many emails in batches. */
 export async function measureInputs(count: number): Promise<Inputs> {
   const tools = await startTools();
   const app = await startBenchedSendwright({
@@ -35,7 +35,7 @@ export async function measureInputs(count: number): Promise<Inputs> {
         ...{ how: 'batches', clients: 2, perSession: 100, oneByOne: false },
       });
     await run();
-    // Else it depends on chance how many pages are logged whole.
+    // Otherwise the number of full-page writes is random.
     await db.query('CHECKPOINT');
     const [sizes, { rows: begun }] = [await sizesOf(db), await db.query('SELECT pg_current_wal_lsn() AS at')];
     const { cpu } = await run();
@@ -55,7 +55,7 @@ export async function measureInputs(count: number): Promise<Inputs> {
   }
 }
 
-/** Those that are kept by week: the others do not grow with mail. */
+/** Tables partitioned by week: the others do not grow with mail. */
 async function sizesOf(db: pg.Client): Promise<Map<string, number>> {
   const { rows } = await db.query(`
     SELECT c.relname AS name, sum(pg_total_relation_size(p.relid))::float8 AS bytes

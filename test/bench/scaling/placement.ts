@@ -1,21 +1,24 @@
-/** How even cells are loaded, by how accounts are given to them. */
+/** How evenly cells are loaded, depending on how accounts are assigned to them. */
 export interface Placement {
   cells: number;
   /** Of the largest account, in cells. */
   largest: number;
-  /** The fullest cell against the mean: by a hash of the account, and each to the emptiest cell, the largest first. */
+  /**
+   * The fullest cell relative to the mean: by a hash of the account, and by assigning each to the emptiest cell, the
+   * largest first.
+   */
   hashed: number;
   placed: number;
   /** The same a year later, when accounts have grown or shrunk by a factor and nobody was moved. */
   aged: number;
-  /** And once the accounts that it takes were moved; how many, of how many. */
+  /** And after moving as many accounts as needed; how many, of how many. */
   moved: { accounts: number; of: number; fullest: number };
 }
 
 /**
- * Accounts whose sizes follow a power law, as those of senders do: the n-th has 1/n^exponent of the first.
+ * Accounts whose sizes follow a power law, like real senders: the n-th has 1/n^exponent of the first.
  *
- * @param draw numbers from 0 to 1, so that a run can be repeated
+ * ¶ @param draw numbers from 0 to 1, so that a run can be repeated
  */
 export function simulate(cells: number, accounts: number, exponent: number, draw: () => number): Placement {
   const raw = Array.from({ length: accounts }, (_, index) => (index + 1) ** -exponent);
@@ -75,7 +78,7 @@ function rebalance(sizes: number[], cellOf: number[], cells: number): { accounts
       .map((size, account) => ({ size, account }))
       .filter(({ size, account }) => cellOf[account] === from && size <= Math.max(room, excess))
       .reduce<{ size: number; account: number } | null>((a, b) => (a && a.size >= b.size ? a : b), null);
-    // One account alone is too much for a cell: that is for a person to see.
+    // A single account is too much for a cell: a person must handle that.
     if (!best) break;
     cellOf[best.account] = to;
     loads[from] = (loads[from] ?? 0) - best.size;

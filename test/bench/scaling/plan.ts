@@ -1,18 +1,18 @@
 import type { Inputs } from './inputs.ts';
 
-/** What is assumed and cannot be measured here; each can be given as an option. */
+/** Assumptions that cannot be measured here; each can be given as an option. */
 export interface Assumptions {
-  /** The busiest hour's rate against the day's. */
+  /** The busiest hour's rate relative to the day's. */
   peak: number;
   /** Processors of a database server, and how busy they may be in that hour. */
   databaseCores: number;
   busy: number;
-  /** Bytes of log a second that a server can write and send to its standby. */
+  /** Bytes of log per second that a server can write and send to its standby. */
   walBytesPerSecond: number;
   /** Days that emails and their attempts are kept, and their bodies. */
   days: number;
   bodyDays: number;
-  /** Most that one database server should hold, in bytes: it has to be copied when a standby is replaced. */
+  /** Maximum data of one database server, in bytes: it must be copied when a standby is replaced. */
   storage: number;
 }
 
@@ -26,7 +26,7 @@ export const usual: Assumptions = {
   storage: 8e12,
 };
 
-/** What so many emails a day ask for. */
+/** The requirements of this many emails a day. */
 export interface Plan {
   perDay: number;
   perSecond: number;
@@ -39,7 +39,7 @@ export interface Plan {
   /** Processors for workers and for databases in the busiest hour. */
   workerCores: number;
   databaseCores: number;
-  /** Databases, each with its standby and its accounts, and what decides how many. */
+  /** Databases, each with its standby and its accounts, and what limits their number. */
   cells: number;
   because: string;
   workersPerCell: number;
@@ -47,7 +47,7 @@ export interface Plan {
 }
 
 const daySeconds = 86_400;
-/** Of one email to one recipient: email, content, recipient, attempt. */
+/** For one email to one recipient: email, content, recipient, attempt. */
 const rowsPerEmail = 4;
 const bodyTable = 'email_contents';
 

@@ -1,6 +1,6 @@
 import { type Recipe, recipientOf, subjectOf } from './recipe.ts';
 
-/** So many different ones are written; every message puts its own words around one of them. */
+/** The number of different texts; every message adds its own words to one of them. */
 const written = 64;
 const lineLength = 74;
 
@@ -15,13 +15,13 @@ there these they thing this those time to today together tomorrow too track two 
 window with within without work would write year you your`.split(/\s+/);
 const accented = ['café', 'Zürich', '12,50 €', 'Málaga', '– naturally –', 'Göteborg', 'Łódź', '“as new”'];
 
-/** What the messages of one round are made from; the text has lines, the html is one paragraph a line. */
+/** The source of one round's messages; the text has lines, the html is one paragraph per line. */
 export interface Bodies {
   html(index: number): string;
   text(index: number): string;
 }
 
-/** Half of `bytes` for each body. The same for the same recipe, whoever asks. */
+/** Half of `bytes` for each body. The same recipe always gives the same result. */
 export function bodiesOf(recipe: Recipe): Bodies {
   const half = recipe.bytes / 2;
   const around = textOf(recipe, 0, '').length;
@@ -58,7 +58,7 @@ function paragraphs(text: string, length: number): string {
   return html;
 }
 
-/** Sentences of common words, an accent now and then, of about so many characters. */
+/** Sentences of common words, with an accent now and then, of about this many characters. */
 function prose(seed: number, length: number): string {
   let state = seed * 2_654_435_761;
   const draw = (below: number) => {
@@ -90,7 +90,7 @@ export function itemOf(recipe: Recipe, bodies: Bodies, index: number): string {
   });
 }
 
-/** The message as a client of SMTP submits it, dots stuffed, with its final dot. */
+/** The message as an SMTP client submits it, dots stuffed, with its final dot. */
 export function submittedOf(recipe: Recipe, bodies: Bodies, index: number): Buffer {
   const boundary = `=_part_${recipe.round}_${index}`;
   const part = (type: string, content: string) =>

@@ -4,10 +4,13 @@ import pg from 'pg';
 import { cpuSeconds } from './processes.ts';
 import type { Sendwright } from './sendwright.ts';
 
-/** What this machine does now of the work that no email can do without: one RSA-2048 signature and one commit of one row. */
+/**
+ * What this machine currently achieves in the work that every email needs: one RSA-2048 signature and one commit of one
+ * row.
+ */
 export interface Calibration {
   perSecond: number;
-  /** CPU-seconds for 1,000, PostgreSQL's share included. */
+  /** CPU-seconds per 1,000, including PostgreSQL's share. */
   cpu: number;
 }
 
@@ -16,7 +19,7 @@ const connections = 8;
 const signAsync = promisify(sign);
 const signed = Buffer.alloc(500, 'a header, canonical ');
 
-/** Goes round for so long, on the PostgreSQL that the server has. */
+/** Repeats it for this long, on the server's PostgreSQL. */
 export async function calibrate(app: Sendwright, ms: number): Promise<Calibration> {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
   const pool = new pg.Pool({ connectionString: app.databaseUrl('postgres'), max: connections });

@@ -2,7 +2,10 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { Worker } from './worker.ts';
 
-/** A process of its own: answers every HTTP request with 200 and does nothing, for the generator's requests and for webhooks. */
+/**
+ * A separate process: answers every HTTP request with 200 and does nothing else, for the generator's requests and for
+ * webhooks.
+ */
 
 type DrainNews = { ready: { port: number } };
 

@@ -3,7 +3,7 @@ import type { Load, Loaded, LoadNews, LoadOrder } from './load.ts';
 import { now } from './recipe.ts';
 import { SmtpConnection, type Submission, submissions } from './smtp-load.ts';
 
-/** A process of its own: hands the messages in. All that it writes is made before the first of it is written. */
+/** A separate process: submits the messages. All of them are prepared before the first one is sent. */
 
 interface Client<T> {
   send(piece: T): Promise<void>;

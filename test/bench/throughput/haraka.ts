@@ -11,20 +11,23 @@ import { sinkHosts } from './sink.ts';
 import type { System } from './system.ts';
 import { verifySignatures } from './verification.ts';
 
-/** The second peer: Haraka with its DKIM plugin, a process for each processor and one above them, for this run alone. */
+/** The second peer: Haraka with its DKIM plugin, a process per processor and one above them, only for this run. */
 
 const domain = 'haraka.test';
 
-/** Of each process. With the 20 in all that others get, it delivers three fifths as much: each message takes 40 ms to leave. */
+/**
+ * Per process. With the total of 20 that others get, it delivers three fifths as much: each message takes 40 ms to
+ * leave.
+ */
 const connectionsOut = 50;
 
-/** Sessions that hand mail in, for the same reason. */
+/** Submission sessions, for the same reason. */
 export const usualSessions = 60;
 
 export interface HarakaOptions {
-  /** Whose node_modules have Haraka and haraka-plugin-dkim. */
+  /** The folder whose node_modules have Haraka and haraka-plugin-dkim. */
   haraka: string;
-  /** Where its queue goes: on the file system that PostgreSQL's data is on. */
+  /** Its queue's folder: on the file system of PostgreSQL's data. */
   folder: string;
   sinkPort: number;
 }
@@ -80,7 +83,7 @@ export async function startBenchedHaraka({ haraka, folder, sinkPort }: HarakaOpt
   };
 }
 
-/** Makes the folders and fills the templates in; the public half of the key, as DNS has it. */
+/** Creates the folders and fills in the templates; returns the public half of the key, as in DNS. */
 async function layOut(
   home: string,
   { port, sinkPort, installed }: { port: number; sinkPort: number; installed: string },

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { bodiesOf, itemOf } from './bodies.ts';
 import type { Load } from './load.ts';
 
-/** Requests to the REST API, ready to be written: each with the messages that it carries, from `first` on. */
+/** Requests to the REST API, ready to be sent: each with the messages that it carries, from `first` on. */
 export interface HttpRequest {
   first: number;
   count: number;
@@ -27,12 +27,12 @@ export function httpRequests({ recipe, target, how, oneByOne }: Load): HttpReque
   });
 }
 
-/** A connection that is kept: one request after the other, and as little of HTTP as an answer with a length needs. */
+/** A kept connection: one request after the other, with just enough HTTP for answers with a length. */
 export class HttpConnection {
   readonly #socket: Socket;
   #chunks: Buffer[] = [];
   #length = 0;
-  /** Of the whole answer; unknown until its header is here. */
+  /** Of the whole answer; unknown until its header has arrived. */
   #expected = Number.POSITIVE_INFINITY;
   #settle: { resolve(answer: Buffer): void; reject(error: Error): void } | null = null;
 
@@ -49,7 +49,7 @@ export class HttpConnection {
     return new HttpConnection(socket);
   }
 
-  /** @throws Error when the answer is another than 200, or refuses an item of a batch */
+  /** @throws Error if the answer is not a 200, or refuses an item of a batch */
   async send(request: HttpRequest): Promise<void> {
     const answer = await new Promise<Buffer>((resolve, reject) => {
       this.#settle = { resolve, reject };
@@ -82,6 +82,6 @@ function expectedLength(start: Buffer): number {
   const end = start.indexOf('\r\n\r\n');
   if (end < 0) return Number.POSITIVE_INFINITY;
   const length = /\r\ncontent-length: *(\d+)/i.exec(start.toString('latin1', 0, end))?.[1];
-  if (length === undefined) throw new Error('an answer without its length is not understood here');
+  if (length === undefined) throw new Error('an answer without a length is not supported here');
   return end + 4 + Number(length);
 }

@@ -1,6 +1,6 @@
 import type { Recipe } from './recipe.ts';
 
-/** How messages are handed in: requests of 1,000, requests of one, or SMTP sessions. */
+/** How messages are submitted: requests of 1,000, requests of one, or SMTP sessions. */
 export type Way = 'batches' | 'singles' | 'smtp';
 
 export interface Target {
@@ -12,7 +12,7 @@ export interface Target {
   startTls: boolean;
 }
 
-/** What the load generator is to do. */
+/** The load generator's orders. */
 export interface Load {
   recipe: Recipe;
   how: Way;
@@ -21,7 +21,7 @@ export interface Load {
   clients: number;
   /** Messages in one SMTP session. */
   perSession: number;
-  /** One message at a time, the next one when it is told to. */
+  /** One message at a time, the next one when told to. */
   oneByOne: boolean;
 }
 
@@ -34,7 +34,7 @@ export type LoadNews =
   | { done: Loaded }
   | { failed: string };
 
-/** When each message was handed in, and when that was answered. */
+/** When each message was submitted, and when that was answered. */
 export interface Loaded {
   askedAt: Float64Array;
   acceptedAt: Float64Array;

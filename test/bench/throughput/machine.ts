@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpus, release, totalmem } from 'node:os';
 
-/** What figures were measured on. */
+/** The machine that the figures are from. */
 export function describeMachine() {
   const [first] = cpus();
   const gib = Math.round(totalmem() / 2 ** 30);

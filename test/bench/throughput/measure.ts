@@ -4,22 +4,25 @@ import { type Measured, runRound, type Spread, type Tools } from './round.ts';
 import type { Statements } from './statements.ts';
 import type { System } from './system.ts';
 
-/** What a scenario says of one system. */
+/** A scenario's figures for one system. */
 export interface Result extends Scenario {
   system: string;
   rounds: Measured[];
-  /** Of each figure for itself; the most memory of all rounds. */
+  /** The median of each figure by itself; memory is the peak of all rounds. */
   median: Measured;
-  /** From request to answer and from there to the sink's 250, one message at a time; null: not asked for. */
+  /** From request to answer and from there to the sink's 250, one message at a time; null: not requested. */
   idle: { acceptMs: Spread; deliverMs: Spread } | null;
   statements: Statements | null;
 }
 
-/** A process is slower while its code is compiled: it counts as warm after a round that was not this much faster than those before. */
+/**
+ * A process is slower while its code is compiled: it counts as warm after a round that was not this much faster than
+ * earlier ones.
+ */
 const muchFaster = 1.03;
 const mostToWarmUp = 5;
 
-/** Rounds have numbers of their own, whatever system they are for: mail of another one is seen as strange. */
+/** Round numbers are unique over all systems, so that another system's mail is recognized as such. */
 let lastRound = 0;
 export const nextRound = () => (lastRound += 1);
 
@@ -27,13 +30,13 @@ export const nextRound = () => (lastRound += 1);
 export interface Contender {
   system: System;
   scenario: Scenario;
-  /** Connections at once, where that is not as usual. */
+  /** Connections at once, if not the usual number. */
   clients: number | undefined;
 }
 
 /**
- * Each warms up; then they take turns with the rounds that count, as a machine may be faster in one minute than in the
- * next; and then each has one message at a time.
+ * Each warms up; then they take turns with the rounds that count, because a machine may be faster in one minute than in
+ * the next; and then each gets one message at a time.
  */
 export async function measure(
   contenders: Contender[],
@@ -50,7 +53,7 @@ export async function measure(
 
   for (const each of started) await warmUp(() => run(each, messagesOf(options, each.scenario)));
   for (let round = 0; round < options.rounds; round += 1) {
-    // Nobody has all its rounds in the wake of the same one, which may still write down what it did.
+    // The order changes, because the previous one may still be recording its outcomes.
     const first = round % started.length;
     for (const each of [...started.slice(first), ...started.slice(0, first)]) {
       const measured = await run(each, messagesOf(options, each.scenario));
@@ -85,11 +88,11 @@ function briefly({ messages, acceptedPerSecond, deliveredPerSecond, cpu }: Measu
   return `${messages} messages, accepted ${acceptedPerSecond.toFixed(0)}/s, delivered ${deliveredPerSecond.toFixed(0)}/s, ${(server + database).toFixed(2)} CPU-s per 1,000${split}`;
 }
 
-/** The middle one; of two in the middle the lower. */
+/** The median, or the lower of the two in the middle. */
 export const middleOf = (values: number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)] ?? 0;
 
-/** The median of each number by itself, however deep. */
+/** The median of each number by itself, at any depth. */
 export function medianOf(rounds: Measured[]): Measured {
   const median = combine(rounds, middleOf);
   return { ...median, peakMemory: Math.max(...rounds.map(({ peakMemory }) => peakMemory)) };

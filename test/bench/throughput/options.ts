@@ -11,22 +11,22 @@ export interface Options {
   sizes: number[];
   /** Whether the sink offers STARTTLS. */
   tls: boolean[];
-  /** Of a round; undefined: 5,000 up to 10 KiB, 2,000 above. */
+  /** Per round; undefined: 5,000 up to 10 KiB, 2,000 above. */
   messages: number | undefined;
   rounds: number;
   /** Messages one at a time, for the latency of an idle machine; 0: none. */
   idle: number;
   peer: boolean;
-  /** Whose node_modules have a second peer; undefined: there is none. */
+  /** The folder whose node_modules have a second peer; undefined: there is none. */
   haraka: string | undefined;
-  /** An endpoint hears of every email that was sent. */
+  /** An endpoint gets an event for every email sent. */
   webhook: boolean;
   /** Counts SQL statements, in rounds of their own. */
   statements: boolean;
   selfCheck: boolean;
   domains: number;
   sites: number;
-  /** How long the sink takes for each reply, in ms: a distant server. */
+  /** How long the sink takes for each reply, in ms, like a distant server. */
   replyMs: number;
   sameBody: boolean;
   /** Connections at once; undefined: 2 for batches, 50 for singles, 20 for SMTP. */
@@ -59,7 +59,7 @@ export const usage = `npm run bench -- [options]
   --profile DIR                 a CPU profile of the server
   --env NAME=VALUE              for the server; may be repeated`;
 
-/** @throws Error that names the option which is wrong */
+/** @throws Error that names the wrong option */
 export function readOptions(args: string[]): Options {
   const { values } = parseArgs({
     args,

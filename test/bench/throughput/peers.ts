@@ -4,11 +4,11 @@ import { globSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What systems of others need that are measured beside Sendwright: configuration, a key, an empty queue. */
+/** Tools for the systems that are compared with Sendwright: configuration, a key, an empty queue. */
 
 const drainedWithinMs = 60_000;
 
-/** An RSA-2048 key, and its public half as DNS has it. */
+/** An RSA-2048 key, with its public half as in DNS. */
 export function makeKey(): { pem: string | Buffer; record: string } {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
   return {
@@ -17,7 +17,7 @@ export function makeKey(): { pem: string | Buffer; record: string } {
   };
 }
 
-/** Writes a file of this folder's neighbours, with the values of `@NAME@`. */
+/** Writes a file from the template folder next door, with the values of `@NAME@`. */
 export async function fillIn(template: string, target: string, values: Record<string, string | number>): Promise<void> {
   const text = await readFile(new URL(`../${template}`, import.meta.url), 'utf8');
   await writeFile(
@@ -34,7 +34,7 @@ export async function untilEmpty(name: string, files: string): Promise<void> {
   throw new Error(`${name} still has mail after ${drainedWithinMs / 1_000} s: ${files}`);
 }
 
-/** What a process has said to its standard error so far. */
+/** What a process has written to its standard error so far. */
 export function complaintsOf(child: ChildProcess): () => string {
   let text = '';
   child.stderr?.on('data', (chunk) => (text += chunk));

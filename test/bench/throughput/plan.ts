@@ -2,7 +2,7 @@ import type { Way } from './load.ts';
 import type { Options } from './options.ts';
 import type { RoundOptions } from './round.ts';
 
-/** What is measured with one figure for each of its columns. */
+/** A scenario, with one figure for each column. */
 export interface Scenario {
   how: Way;
   /** KiB. */
@@ -13,8 +13,8 @@ export interface Scenario {
 export const nameOf = ({ how, size, tls }: Scenario) => `${how}, ${size} KB, ${tls ? 'STARTTLS' : 'plain'}`;
 
 /**
- * What is compared with each other: the ways of handing in, by SMTP alone for a peer. With STARTTLS right after plain, so
- * that neighbours in the table are neighbours in time.
+ * The scenarios to compare: the ways of submitting, only SMTP for a peer. STARTTLS comes right after plain, so that
+ * neighbours in the table are neighbours in time.
  */
 export const comparisonsOf = ({ sizes, tls }: Options): Omit<Scenario, 'how'>[] =>
   sizes.flatMap((size) => tls.map((each) => ({ size, tls: each })));

@@ -11,18 +11,18 @@ import { sinkHosts } from './sink.ts';
 import type { System } from './system.ts';
 import { verifySignatures } from './verification.ts';
 
-/** The peer: Postfix with OpenDKIM, started for this run alone, with queue, configuration and ports of their own. */
+/** The peer: Postfix with OpenDKIM, started only for this run, with its own queue, configuration and ports. */
 
 const opendkim = '/usr/sbin/opendkim';
 const domain = 'peer.test';
 const concurrency = 20;
 
 export interface PostfixOptions {
-  /** Where its queue goes: on the file system that PostgreSQL's data is on. */
+  /** Its queue's folder: on the file system of PostgreSQL's data. */
   folder: string;
   sinkPort: number;
   sites: number;
-  /** Sessions that are open to it at once. */
+  /** Simultaneous sessions to it. */
   sessions: number;
 }
 
@@ -76,7 +76,7 @@ export async function startBenchedPostfix(options: PostfixOptions): Promise<Syst
   };
 }
 
-/** Makes the folders and fills the templates in; the public half of the key, as DNS has it. */
+/** Creates the folders and fills in the templates; returns the public half of the key, as in DNS. */
 async function layOut(home: string, options: PostfixOptions, port: number): Promise<string> {
   await chmod(home, 0o755);
   for (const folder of ['conf', 'spool', 'data', 'milter']) await mkdir(join(home, folder));

@@ -8,20 +8,20 @@ const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: '
 interface Process {
   pid: number;
   parent: number;
-  /** Its own time and that of children that are gone and were waited for. */
+  /** Its own time and that of ended children that it has waited for. */
   seconds: number;
 }
 
 /**
- * CPU-seconds so far of these processes and all below them, also of those below that have come to an end.
+ * CPU-seconds so far of these processes and all below them, including ended ones.
  *
- * @param except not counted, with all below
+ * ¶ @param except not counted, with all below
  */
 export function cpuSeconds(roots: number[], except: number[] = []): number {
   return tree(roots, except).reduce((sum, { seconds }) => sum + seconds, 0);
 }
 
-/** The most memory that each of them had resident since `forgetPeaks`, added up, in bytes. */
+/** The sum of each one's peak resident memory since `forgetPeaks`, in bytes. */
 export function peakMemory(roots: number[], except: number[] = []): number {
   return tree(roots, except).reduce((sum, { pid }) => {
     const [, kilobytes = '0'] = /^VmHWM:\s+(\d+) kB/m.exec(read(`/proc/${pid}/status`) ?? '') ?? [];
@@ -34,7 +34,7 @@ export function forgetPeaks(roots: number[], except: number[] = []): void {
     try {
       writeFileSync(`/proc/${pid}/clear_refs`, '5');
     } catch {
-      // It is gone, or somebody else's.
+      // It has ended, or belongs to somebody else.
     }
   }
 }
@@ -55,7 +55,7 @@ function tree(roots: number[], except: number[]): Process[] {
 }
 
 function statOf(pid: number): Process | null {
-  // proc(5): the second field is the program's name in brackets and may hold anything.
+  // proc(5): the second field is the program's name in brackets and may contain anything.
   const fields = read(`/proc/${pid}/stat`)?.split(') ').at(-1)?.split(' ');
   if (!fields) return null;
   const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);

@@ -1,6 +1,6 @@
-/** One round's messages: from this alone everybody knows all of them. */
+/** One round's messages: every process can derive all of them from this. */
 export interface Recipe {
-  /** Tells the messages of one round from another's. */
+  /** Distinguishes one round's messages from another's. */
   round: number;
   count: number;
   /** Bytes of html and text together, half of it each. */
@@ -9,13 +9,13 @@ export interface Recipe {
   /** Whether the recipients' servers offer STARTTLS. */
   tls: boolean;
   domains: number;
-  /** Whose servers the domains belong to: so many operators, with a host each. */
+  /** The operators who host the domains: this many, with one host each. */
   sites: number;
-  /** All have the same bodies; else each begins and ends with words of its own. */
+  /** All have the same bodies; otherwise each begins and ends with its own words. */
   sameBody: boolean;
 }
 
-/** The name of an operator's zone; its domains are `d<n>.` in front of it, their host is `mx.` in front of it. */
+/** The name of an operator's zone; its domains are `d<n>.` under it, and their host is `mx.` under it. */
 export const siteName = (tls: boolean, site: number) => `${tls ? 'tls' : 'plain'}${site}.test`;
 
 export function recipientOf({ round, tls, domains, sites }: Recipe, index: number): string {
@@ -23,7 +23,7 @@ export function recipientOf({ round, tls, domains, sites }: Recipe, index: numbe
   return `r${round}.u${index}@d${domain}.${siteName(tls, domain % sites)}`;
 }
 
-/** The round and the message that an address of `recipientOf` names; null: it is none. */
+/** The round and the message of an address from `recipientOf`; null for others. */
 export function messageOf(address: string): { round: number; index: number } | null {
   const [, round, index] = /^r(\d+)\.u(\d+)@/.exec(address) ?? [];
   return round === undefined ? null : { round: Number(round), index: Number(index) };

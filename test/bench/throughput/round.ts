@@ -5,7 +5,7 @@ import type { Collected, SinkNews, SinkOrder } from './sink.ts';
 import type { Processes, System } from './system.ts';
 import { Worker } from './worker.ts';
 
-/** The sink, and what hands the messages in. */
+/** The sink, and what submits the messages. */
 export interface Tools {
   sink: Worker<SinkOrder, SinkNews>;
   sinkPort: number;
@@ -22,7 +22,7 @@ export interface RoundOptions {
   replyMs?: number;
 }
 
-/** What one round says; times in ms, rates per second. */
+/** The figures of one round; times in ms, rates per second. */
 export interface Measured {
   messages: number;
   acceptedPerSecond: number;
@@ -61,9 +61,10 @@ export function stopTools({ sink, generator }: Tools): void {
 }
 
 /**
- * Hands the messages of one round in, waits until all of them arrived and are recorded, and looks at every one of them.
+ * Submits the messages of one round, waits until all of them have arrived and are recorded, and checks every one of
+ * them.
  *
- * @throws Error when one is missing, came twice, was not signed, or is recorded as something else
+ * @throws Error if one is missing, came twice, was not signed, or is recorded with another outcome
  */
 export async function runRound(system: System, tools: Tools, options: RoundOptions): Promise<Measured> {
   const { recipe, how, oneByOne, replyMs = 0 } = options;
@@ -124,7 +125,7 @@ export async function runRound(system: System, tools: Tools, options: RoundOptio
   };
 }
 
-/** Hands messages in, whatever becomes of them. CPU-seconds are the generator's for 1,000. */
+/** Submits messages, whatever becomes of them. CPU-seconds are the generator's per 1,000. */
 export async function handIn({ generator }: Tools, load: Load): Promise<{ perSecond: number; cpu: number }> {
   const withinMs = patienceMs + perMessageMs * load.recipe.count;
   generator.tell({ prepare: load });
@@ -146,15 +147,15 @@ export async function handIn({ generator }: Tools, load: Load): Promise<{ perSec
   return { perSecond: (count / (max(loaded.acceptedAt) - min(loaded.askedAt))) * 1_000, cpu };
 }
 
-/** What the generator says when it cannot go on ends the wait for anything else. */
+/** An error of the generator ends the wait for anything else. */
 function expecting<T>(pick: (news: LoadNews) => T | undefined): (news: LoadNews) => T | undefined {
   return (news) => {
-    if ('failed' in news) throw new Error(`handing in failed: ${news.failed}`);
+    if ('failed' in news) throw new Error(`submitting failed: ${news.failed}`);
     return pick(news);
   };
 }
 
-/** Lets the next message go once the last one is at the sink and what follows from it is over. */
+/** Releases the next message once the last one is at the sink and its follow-up work is done. */
 function pace({ sink, generator }: Tools): () => void {
   let arrived = 0;
   let sent = 0;
@@ -186,7 +187,7 @@ function usage(system: System, { sink, generator }: Tools) {
     database: of(system.database),
     sink: cpuSeconds([sink.pid]),
     generator: cpuSeconds([generator.pid]),
-    // This process answers the server's questions to DNS, and does little else meanwhile.
+    // This process answers the server's DNS queries, and does little else meanwhile.
     dns: (user + kernel) / 1e6,
   };
 }
@@ -195,8 +196,7 @@ export async function examine(system: Pick<System, 'audit'>, recipe: Recipe, col
   const missing = collected.arrivedAt.reduce((sum, time) => sum + (time === 0 ? 1 : 0), 0);
   if (missing > 0) throw new Error(`${missing} of ${recipe.count} messages did not arrive`);
   if (collected.again > 0) throw new Error(`${collected.again} messages arrived more than once`);
-  if (collected.strange > 0)
-    throw new Error(`${collected.strange} messages arrived that nobody expected in this round`);
+  if (collected.strange > 0) throw new Error(`${collected.strange} messages arrived that do not belong to this round`);
   if (recipe.tls !== collected.overTls > 0 || (recipe.tls && collected.overTls < recipe.count)) {
     throw new Error(`${collected.overTls} of ${recipe.count} messages came over TLS`);
   }

@@ -11,8 +11,8 @@ const nobody = { roots: [], except: [] };
 const from = 'orders@bench.test';
 
 /**
- * What the tools can do when nothing stands between them: the generator's SMTP straight into the sink, and its requests
- * into a server that only answers. Where a measurement comes near to this, it measures the tools.
+ * The capacity of the tools alone: the generator's SMTP straight into the sink, and its requests into a server that
+ * only answers. A measurement that comes near to this measures the tools.
  */
 export async function selfCheck(tools: Tools, options: Options, tell: (line: string) => void): Promise<string> {
   const rows = [['', 'per second', 'CPU-s per 1,000']];
@@ -43,7 +43,7 @@ export async function selfCheck(tools: Tools, options: Options, tell: (line: str
   return grid(rows);
 }
 
-/** As if the sink were what is measured. */
+/** As if the sink were the system to measure. */
 export function sinkAlone({ sinkPort }: Pick<Tools, 'sinkPort'>): System {
   return {
     name: 'the sink alone',

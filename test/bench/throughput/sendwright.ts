@@ -16,21 +16,21 @@ import type { System } from './system.ts';
 import { verifySignatures } from './verification.ts';
 
 const domain = 'bench.test';
-/** What `npm start` runs through. */
+/** The start script behind `npm start`. */
 const launcher = new URL('../../../scripts/start/launch.mjs', import.meta.url).href;
 const settledWithinMs = 120_000;
-/** Every two seconds the changes of the counts are added up: that belongs to the emails that made them. */
+/** The changes of the counts are added up every two seconds: that work belongs to the emails that caused it. */
 const aftermathMs = 2_500;
 
 export interface SendwrightOptions {
-  /** Where its data goes: a folder of its own in here. */
+  /** Its data goes into a new folder in here. */
   folder: string;
   sinkPort: number;
   domains: number;
   sites: number;
-  /** Of an endpoint on this machine that hears of every email; null: there is none. */
+  /** An endpoint on this machine that gets an event for every email; null: there is none. */
   webhookPort: number | null;
-  /** More of the environment, over what is usual. */
+  /** Additional environment. */
   env: Record<string, string>;
 }
 
@@ -40,10 +40,13 @@ export interface Sendwright extends System {
   restart(): Promise<void>;
 }
 
-/** Sendwright as an operator starts it, with everything on: the process, its embedded PostgreSQL, a verified domain and a key. */
+/**
+ * Sendwright as an operator starts it, with everything on: the process, its embedded PostgreSQL, a verified domain and
+ * a key.
+ */
 export async function startBenchedSendwright(options: SendwrightOptions): Promise<Sendwright> {
   const dataDir = await mkdtemp(join(options.folder, 'sendwright-bench-'));
-  // PostgreSQL runs as somebody else when we are root.
+  // PostgreSQL runs as another user if we are root.
   await chmod(dataDir, 0o755);
   const entries: Record<string, ZoneEntry> = { [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] } };
   for (const tls of [false, true]) {
@@ -149,7 +152,7 @@ export async function startBenchedSendwright(options: SendwrightOptions): Promis
   };
 }
 
-/** What `npm start` gives to Node. */
+/** The flags that `npm start` gives to Node. */
 async function startOptions(): Promise<string[]> {
   const { scripts } = JSON.parse(await readFile(new URL('../../../package.json', import.meta.url), 'utf8'));
   return String(scripts.start).match(/--[\w-]+(=\S+)?/g) ?? [];
@@ -163,14 +166,14 @@ async function subscribe(app: SendwrightProcess, port: number): Promise<void> {
   if (status !== 201) throw new Error(JSON.stringify(answer));
 }
 
-/** A row that is not settled has a job or a time; both have a partial index in either table. */
+/** An unsettled row has a job or a time; both tables have partial indexes on both. */
 const underWay = `
   SELECT /* bench */ EXISTS (SELECT FROM recipients WHERE job_id IS NOT NULL)
       OR EXISTS (SELECT FROM recipients WHERE job_id IS NULL AND next_attempt_at IS NOT NULL)
       OR EXISTS (SELECT FROM webhook_deliveries WHERE job_id IS NOT NULL)
       OR EXISTS (SELECT FROM webhook_deliveries WHERE job_id IS NULL AND next_attempt_at IS NOT NULL) AS busy`;
 
-/** Asks how many messages of the round are recorded as delivered, and with how many successful attempts. */
+/** How many messages of the round are recorded as delivered, and with how many successful attempts. */
 export function auditOf({ round }: Recipe): { text: string; values: string[] } {
   return {
     text: `
@@ -184,7 +187,7 @@ export function auditOf({ round }: Recipe): { text: string; values: string[] } {
 
 async function open(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url });
-  // It goes away with the server when that is restarted.
+  // It goes away when the server is restarted.
   client.on('error', () => {});
   await client.connect();
   return client;

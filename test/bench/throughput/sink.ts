@@ -5,8 +5,8 @@ import { selfSignedCertificate } from '../../../src/certificate.ts';
 import { messageOf, now } from './recipe.ts';
 
 /**
- * A process of its own: the server that all mail goes to. It looks for the end of a message and at its recipient, and
- * keeps the time of each; of a few it keeps the bytes.
+ * A separate process: the server that receives all mail. It finds the end of each message and its recipient, and
+ * records the time; of a few it keeps the bytes.
  */
 
 /** Where it listens: the second address offers STARTTLS, both have the same port. */
@@ -19,16 +19,16 @@ export type SinkOrder =
 export type SinkNews =
   | { ready: { port: number } }
   | { begun: number }
-  /** So many different messages of the round are here; told a few times a second, and at once when it is all. */
+  /** The number of different messages of the round so far; reported a few times a second, and at once when complete. */
   | { arrived: number }
   | { collected: Collected };
 
 export interface Collected {
   /** When each message was answered with 250; 0: it never came. */
   arrivedAt: Float64Array;
-  /** Messages that came once more. */
+  /** Messages that arrived again. */
   again: number;
-  /** Messages that are none of this round. */
+  /** Messages that do not belong to this round. */
   strange: number;
   /** Some of them, as they were sent: dots still stuffed. */
   kept: { index: number; raw: Uint8Array }[];
@@ -53,10 +53,10 @@ const say = (news: SinkNews) => {
 };
 const endOfData = Buffer.from('\r\n.\r\n');
 
-/** One SMTP session, fed with whatever chunks come. */
+/** One SMTP session, which is given chunks as they arrive. */
 class Session {
   #rest: Buffer = Buffer.alloc(0);
-  /** The message that is being read; null: commands are. */
+  /** The message that is being read; null between messages. */
   #data: { kept: Buffer[] | null } | null = null;
   #recipient = '';
   #socket: Socket;
@@ -81,7 +81,7 @@ class Session {
       if (this.#data) {
         const end = rest.indexOf(endOfData);
         if (end < 0) {
-          // The end may be cut anywhere.
+          // The end may be split anywhere.
           const whole = Math.max(0, rest.length - endOfData.length + 1);
           this.#data.kept?.push(Buffer.from(rest.subarray(0, whole)));
           rest = rest.subarray(whole);

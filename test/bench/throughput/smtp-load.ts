@@ -23,7 +23,7 @@ export function submissions({ recipe }: Load): Submission[] {
   }));
 }
 
-/** An SMTP session that submits one message after the other, and begins anew after so many. */
+/** An SMTP session that submits one message after the other, and reconnects after a number of them. */
 export class SmtpConnection {
   readonly #load: Load;
   #socket: Socket | null = null;
@@ -36,7 +36,7 @@ export class SmtpConnection {
     this.#load = load;
   }
 
-  /** @throws Error when it is not taken */
+  /** @throws Error if it is not accepted */
   async send({ envelope, content }: Submission): Promise<void> {
     if (this.#sent === this.#load.perSession) this.close();
     if (!this.#socket) await this.#open();
@@ -48,7 +48,7 @@ export class SmtpConnection {
   close(): void {
     this.#settle = null;
     const socket = this.#socket;
-    // What it still says is for nobody.
+    // Nobody reads what it still says.
     this.#socket = null;
     this.#sent = 0;
     socket?.end('QUIT\r\n');
@@ -64,7 +64,7 @@ export class SmtpConnection {
     await this.#ask('STARTTLS\r\n', 1, '220');
     const plain = this.#socket as Socket;
     plain.removeAllListeners('data');
-    // Whom it talks to is on this machine, and began a second ago.
+    // Its peer is on this machine, and has just started.
     const secured = connectTls({ socket: plain, rejectUnauthorized: false });
     await once(secured, 'secureConnect');
     this.#listen(secured);
@@ -81,7 +81,7 @@ export class SmtpConnection {
     socket.on('close', () => fail(new Error('the server hung up')));
   }
 
-  /** Writes, and reads so many replies; the last one must begin with the code. */
+  /** Writes, and reads this many replies; the last one must begin with the code. */
   async #ask(bytes: string | Buffer, replies: number, code: string): Promise<string> {
     const last = await new Promise<string>((resolve, reject) => {
       this.#settle = { resolve, reject };
@@ -95,7 +95,7 @@ export class SmtpConnection {
   #read(chunk: Buffer): void {
     this.#text += chunk.toString('latin1');
     if (!this.#text.endsWith('\n')) return;
-    // The last line of a reply has a space after its code; a refusal on the way is the one to tell of.
+    // The last line of a reply has a space after its code; an earlier refusal is the one to report.
     const ends = this.#text.split('\r\n').filter((line) => /^\d{3} /.test(line));
     if (ends.length < this.#wanted) return;
     const refused = ends.find((line) => /^[45]/.test(line));

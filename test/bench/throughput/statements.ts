@@ -2,12 +2,12 @@ import pg from 'pg';
 import { type RoundOptions, runRound, type Tools } from './round.ts';
 import type { Sendwright } from './sendwright.ts';
 
-/** What the database was asked for each 1,000 emails. */
+/** The database's work per 1,000 emails. */
 export interface Statements {
   perEmail: number;
   /** Bytes of write-ahead log. */
   walPerEmail: number;
-  /** Those that took the most time, in ms of the database for 1,000 emails. */
+  /** The most expensive ones, in ms of the database per 1,000 emails. */
   longest: { calls: number; rows: number; ms: number; query: string }[];
 }
 
@@ -15,9 +15,9 @@ const shown = 25;
 const textShown = 160;
 
 /**
- * Restarts the server with pg_stat_statements, so that the rounds which were timed ran without it.
+ * Restarts the server with pg_stat_statements, so that the timed rounds ran without it.
  *
- * @returns null when PostgreSQL does not have it
+ * ¶ @returns null if PostgreSQL does not have it
  */
 export async function countingStatements(app: Sendwright): Promise<pg.Client | null> {
   const before = await open(app);
@@ -31,7 +31,7 @@ export async function countingStatements(app: Sendwright): Promise<pg.Client | n
   return client;
 }
 
-/** Two rounds more, which nobody times: one to warm up, and one that is counted. */
+/** Two more rounds, not timed: one to warm up, and one that is counted. */
 export async function countStatements(
   app: Sendwright,
   tools: Tools,
@@ -62,8 +62,8 @@ export async function countStatements(
 }
 
 /**
- * Not counted are those of the benchmark itself, which look whether all is recorded, and those that PostgreSQL makes to
- * check foreign keys.
+ * Without the benchmark's own, which check whether everything is recorded, and those by which PostgreSQL checks foreign
+ * keys.
  */
 const own = `
   WITH own AS (

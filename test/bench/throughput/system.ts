@@ -8,7 +8,7 @@ export interface Processes {
   except: number[];
 }
 
-/** What is measured: Sendwright, or the peer. */
+/** The measured system: Sendwright, or the peer. */
 export interface System {
   name: string;
   from: string;
@@ -16,12 +16,12 @@ export interface System {
   server: Processes;
   /** Null: it has none. */
   database: Processes | null;
-  /** Waits until nothing is left to do for messages that were delivered: outcomes recorded, queue files gone. */
+  /** Waits until nothing is left to do for delivered messages: outcomes recorded, queue files gone. */
   settle(): Promise<void>;
   /**
-   * Looks at its records of a round, and at messages that arrived.
+   * Checks its records of a round, and some messages that arrived.
    *
-   * @throws Error when a message is not signed, or the records do not say that each was delivered once
+   * @throws Error if a message is not signed, or the records do not say that each was delivered once
    */
   audit(recipe: Recipe, kept: Collected['kept']): Promise<void>;
   stop(): Promise<void>;

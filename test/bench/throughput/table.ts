@@ -3,9 +3,9 @@ import { nameOf } from './plan.ts';
 import type { Measured, Spread } from './round.ts';
 
 /**
- * The figures as a person reads them, in Markdown.
+ * The figures for people, in Markdown.
  *
- * @param peers the results of each: the ratios are to the first one, below the table to the others
+ * ¶ @param peers each one's results: the ratios are to the first one, those to the others are below the table
  */
 export function tableOf(results: Result[], peers: Result[][]): string {
   const like = ({ size, tls }: Result, peer: Result[] = []) =>
@@ -40,7 +40,7 @@ const heads = [
   'sink + generator + DNS',
 ];
 
-/** Round by round, as the machine may have been faster in the one where a median lies than in the other's. */
+/** Round by round, because the medians may come from rounds in which the machine was not equally fast. */
 const ratioOf = (result: Result, peer: Result, figure: (round: Measured) => number) =>
   middleOf(
     result.rounds.flatMap((round, index) => {

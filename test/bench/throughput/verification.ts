@@ -5,8 +5,8 @@ import type { Collected } from './sink.ts';
 /**
  * Verifies the signatures of some messages as a receiver does.
  *
- * @param resolveTxt what DNS says, null where it says nothing
- * @throws Error when one is not signed by the sender's domain, or is another message than its recipient was to get
+ * ¶ @param resolveTxt the DNS records, null if there are none @throws Error if one is not signed by the sender's
+ * domain, or is not the message that its recipient was to get
  */
 export async function verifySignatures(
   recipe: Recipe,
@@ -17,7 +17,7 @@ export async function verifySignatures(
   for (const { index, raw } of kept) {
     const message = Buffer.from(Buffer.from(raw).toString('latin1').replace(/^\.\./gm, '.'), 'latin1');
     if (!message.includes(`\r\nSubject: ${subjectOf(recipe, index)}\r\n`)) {
-      throw new Error(`message ${index} is another than was sent`);
+      throw new Error(`message ${index} is not the one that was sent`);
     }
     const { results } = await dkimVerify(message, {
       resolver: async (name: string) => {
@@ -29,6 +29,6 @@ export async function verifySignatures(
     const [domain] = recipe.from.split('@').slice(-1);
     if (results.some((each) => each.signingDomain === domain && each.status.result === 'pass')) continue;
     const verdicts = results.map(({ status }) => `${status.result} ${status.comment ?? ''}`).join(', ');
-    throw new Error(`message ${index} has no good signature: ${verdicts || 'none'}`);
+    throw new Error(`message ${index} has no valid signature: ${verdicts || 'none'}`);
   }
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** A process of ours that is told what to do and says what it did. */
+/** One of our processes, which is given orders and reports results. */
 export class Worker<Order extends object, News extends object> {
   readonly #child: ChildProcess;
   readonly #listeners = new Set<(news: News) => void>();
@@ -37,9 +37,9 @@ export class Worker<Order extends object, News extends object> {
   }
 
   /**
-   * The first news that `pick` makes something of.
+   * The first message for which `pick` returns something.
    *
-   * @throws Error when there is none within the time, or the process ends
+   * @throws Error if there is none within the time, or the process ends
    */
   async hear<T>(pick: (news: News) => T | undefined, withinMs: number, what: string): Promise<T> {
     return new Promise<T>((resolve, reject) => {
