@@ -55,9 +55,9 @@ export const theme = createTheme({
   components: {
     Button: { defaultProps: { size: 'xs' } },
     ActionIcon: { defaultProps: { variant: 'subtle', color: 'gray', size: 'md' } },
-    TextInput: { defaultProps: { size: 'xs' } },
+    TextInput: { defaultProps: { size: 'xs', withAsterisk: false } },
     Textarea: { defaultProps: { size: 'xs' } },
-    PasswordInput: { defaultProps: { size: 'sm' } },
+    PasswordInput: { defaultProps: { size: 'sm', withAsterisk: false } },
     NativeSelect: { defaultProps: { size: 'xs' } },
     SegmentedControl: { defaultProps: { size: 'xs', transitionDuration: 0 } },
     Modal: { defaultProps: { centered: true, transitionProps: { duration: 0 } } },

@@ -9,7 +9,7 @@ import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Known } from '../parts/failure.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
@@ -118,7 +118,7 @@ function Change({ account: now, close }: { account: Account; close: () => void }
   return (
     <Dialog close={close} title="Change the account">
       <Form action={save} submit={(fields) => save.mutate(fields)}>
-        <TextField name="name" label="Name" size="sm" defaultValue={account.name} required withAsterisk={false} />
+        <TextField name="name" label="Name" size="sm" defaultValue={account.name} required />
         <NativeSelect name="plan" label="Plan" mt="sm" data={plans} defaultValue={account.plan} />
         <TextField
           name="amount"
@@ -128,11 +128,7 @@ function Change({ account: now, close }: { account: Account; close: () => void }
           inputMode="decimal"
           mt="sm"
         />
-        <Group justify="flex-end" mt="md">
-          <Button type="submit" loading={save.isPending}>
-            Save
-          </Button>
-        </Group>
+        <Submit action={save}>Save</Submit>
       </Form>
     </Dialog>
   );
@@ -193,14 +189,10 @@ function NewAccount({ close }: { close: () => void }) {
         />
       ) : (
         <Form action={create} submit={(fields) => create.mutate(fields)}>
-          <TextField name="name" label="Name" size="sm" required withAsterisk={false} data-autofocus />
-          <TextField name="email" label="Email of its first user" size="sm" mt="sm" required withAsterisk={false} />
+          <TextField name="name" label="Name" size="sm" required data-autofocus />
+          <TextField name="email" label="Email of its first user" size="sm" mt="sm" required />
           <NativeSelect name="plan" label="Plan" mt="sm" data={plans} />
-          <Group justify="flex-end" mt="md">
-            <Button type="submit" loading={create.isPending}>
-              Create
-            </Button>
-          </Group>
+          <Submit action={create}>Create</Submit>
         </Form>
       )}
     </Dialog>

@@ -1,4 +1,4 @@
-import { Button, Group } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { Domain } from '../../client/index.ts';
@@ -10,7 +10,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -113,14 +113,9 @@ function AddDomain({ close }: { close: () => void }) {
           placeholder="example.com"
           size="sm"
           required
-          withAsterisk={false}
           data-autofocus
         />
-        <Group justify="flex-end" mt="md">
-          <Button type="submit" loading={add.isPending}>
-            Add
-          </Button>
-        </Group>
+        <Submit action={add}>Add</Submit>
       </Form>
     </Dialog>
   );

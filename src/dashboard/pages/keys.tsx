@@ -12,7 +12,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
 import { NameAndStatus } from '../parts/filters.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { ShownOnce } from '../parts/shown-once.tsx';
@@ -175,15 +175,7 @@ function NewKey({ close }: { close: () => void }) {
         </ShownOnce>
       ) : (
         <Form action={create} submit={(fields) => create.mutate(fields)}>
-          <TextField
-            name="name"
-            label="Name"
-            placeholder="shop"
-            size="sm"
-            required
-            withAsterisk={false}
-            data-autofocus
-          />
+          <TextField name="name" label="Name" placeholder="shop" size="sm" required data-autofocus />
           <Group grow mt="sm">
             <NativeSelect
               name="scope"
@@ -204,11 +196,7 @@ function NewKey({ close }: { close: () => void }) {
               </Group>
             </Checkbox.Group>
           )}
-          <Group justify="flex-end" mt="md">
-            <Button type="submit" loading={create.isPending}>
-              Create
-            </Button>
-          </Group>
+          <Submit action={create}>Create</Submit>
         </Form>
       )}
     </Dialog>

@@ -47,7 +47,6 @@ export function LogIn({ ended }: { ended: boolean }) {
           size="sm"
           mb="sm"
           required
-          withAsterisk={false}
           autoFocus
         />
         <PasswordInput
@@ -56,7 +55,6 @@ export function LogIn({ ended }: { ended: boolean }) {
           autoComplete="current-password"
           mb="md"
           required
-          withAsterisk={false}
           visibilityToggleButtonProps={{ 'aria-label': 'Show the password' }}
         />
         {attempt.isError && (

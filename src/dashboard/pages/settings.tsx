@@ -109,7 +109,7 @@ function Password() {
     );
     change.mutate({ current_password, new_password, again }, { onSuccess: () => form.reset() });
   };
-  const shown = { visibilityToggleButtonProps: { 'aria-label': 'Show it' }, required: true, withAsterisk: false };
+  const shown = { visibilityToggleButtonProps: { 'aria-label': 'Show it' }, required: true };
   return (
     <Panel title="Password">
       <Form className="body" action={change} submit={submit}>

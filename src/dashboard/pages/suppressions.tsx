@@ -2,23 +2,24 @@ import { Button, FileButton, Group, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useRef } from 'react';
 import { Link } from 'wouter';
-import { readSuppressionsCsv, type Suppression, type SuppressionEntry } from '../../client/index.ts';
+import type { Suppression } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
-import { api, CannotBeDone, refusalOf } from '../api.ts';
-import { count, plural } from '../format.ts';
+import { api } from '../api.ts';
+import { count } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
 import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { Evidence } from './suppression-evidence.tsx';
+import { importCsv, wordsFor } from './suppressions-import.ts';
 
 const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
@@ -69,70 +70,6 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
     ),
   },
 ];
-
-/** How many entries one call takes. */
-const mostAtOnce = 10_000;
-
-/** The result of importing a file. */
-interface Imported {
-  added: number;
-  /** Records with no address, or several. */
-  leftOut: number;
-  /** Contacts who have not unsubscribed. */
-  subscribed: number;
-}
-
-/** Puts all addresses of a file on the list. */
-export async function importCsv(file: File): Promise<Imported> {
-  const { entries, leftOut, subscribed } = readCsv(await file.text());
-  if (entries.length === 0 && subscribed > 0)
-    throw new CannotBeDone('Nobody in this file has unsubscribed, so nothing was imported.');
-  if (entries.length === 0) throw new CannotBeDone('There is no address in this file.');
-  let added = 0;
-  for (let at = 0; at < entries.length; at += mostAtOnce) {
-    const some = entries.slice(at, at + mostAtOnce);
-    const suppressions = some.map(({ line: _, ...entry }) => entry);
-    try {
-      added += (await api.suppressions.import({ suppressions })).count;
-    } catch (error) {
-      throw inFile(error, some, added);
-    }
-  }
-  return { added, leftOut, subscribed };
-}
-
-function readCsv(text: string): ReturnType<typeof readSuppressionsCsv> {
-  try {
-    return readSuppressionsCsv(text);
-  } catch (error) {
-    throw error instanceof SyntaxError
-      ? new CannotBeDone(`Nothing in the file was imported: ${error.message}.`)
-      : error;
-  }
-}
-
-/** Rewrites a refusal to name the line of the file that it is about. */
-function inFile(error: unknown, entries: SuppressionEntry[], added: number): unknown {
-  const { field = '', words } = refusalOf(error) ?? {};
-  const entry = entries[Number(/^suppressions\[(\d+)\]/.exec(field)?.[1] ?? Number.NaN)];
-  if (!entry) return error;
-  const rest =
-    added === 0 ? 'Nothing in the file was imported.' : `${count(added)} of the lines before it were imported.`;
-  return new CannotBeDone(`Line ${entry.line}, “${entry.address}”: ${words}. ${rest}`);
-}
-
-function wordsFor({ added, leftOut, subscribed }: Imported): string {
-  const words = [
-    `${plural(added, 'address is', 'addresses are')} on the list.`,
-    ...(subscribed > 0
-      ? [
-          `${plural(subscribed, 'contact who has not unsubscribed was', 'contacts who have not unsubscribed were')} not added.`,
-        ]
-      : []),
-    ...(leftOut > 0 ? [`${plural(leftOut, 'record')} with no address, or several, skipped.`] : []),
-  ];
-  return words.join(' ');
-}
 
 /** The addresses that nothing is sent to. */
 export function Suppressions() {
@@ -252,13 +189,9 @@ function AddAddress({ close }: { close: () => void }) {
   return (
     <Dialog close={close} title="Add an address">
       <Form action={add} submit={(fields) => add.mutate(fields)}>
-        <TextField name="address" label="Address" size="sm" required withAsterisk={false} data-autofocus />
+        <TextField name="address" label="Address" size="sm" required data-autofocus />
         <NativeSelect name="reason" label="Reason" mt="sm" defaultValue="manual" data={[...reasons]} />
-        <Group justify="flex-end" mt="md">
-          <Button type="submit" loading={add.isPending}>
-            Add
-          </Button>
-        </Group>
+        <Submit action={add}>Add</Submit>
       </Form>
     </Dialog>
   );

@@ -1,4 +1,4 @@
-import { Button, Group } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { TemplateSummary } from '../../client/index.ts';
@@ -9,7 +9,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
@@ -117,15 +117,7 @@ function NewTemplate({ close }: { close: () => void }) {
   return (
     <Dialog close={close} title="New template">
       <Form action={create} submit={(fields) => create.mutate(fields)}>
-        <TextField
-          name="name"
-          label="Name"
-          placeholder="Welcome"
-          size="sm"
-          required
-          withAsterisk={false}
-          data-autofocus
-        />
+        <TextField name="name" label="Name" placeholder="Welcome" size="sm" required data-autofocus />
         <TextField
           name="alias"
           label="Alias"
@@ -134,11 +126,7 @@ function NewTemplate({ close }: { close: () => void }) {
           size="sm"
           mt="sm"
         />
-        <Group justify="flex-end" mt="md">
-          <Button type="submit" loading={create.isPending}>
-            Create
-          </Button>
-        </Group>
+        <Submit action={create}>Create</Submit>
       </Form>
     </Dialog>
   );

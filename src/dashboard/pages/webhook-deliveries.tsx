@@ -12,7 +12,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Failure, Known, Waiting } from '../parts/failure.tsx';
 import { ChoiceField } from '../parts/filters.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
@@ -234,13 +234,8 @@ function Replay({ webhook }: { webhook: Webhook }) {
               description="Including those that succeeded, with the same ids, so that a receiver can recognize them."
               defaultValue={local(new Date(Date.now() - 3_600_000))}
               required
-              withAsterisk={false}
             />
-            <Group justify="flex-end" mt="md">
-              <Button type="submit" loading={replay.isPending}>
-                Replay
-              </Button>
-            </Group>
+            <Submit action={replay}>Replay</Submit>
           </Form>
         </Dialog>
       )}

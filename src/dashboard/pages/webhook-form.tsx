@@ -1,10 +1,10 @@
-import { Button, Checkbox, Group } from '@mantine/core';
+import { Checkbox } from '@mantine/core';
 import { useState } from 'react';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { useAction } from '../parts/action.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, Submit, TextField } from '../parts/form.tsx';
 import { ShownOnce } from '../parts/shown-once.tsx';
 
 const events: [name: EventType, words: string][] = [
@@ -73,15 +73,12 @@ export function NewWebhook({ close }: { close: () => void }) {
             placeholder="https://example.com/hooks"
             size="sm"
             required
-            withAsterisk={false}
             data-autofocus
           />
           <EventChoice value={chosen} change={setChosen} />
-          <Group justify="flex-end" mt="md">
-            <Button type="submit" disabled={chosen.length === 0} loading={create.isPending}>
-              Add
-            </Button>
-          </Group>
+          <Submit action={create} disabled={chosen.length === 0}>
+            Add
+          </Submit>
         </Form>
       )}
     </Dialog>

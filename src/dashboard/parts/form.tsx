@@ -1,4 +1,4 @@
-import { PasswordInput, type PasswordInputProps, TextInput, type TextInputProps } from '@mantine/core';
+import { Button, Group, PasswordInput, type PasswordInputProps, TextInput, type TextInputProps } from '@mantine/core';
 import { createContext, type FormEvent, type ReactNode, useContext } from 'react';
 import { refusalOf } from '../api.ts';
 import { forgetFailures, noteShown } from './action.tsx';
@@ -52,6 +52,18 @@ export function Form(props: {
     <form onSubmit={send} onInput={() => forget(action)} className={className}>
       <Refusals of={action}>{children}</Refusals>
     </form>
+  );
+}
+
+/** The button at the end of a dialog's form. */
+export function Submit(props: { action: { isPending: boolean }; disabled?: boolean; children: string }) {
+  const { action, disabled = false, children } = props;
+  return (
+    <Group justify="flex-end" mt="md">
+      <Button type="submit" disabled={disabled} loading={action.isPending}>
+        {children}
+      </Button>
+    </Group>
   );
 }
 
