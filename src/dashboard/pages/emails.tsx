@@ -1,7 +1,7 @@
 import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useContext } from 'react';
-import type { Email, ListEmailsQuery } from '../../client/index.ts';
+import type { ListEmailsQuery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
@@ -10,49 +10,13 @@ import { Connected } from '../live.ts';
 import { DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
-import { ChoiceField, ClearFilters, SearchField } from '../parts/filters.tsx';
+import { ClearFilters } from '../parts/filters.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { useSession } from '../session.ts';
 import { account, columns, type Row, recipient } from './emails-columns.tsx';
+import { EmailFilters, filtersOf, names } from './emails-filters.tsx';
 import { OnTheList } from './suppression-standing.tsx';
-
-const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
-
-/** Not a status of its own: a recipient waits until somebody decides. */
-const held = 'held';
-/** Not one either: the email is queued until its time comes. */
-const scheduled = 'scheduled';
-
-/** How far back, as written in the address. */
-const times = [
-  { value: '1h', label: 'Last hour' },
-  { value: '24h', label: 'Last 24 hours' },
-  { value: '7d', label: 'Last 7 days' },
-  { value: '30d', label: 'Last 30 days' },
-];
-const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168, '30d': 720 };
-
-const names = [
-  'to',
-  'q',
-  'status',
-  'held',
-  'scheduled',
-  'tag',
-  'domain',
-  'type',
-  'time',
-  'before',
-  'accounts',
-  'page',
-] as const;
-
-/** Rounded to the minute, so that the query stays the same for a while. */
-function since(time: string | undefined): string | undefined {
-  const back = hours[time ?? ''];
-  return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
-}
 
 /** Just after an email's millisecond, with which its id begins; others of that millisecond are listed again. */
 const justAfter = (id: string) => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) + 1).toISOString();
@@ -64,22 +28,7 @@ export function Emails() {
   const connected = useContext(Connected);
   const page = pageOf(state.page);
   const all = state.accounts === 'all' && user.role === 'admin';
-  const after = since(state.time);
-  const query: ListEmailsQuery = {
-    limit: pageSize,
-    offset: (page - 1) * pageSize,
-    ...(state.to ? { to: state.to } : {}),
-    ...(state.q ? { q: state.q } : {}),
-    ...(state.tag ? { tag: state.tag } : {}),
-    ...(state.domain ? { domain: state.domain } : {}),
-    ...(state.status ? { status: state.status as Email['status'] } : {}),
-    ...(state.held ? { held: 'true' } : {}),
-    // Only an account's own log has this filter.
-    ...(state.scheduled && !all ? { scheduled: 'true' } : {}),
-    ...(state.type ? { type: state.type as Email['type'] } : {}),
-    ...(after ? { created_after: after } : {}),
-    ...(state.before ? { created_before: state.before } : {}),
-  };
+  const query: ListEmailsQuery = { ...filtersOf(state, all), limit: pageSize, offset: (page - 1) * pageSize };
   const { data, error, refetch } = useQuery({
     queryKey: ['emails', all, query],
     queryFn: () => (all ? api.admin.emails.list(query) : api.emails.list(query)),
@@ -88,7 +37,6 @@ export function Emails() {
     refetchInterval: 10_000,
   });
   const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
-  const search = (name: (typeof names)[number]) => (value: string | null) => change({ [name]: value, page: null });
   const isFiltered = names.some((name) => name !== 'page' && name !== 'accounts' && state[name]);
   // The search found no more than this page shows. If there is a cursor, it has not looked at the older emails.
   const isAllFound = data && (data.emails.length < pageSize || page * pageSize === data.count);
@@ -106,45 +54,7 @@ export function Emails() {
         }
       />
       <search className="filters">
-        <SearchField label="Recipient, or @domain" value={state.to} change={search('to')} first width={200} />
-        <SearchField label="Subject" value={state.q} change={search('q')} width={130} />
-        <ChoiceField
-          label="Status"
-          all="Any status"
-          choices={[
-            ...statuses,
-            ...(all ? [] : [{ value: scheduled, label: 'scheduled, for later' }]),
-            { value: held, label: 'held, waiting for a decision' },
-          ]}
-          value={state.held ? held : state.scheduled && !all ? scheduled : state.status}
-          change={(value) =>
-            change({
-              status: value === held || value === scheduled ? null : value,
-              held: value === held ? 'true' : null,
-              scheduled: value === scheduled ? 'true' : null,
-              page: null,
-            })
-          }
-        />
-        <ChoiceField label="Time" all="Any time" choices={times} value={state.time} change={search('time')} />
-        <SearchField label="Tag" value={state.tag} change={search('tag')} width={86} />
-        <SearchField label="Sender domain" value={state.domain} change={search('domain')} width={126} />
-        <ChoiceField
-          label="Type"
-          all="Any type"
-          choices={['transactional', 'marketing']}
-          value={state.type}
-          change={search('type')}
-        />
-        {user.role === 'admin' && (
-          <ChoiceField
-            label="Accounts"
-            all="This account"
-            choices={[{ value: 'all', label: 'All accounts' }]}
-            value={state.accounts}
-            change={search('accounts')}
-          />
-        )}
+        <EmailFilters state={state} change={change} all={all} />
         {isFiltered && <ClearFilters clear={clear} />}
         {data && (
           <span className="count" aria-live="polite">

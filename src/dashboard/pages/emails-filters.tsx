@@ -1,0 +1,116 @@
+import type { Email, ListEmailsQuery } from '../../client/index.ts';
+import { ChoiceField, SearchField } from '../parts/filters.tsx';
+import { useSession } from '../session.ts';
+
+const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
+
+/** Not a status of its own: a recipient waits until somebody decides. */
+const held = 'held';
+/** Not one either: the email is queued until its time comes. */
+const scheduled = 'scheduled';
+
+/** How far back, as written in the address. */
+const times = [
+  { value: '1h', label: 'Last hour' },
+  { value: '24h', label: 'Last 24 hours' },
+  { value: '7d', label: 'Last 7 days' },
+  { value: '30d', label: 'Last 30 days' },
+];
+const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168, '30d': 720 };
+
+/** What the list keeps in its address. */
+export const names = [
+  'to',
+  'q',
+  'status',
+  'held',
+  'scheduled',
+  'tag',
+  'domain',
+  'type',
+  'time',
+  'before',
+  'accounts',
+  'page',
+] as const;
+
+/** Rounded to the minute, so that the query stays the same for a while. */
+function since(time: string | undefined): string | undefined {
+  const back = hours[time ?? ''];
+  return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
+}
+
+type Name = (typeof names)[number];
+type State = Partial<Record<Name, string>>;
+
+/** What is asked of the server; the pages of the list are added to it. @param all whether the list is of all accounts */
+export function filtersOf(state: State, all: boolean): ListEmailsQuery {
+  const after = since(state.time);
+  return {
+    ...(state.to ? { to: state.to } : {}),
+    ...(state.q ? { q: state.q } : {}),
+    ...(state.tag ? { tag: state.tag } : {}),
+    ...(state.domain ? { domain: state.domain } : {}),
+    ...(state.status ? { status: state.status as Email['status'] } : {}),
+    ...(state.held ? { held: 'true' } : {}),
+    // Only an account's own log has this filter.
+    ...(state.scheduled && !all ? { scheduled: 'true' } : {}),
+    ...(state.type ? { type: state.type as Email['type'] } : {}),
+    ...(after ? { created_after: after } : {}),
+    ...(state.before ? { created_before: state.before } : {}),
+  };
+}
+
+/** The fields that narrow the list. */
+export function EmailFilters(props: {
+  state: State;
+  change: (changes: Partial<Record<Name, string | null>>) => void;
+  all: boolean;
+}) {
+  const { state, change, all } = props;
+  const { user } = useSession();
+  const search = (name: Name) => (value: string | null) => change({ [name]: value, page: null });
+  return (
+    <>
+      <SearchField label="Recipient, or @domain" value={state.to} change={search('to')} first width={200} />
+      <SearchField label="Subject" value={state.q} change={search('q')} width={130} />
+      <ChoiceField
+        label="Status"
+        all="Any status"
+        choices={[
+          ...statuses,
+          ...(all ? [] : [{ value: scheduled, label: 'scheduled, for later' }]),
+          { value: held, label: 'held, waiting for a decision' },
+        ]}
+        value={state.held ? held : state.scheduled && !all ? scheduled : state.status}
+        change={(value) =>
+          change({
+            status: value === held || value === scheduled ? null : value,
+            held: value === held ? 'true' : null,
+            scheduled: value === scheduled ? 'true' : null,
+            page: null,
+          })
+        }
+      />
+      <ChoiceField label="Time" all="Any time" choices={times} value={state.time} change={search('time')} />
+      <SearchField label="Tag" value={state.tag} change={search('tag')} width={86} />
+      <SearchField label="Sender domain" value={state.domain} change={search('domain')} width={126} />
+      <ChoiceField
+        label="Type"
+        all="Any type"
+        choices={['transactional', 'marketing']}
+        value={state.type}
+        change={search('type')}
+      />
+      {user.role === 'admin' && (
+        <ChoiceField
+          label="Accounts"
+          all="This account"
+          choices={[{ value: 'all', label: 'All accounts' }]}
+          value={state.accounts}
+          change={search('accounts')}
+        />
+      )}
+    </>
+  );
+}
