@@ -56,7 +56,7 @@ const wrong: Record<string, [document: string, problem: RegExp]> = {
 t.test('a document is compared with what really happens', async (t) => {
   const place = await openPlace(t);
   for (const [name, document] of Object.entries(right))
-    t.same((await read(blocksOf(document), place, 1_000)).wrong, [], `right: ${name}`);
+    t.same((await read(blocksOf(document), place, 60_000)).wrong, [], `right: ${name}`);
   for (const [name, [document, problem]] of Object.entries(wrong))
     t.match((await read(blocksOf(document), place, 0)).wrong.join('\n'), problem, `wrong: ${name}`);
 });

@@ -89,11 +89,13 @@ t.test('QUE-23: a restored database sends nothing by itself, and then only what 
   t.equal(await hold.countWaiting(db), 3);
 
   // Somebody is locking some of them right now, as if to make jobs for them.
+  const locked = Promise.withResolvers<void>();
   const inHand = db.transaction(async (tx) => {
     await tx.query({ text: 'SELECT FROM recipients WHERE email_id = ANY($1) FOR UPDATE', values: [ids.slice(0, 2)] });
+    locked.resolve();
     await sleep(500);
   });
-  await sleep(100);
+  await locked.promise;
   t.same(await hold.end(db, queue, 'fail'), { failed: 3 });
   await inHand;
   const sent = await eventually(async () => {
