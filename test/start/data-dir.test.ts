@@ -16,7 +16,7 @@ const messageOf = (work: Promise<unknown>) => work.then(String, (error: StartErr
 const isRoot = process.getuid?.() === 0;
 const whatToDo = /: set it to a folder that this user can write$/;
 
-t.test('a DATA_DIR that cannot be is one line that names it', async (t) => {
+t.test('an unusable DATA_DIR is one line that names it', async (t) => {
   const home = await makeFolder(t);
   await writeFile(join(home, 'file'), '');
   await symlink(join(home, 'nowhere'), join(home, 'link'));
@@ -35,7 +35,7 @@ t.test('a DATA_DIR that cannot be is one line that names it', async (t) => {
 });
 
 t.test(
-  'where the system says ENOENT about a folder that is there, the start ends',
+  'if the system says ENOENT for an existing folder, the start ends',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const began = Date.now();
@@ -55,17 +55,17 @@ t.test('a full disk is named, as another folder is not all that helps', async (t
   }
 });
 
-t.test('with a database elsewhere the journal needs it, and a node without mail does not', async (t) => {
+t.test('with an external database the journal still needs it, but a node without mail does not', async (t) => {
   const env = testEnv(await createDatabase(), { DATA_DIR: '/dev/null/x' });
   t.match(await refusalOf(env), /^DATA_DIR \/dev\/null\/x cannot be used/);
   t.match(
     await refusalOf({ ...env, ROLES: 'api', HTTP_HOST: '192.0.2.1' }),
     /^cannot listen on HTTP_HOST/,
-    'it comes further',
+    'it gets further',
   );
 });
 
-t.test('secrets that are damaged or gone are not replaced', async (t) => {
+t.test('damaged or missing secrets are not replaced', async (t) => {
   const dataDir = await makeFolder(t);
   const file = join(dataDir, 'secrets.json');
   const whole = await readSecrets(dataDir);
@@ -79,7 +79,7 @@ t.test('secrets that are damaged or gone are not replaced', async (t) => {
   t.same(
     (await readdir(dataDir)).sort(),
     ['secrets.json', ...left.slice(1)].sort(),
-    'what a killed process left is gone',
+    'leftovers of a killed process are gone',
   );
   for (const name of left.slice(1)) await rm(join(dataDir, name));
   const damaged: [string, RegExp][] = [
@@ -107,7 +107,7 @@ t.test('secrets that are damaged or gone are not replaced', async (t) => {
   t.same(await readdir(dataDir), ['postgres'], 'no others are made');
 });
 
-t.test('what else stands in the place of the database', async (t) => {
+t.test('something else in the place of the database', async (t) => {
   const dataDir = await makeFolder(t);
   await mkdir(join(dataDir, 'postgres.log'));
   t.match(
@@ -158,11 +158,11 @@ t.test('two simultaneous first starts have the same secrets', async (t) => {
 });
 
 t.test(
-  'a folder of somebody else',
+  'a folder of another user',
   { skip: isRoot ? false : 'needs root, who alone can give a folder away' },
   async (t) => {
     const home = await makeFolder(t);
-    // The kernel lets root write anywhere, so the folder is looked at as another user.
+    // The kernel lets root write anywhere, so the check runs as another user.
     const script = `
     const { readSecrets } = await import(${JSON.stringify(new URL('../../src/data-dir.ts', import.meta.url).href)});
     process.setgid(65534);
