@@ -3,12 +3,13 @@ import { once } from 'node:events';
 import { chown, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { readConfig } from '../../src/config.ts';
 import { readSecrets, unusableDataDir } from '../../src/data-dir.ts';
-import type { StartError } from '../../src/start-error.ts';
 import { silentLog } from '../../src/log.ts';
 import { start } from '../../src/start.ts';
-import { createDatabase } from '../support/db.ts';
+import type { StartError } from '../../src/start-error.ts';
 import { type Stops, stopAll } from '../../src/stops.ts';
+import { createDatabase } from '../support/db.ts';
 import { testEnv } from '../support/node.ts';
 import { lastWordsOf, makeFolder, refusalOf } from '../support/start.ts';
 
