@@ -69,6 +69,9 @@ export async function deliver(transport: Transport, request: DeliveryRequest): P
   return new Attempt(transport, { ...request, envelope }, prepareContent(request.message)).run();
 }
 
+/** Ends the wait for a look-up when the attempt is ended. */
+const ended = new Error('the attempt was ended');
+
 /** The result of trying some addresses of a host. */
 interface Tried {
   /** Null if there was a transaction. */
@@ -94,6 +97,8 @@ class Attempt {
   /** The last connection carried as many messages as it may, and recipients are left. */
   #usedUp = false;
   #connection: Connection | null = null;
+  /** Rejects when the attempt is ended from outside. */
+  readonly #ended = Promise.withResolvers<never>();
 
   constructor(transport: Transport, request: DeliveryRequest, content: Content) {
     this.#transport = transport;
@@ -103,20 +108,32 @@ class Attempt {
     this.#kept = new KeptConnections(transport.pool, this.#sendingIps, request.site);
     this.#reports = new SessionReports(transport, request.remarks ?? []);
     this.#progress = new DeliveryProgress(request.envelope.recipients, this.#reports);
+    // Nobody may be waiting for a look-up when it is rejected.
+    this.#ended.promise.catch(() => undefined);
   }
 
   async run(): Promise<Delivery> {
     const { signal } = this.#request;
-    const onAbort = () => this.#connection?.destroy(attemptEnded);
+    const onAbort = () => {
+      this.#connection?.destroy(attemptEnded);
+      this.#ended.reject(ended);
+    };
     signal?.addEventListener('abort', onAbort);
     try {
-      await this.#tryHosts();
+      await this.#tryHosts().catch((error: unknown) => {
+        if (error !== ended) throw error;
+      });
       this.#progress.conclude({ aborted: signal?.aborted ?? false, stopped: this.#stopped });
     } finally {
       signal?.removeEventListener('abort', onAbort);
       this.#connection?.destroy();
     }
     return { sessions: this.#reports.all };
+  }
+
+  /** The result of a look-up. @throws `ended` as soon as the attempt is ended: DNS may take longer than a shutdown */
+  #lookedUp<T>(lookUp: Promise<T>): Promise<T> {
+    return Promise.race([lookUp, this.#ended.promise]);
   }
 
   /** True while another address may be tried, at a host whose turn it is. */
@@ -131,16 +148,16 @@ class Attempt {
 
   async #tryHosts(): Promise<void> {
     const start = this.#reports.start();
-    const found = await resolveDestination(this.#request.destination, this.#transport);
+    const found = await this.#lookedUp(resolveDestination(this.#request.destination, this.#transport));
     if (found.kind !== 'hosts') return this.#progress.fail(start, null, unresolved(found));
     const { destination, tls = opportunistic } = this.#request;
     const names = found.hosts.map(({ preference, name }) => `${preference} ${name}`);
     this.#reports.remark(`MX hosts of ${destination}: ${names.join(', ')}`);
-    const policies = await this.#transport.tlsPolicies.forDestination(destination, tls);
+    const policies = await this.#lookedUp(this.#transport.tlsPolicies.forDestination(destination, tls));
     let left = found.hosts;
     let preference: number | null = null;
     while (this.#isWanted) {
-      const host = await this.#kept.next(left, policies);
+      const host = await this.#lookedUp(this.#kept.next(left, policies));
       if (host === undefined) break;
       left = left.filter((other) => other !== host);
       if (host.preference !== preference) {
@@ -154,7 +171,7 @@ class Attempt {
   /** Tries a host unless a policy forbids it or the attempt was ended meanwhile. */
   async #tryIfAllowed(host: string, policies: DestinationTls): Promise<void> {
     const start = this.#reports.start();
-    const tls = await policies.forHost(host);
+    const tls = await this.#lookedUp(policies.forHost(host));
     if (!this.#mayTryMore) return;
     const objection = tls.policy.mayUseHost(host);
     if (objection === null) return this.#tryHost(host, tls);
@@ -182,7 +199,7 @@ class Attempt {
   async #tryHostOnce(host: string, tls: HostTls): Promise<void> {
     if (await this.#sendOverIdle(host, tls)) return;
     const start = this.#reports.start();
-    const { ours, ...found } = await resolveHost(host, this.#transport);
+    const { ours, ...found } = await this.#lookedUp(resolveHost(host, this.#transport));
     if (found.kind === 'addresses') await this.#tryAddresses(start, host, found.addresses, tls);
     else this.#progress.fail(start, host, unresolved(found));
     // Hosts of equal or worse preference would only bring the mail back to us.

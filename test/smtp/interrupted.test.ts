@@ -106,6 +106,22 @@ t.test('an aborted attempt defers, and is in doubt only after the dot', async (t
   t.equal(mx.peers.length, 0);
 });
 
+t.test('an aborted attempt does not wait for DNS', { timeout: 30_000 }, async (t) => {
+  const never = () => new Promise<never>(() => {});
+  for (const silent of [{ resolveMx: never }, { resolve4: never, resolve6: never }]) {
+    const ended = new AbortController();
+    const scene = await startScene(t, 25);
+    Object.assign(scene.transport.resolver, silent);
+    setTimeout(() => ended.abort(), 100);
+    t.match(resultOf(await scene.send({ signal: ended.signal })), {
+      outcome: 'deferred',
+      phase: 'local',
+      class: 'other',
+      uncertain: false,
+    });
+  }
+});
+
 t.test('an attempt aborted before every host was asked decides nothing for good', async (t) => {
   const mx = await startMx(t, () => {});
   const scene = await startScene(t, mx.port, {
