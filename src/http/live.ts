@@ -43,11 +43,11 @@ export class Live {
   /**
    * Writes server-sent events into this stream until it is closed or the session ends.
    *
-   * @throws ApiError 503 if too many viewers watch
+   * @throws ApiError 503 if too many viewers watch, or the node is stopping
    */
   async add(session: Session, stream: PassThrough): Promise<void> {
     const sameUser = [...this.#viewers].filter(({ session: { userId } }) => userId === session.userId);
-    if (this.#viewers.size >= most || sameUser.length >= mostOfUser) throw unavailable(10);
+    if (this.#stopped || this.#viewers.size >= most || sameUser.length >= mostOfUser) throw unavailable(10);
     const viewer: Viewer = { session, stream, told: '' };
     this.#viewers.add(viewer);
     stream.once('close', () => this.#viewers.delete(viewer));

@@ -1,7 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
+import { PassThrough } from 'node:stream';
 import t from 'tap';
 import { end, forgetExpired } from '../../src/core/accounts/sessions.ts';
+import { Live } from '../../src/http/live.ts';
+import { silentLog } from '../../src/log.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { call, eventually, startTestNode, type TestNode } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -159,4 +162,12 @@ t.test('the number of viewers is limited', async (t) => {
   t.equal((await call(node.baseUrl, 'GET', '/api/v1/live', { headers })).status, 503);
   for (const { close } of viewers) close();
   await eventually(async () => (await call(node.baseUrl, 'GET', '/api/v1/live', { headers })).status === 200);
+});
+
+t.test('nobody begins to watch a node that is stopping: the stop would wait for the end of the stream', async (t) => {
+  const { db } = await sharedNode('api');
+  const live = new Live(db, silentLog);
+  live.stop();
+  const session = { id: randomUUID(), userId: randomUUID(), accountId: randomUUID() } as Parameters<Live['add']>[0];
+  await t.rejects(live.add(session, new PassThrough()), { message: 'unavailable' });
 });
