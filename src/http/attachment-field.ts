@@ -12,7 +12,12 @@ export const attachment = z
         .transform(withoutPath)
         .describe('The name that the recipient sees, without folders, of at most 255 bytes.'),
       content: z
-        .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a base64 string') })
+        .string({
+          error: (issue) =>
+            issue.input === undefined
+              ? 'is required'
+              : "must be a base64 string, as buffer.toString('base64') makes it",
+        })
         // Longer base64 is not even decoded.
         .max(Math.ceil(limits.attachmentBytes / 3) * 4, { error: 'is larger than 10 MB', abort: true })
         .transform((value, context) => {

@@ -50,7 +50,7 @@ function toRequest(input: z.output<typeof sendFields>, context: z.RefinementCtx)
   const request = { ...sharedParts(input), from, subject, html, text };
   refuseConflicts(request, context);
   if (html === null && text === null)
-    context.addIssue({ code: 'custom', path: ['html'], message: 'html or text is required' });
+    context.addIssue({ code: 'custom', path: ['html'], message: 'html, text or template is required' });
   return request;
 }
 
