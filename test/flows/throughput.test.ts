@@ -90,18 +90,18 @@ t.test(
       /^1 of 30 .* not arrive/,
     );
     await t.rejects(examine(alone, recipe, { ...good, again: 1 }), /more than once/);
-    await t.rejects(examine(alone, recipe, { ...good, strange: 1 }), /nobody expected/);
+    await t.rejects(examine(alone, recipe, { ...good, strange: 1 }), /do not belong to this round/);
     await t.rejects(
       examine(alone, { ...recipe, tls: true }, { ...good, overTls: 29 }),
       /29 of 30 messages came over TLS/,
     );
     const signed: System = { ...alone, audit: (of, kept) => verifySignatures(of, kept, () => null) };
-    await t.rejects(runRound(signed, tools, roundOf(signed, 21)), /has no good signature/);
+    await t.rejects(runRound(signed, tools, roundOf(signed, 21)), /has no valid signature/);
     const over = roundOf(alone, 22);
     const tls = { ...over, recipe: { ...over.recipe, tls: true } };
     t.match(await runRound(alone, tools, tls), { overTls: 30 });
     const nowhere: System = { ...alone, target: () => ({ host: '127.0.0.1', port: 1, key: null, startTls: false }) };
-    await t.rejects(runRound(nowhere, tools, roundOf(nowhere, 23)), /handing in failed: .*ECONNREFUSED/);
+    await t.rejects(runRound(nowhere, tools, roundOf(nowhere, 23)), /submitting failed: .*ECONNREFUSED/);
   },
 );
 
