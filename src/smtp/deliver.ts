@@ -133,7 +133,7 @@ class Attempt {
 
   /**
    * The result of a look-up. Not for what stands between the choice of a host and its idle connection: each further step lets
-   * other attempts take that connection, and one in ten emails a second fewer were delivered.
+   * other attempts take that connection, and a tenth fewer emails a second were delivered.
    *
    * @throws `ended` as soon as the attempt is ended: DNS may take longer than a shutdown
    */

@@ -69,11 +69,13 @@ t.test('schema.prisma and the migrations agree', async (t) => {
 
 t.test('each migration is applied once, by one of several processes', async (t) => {
   const url = await createDatabase();
-  t.same(
-    await Promise.all([migrate(url), migrate(url), migrate(url)]),
-    [[], [], []],
-    'the clone has everything already',
-  );
+  t.same(await migrate(url), [], 'the clone has everything already');
+  const db = connect(url, silentLog, 1);
+  t.teardown(() => db.close());
+  await db.query({ text: 'DROP TRIGGER keep_email_counts ON email_counts' });
+  await db.query({ text: `DELETE FROM _prisma_migrations WHERE migration_name = '20261130100000_counts_kept'` });
+  const applied = await Promise.all([migrate(url), migrate(url), migrate(url)]);
+  t.same(applied.flat(), ['20261130100000_counts_kept']);
 });
 
 t.test('rows go to the partition of their week, and a distant week has none', async (t) => {

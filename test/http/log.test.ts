@@ -8,7 +8,7 @@ import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 t.test('the log is searched and paged', async (t) => {
   const node = await sharedNode('api');
-  const { account, key, domain, from } = await buildSender(node.db, encryptionKey);
+  const { key, domain, from } = await buildSender(node.db, encryptionKey);
   const stranger = await buildSender(node.db, encryptionKey);
   const send = async (fields: object): Promise<string> => {
     const body = { from, to: 'a@b.test', subject: 'subject', text: 't', ...fields };
@@ -79,7 +79,6 @@ t.test('the log is searched and paged', async (t) => {
   ] as const) {
     t.match(await search(query), { status: 400, body: { error: 'invalid request', detail } }, query);
   }
-  t.ok(account);
 });
 
 t.test('the log can be searched by a domain in either spelling', async (t) => {

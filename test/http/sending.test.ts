@@ -151,7 +151,11 @@ t.test('scheduling', async (t) => {
     const soon = at(1_000);
     const { status, body } = await move(sent.id, soon);
     t.match([status, body.email], [200, { id: sent.id, status: 'queued', scheduled_at: soon }]);
-    await eventually(async () => (await node.read(sent.id)).status === 'sent');
+    const { sent_at: sentAt } = await eventually(async () => {
+      const email = await node.read(sent.id);
+      return email.status === 'sent' && email;
+    });
+    t.ok(sentAt >= soon, `${sentAt} is not before ${soon}`);
   });
 
   t.test('for mail on its way it is a conflict, and bad times are a 400', async (t) => {
@@ -406,10 +410,10 @@ t.test('suppressions', async (t) => {
   });
 
   t.test('a hard bounce suppresses the address, another refusal does not', async (t) => {
-    const email = await send({ to: 'bounced+7@example.test' });
-    await eventually(
-      async () => (await node.call('GET', `/api/v1/emails/${email.id}`, { key })).body.email.status === 'failed',
-    );
+    const hasFailed = async ({ id }: { id: string }) =>
+      (await node.call('GET', `/api/v1/emails/${id}`, { key })).body.email.status === 'failed';
+    const [email, toFull] = [await send({ to: 'bounced+7@example.test' }), await send({ to: 'full@example.test' })];
+    await eventually(async () => (await hasFailed(email)) && (await hasFailed(toFull)));
     const { body } = await node.call('GET', '/api/v1/suppressions?reason=bounce', { token });
     t.match(body, {
       count: 1,

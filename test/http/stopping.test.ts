@@ -51,7 +51,7 @@ t.test('an email that waits for another attempt can be given up', async (t) => {
   t.equal((await node.call('GET', '/api/v1/suppressions', { token })).body.count, 0, 'their addresses are good');
 
   const slow = await node.send({ to: ['slow@receiver.test', 'busy@other.test'] });
-  await eventually(async () => String(await statuses(slow.id)).endsWith('deferred') && sink.messages.length >= 0);
+  await eventually(async () => String(await statuses(slow.id)).endsWith('deferred'));
   await eventually(async () => {
     const { body } = await node.call('GET', `/api/v1/emails/${slow.id}/explain`, { key: node.key });
     return body.recipients[0].cause === 'being_delivered';

@@ -31,7 +31,7 @@ const all = ['email.queued', 'email.delivered', 'email.failed', 'email.suppresse
 
 t.test('endpoints', async (t) => {
   const node = await startTestNode(t, { ALLOW_PRIVATE_NETWORKS: 'true' });
-  const { account, token, call } = await logIn(node);
+  const { account, call } = await logIn(node);
 
   t.test('are created with a secret that is shown once and stored sealed: WH-02', async (t) => {
     const { status, body } = await call('POST', '/webhooks', { url: 'https://Example.com/hook?a=b', events: all });
@@ -197,7 +197,6 @@ t.test('endpoints', async (t) => {
     for (const filter of filters)
       t.strictSame((await other.call('GET', `/webhook-deliveries${filter}`)).body, { deliveries: [], count: 0 });
     t.equal(hook.calls.length, 1);
-    t.ok(token);
   });
 });
 

@@ -160,6 +160,11 @@ t.test('a scheduled email that came by SMTP can be moved and canceled with the A
   const { node, sender } = await startSubmitter(t);
   const { mail, read, key } = await sender();
   const { id } = await read(await mail({ headers: { 'X-Sendwright-Scheduled-At': at(3_600_000) } }));
+  const later = at(7_200_000);
+  t.match(await node.call('PATCH', `/api/v1/emails/${id}`, { key, body: { scheduled_at: later } }), {
+    status: 200,
+    body: { email: { status: 'queued', scheduled_at: later } },
+  });
   t.match(await node.call('DELETE', `/api/v1/emails/${id}`, { key }), {
     status: 200,
     body: { email: { status: 'canceled' } },
