@@ -23,7 +23,10 @@ t.test('mail is refused while the disk of the database is full, and the node is 
   t.equal((await node.call('GET', '/readyz')).status, 503);
   t.equal((await node.call('GET', '/healthz')).status, 200);
 
-  await node.db.query({ text: 'DROP TRIGGER full_disk ON emails' });
+  // Dropping the trigger would lock the partitions before their table, against the order of everything that reads emails.
+  await node.db.query({
+    text: `CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`,
+  });
   t.equal((await send()).status, 200);
   await eventually(async () => (await node.call('GET', '/readyz')).status === 200);
 });
