@@ -89,9 +89,15 @@ export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: st
     return as(decided ? 'fine' : leaves ? 'slower' : 'nothing', judged);
   }
   const last = results.at(-1);
-  if (last && results.every((result) => isUnreached(result))) return as('unreachable', last);
+  if (last && results.every((result) => isUnreached(result) || isUntried(result))) {
+    const unreached = results.findLast(isUnreached);
+    return unreached ? as('unreachable', unreached) : as('untried', last);
+  }
   return { verdict: 'nothing', reply: null, host: null };
 }
 
 const isUnreached = ({ outcome, phase, class: kind }: RecipientResult) =>
   outcome === 'deferred' && beforeMail.has(phase) && kind === 'network';
+
+/** True if this host could not even try to connect. */
+const isUntried = ({ phase, class: kind }: RecipientResult) => phase === 'connect' && kind === 'sender';

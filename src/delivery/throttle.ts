@@ -1,7 +1,10 @@
 import type { Site } from './providers.ts';
 
-/** What an attempt says about the site: it took or judged mail, it wants less, it was not reached, or nothing. */
-export type Verdict = 'fine' | 'slower' | 'unreachable' | 'nothing';
+/**
+ * What an attempt says about the site: it took or judged mail, it wants less, it was not reached, this host could not even
+ * try, or nothing.
+ */
+export type Verdict = 'fine' | 'slower' | 'unreachable' | 'untried' | 'nothing';
 
 /** When the site may get another message: now, after one under way ends, or at a given time, by its rate or a back-off. */
 export type Turn =
@@ -58,6 +61,8 @@ export interface Ticket {
 }
 
 const firstWindow = 5;
+
+const couldNotTry = 'this server could not open a connection';
 const forgetAfterMs = 3_600_000;
 
 /** How long a site counts as one that takes mail. */
@@ -155,6 +160,8 @@ export class Throttle {
     if (verdict === 'nothing') return;
     if (verdict === 'fine') {
       this.#grow(entry);
+    } else if (verdict === 'untried') {
+      this.#pause(entry);
     } else if (ticket.startedAt >= entry.judgedAt) {
       entry.judgedAt = now;
       entry.slowStart = false;
@@ -191,12 +198,12 @@ export class Throttle {
   #grow(entry: Entry): void {
     entry.lastSuccessAt = new Date();
     entry.fineAt = this.#options.now();
+    const recovered = entry.failures > 0;
     entry.failures = 0;
-    const recovered = entry.backoffUntil !== null;
     entry.backoffUntil = null;
     entry.window = recovered ? firstWindow : entry.window + (entry.slowStart ? 1 : 1 / entry.window);
     entry.window = Math.min(entry.window, entry.site.connections);
-    if (entry.window >= this.#most(entry.site)) entry.reason = null;
+    if (entry.window >= this.#most(entry.site) || entry.reason === couldNotTry) entry.reason = null;
   }
 
   #halve(entry: Entry): void {
@@ -207,6 +214,14 @@ export class Throttle {
     }
     entry.window = Math.floor(before / 2);
     entry.reason = `the server wanted less mail at a time: ${entry.window} connections instead of ${before}`;
+  }
+
+  /** Not held against the site: the pause does not grow, and the window stays as it is. */
+  #pause(entry: Entry): void {
+    const until = this.#options.now() + this.#options.backoffMs;
+    if (entry.backoffUntil !== null && entry.backoffUntil >= until) return;
+    entry.backoffUntil = until;
+    entry.reason = couldNotTry;
   }
 
   #backOff(entry: Entry, reason: string): void {

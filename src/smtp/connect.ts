@@ -3,7 +3,7 @@ import { classify } from './classify.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { ParsedReply } from './reply.ts';
-import { answered, type Failure, type Phase } from './result.ts';
+import { answered, type Classification, type Failure, type Phase } from './result.ts';
 import { noTls, type Objection, type TlsPolicy } from './tls-policy.ts';
 
 /** Why a connection did not become ready to take mail. */
@@ -106,6 +106,14 @@ function brokenTls(connection: Connection, lost: Lost): Refusal {
 /** A refusal for which neither TLS nor a policy is to blame. */
 export const refused = (failure: Failure): Refusal => ({ ...failure, tryClear: false, objection: null });
 
+const lostClasses: Record<Lost['lost'], Classification> = {
+  timeout: 'network',
+  closed: 'network',
+  protocol: 'protocol',
+  aborted: 'other',
+  ours: 'sender',
+};
+
 /** The failure of a phase during which the connection was lost. */
 export function lostAt(connection: Connection, phase: Phase, { lost, reason }: Lost): Failure {
   return {
@@ -113,7 +121,7 @@ export function lostAt(connection: Connection, phase: Phase, { lost, reason }: L
     reply: null,
     reason: `${connection.target.host} ${reason}.`,
     enhanced: null,
-    class: lost === 'protocol' ? 'protocol' : lost === 'aborted' ? 'other' : 'network',
+    class: lostClasses[lost],
     permanent: false,
   };
 }

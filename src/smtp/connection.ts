@@ -9,7 +9,8 @@ import { certificatesOf, startTls, tlsInfoOf } from './tls-socket.ts';
 
 /** Why a session cannot go on. `reason` completes a sentence that starts with the host's name. */
 export interface Lost {
-  lost: 'timeout' | 'closed' | 'protocol' | 'aborted';
+  /** `ours`: this host could not even try. */
+  lost: 'timeout' | 'closed' | 'protocol' | 'aborted' | 'ours';
   reason: string;
 }
 
@@ -109,7 +110,7 @@ export class Connection {
     try {
       socket = connect({ host: address, port, onread, ...(localAddress === undefined ? {} : { localAddress }) });
     } catch (error) {
-      return this.#lose({ lost: 'closed', reason: `could not be reached (${describe(error)})` });
+      return this.#lose(unreachedBy(error));
     }
     this.#attach(socket);
     await this.#until(ms, 'did not accept the connection in time', (done) => socket.once('connect', done));
@@ -238,14 +239,14 @@ export class Connection {
     socket.on('data', onData).on('end', onEnd).on('close', onEnd);
     this.#detach = () => socket.off('data', onData).off('end', onEnd).off('close', onEnd);
     // Stays attached: an unhandled socket error would end the process.
-    socket.on('error', (error) => {
-      this.#lose({ lost: 'closed', reason: `${this.#brokenWhile(socket)} (${describe(error)})` });
-    });
+    socket.on('error', (error) => this.#lose(this.#brokenBy(error, socket)));
   }
 
-  #brokenWhile(socket: Socket): string {
-    if (this.remoteAddress === null) return 'could not be reached';
-    return socket instanceof TLSSocket && this.tls === null ? 'broke the TLS handshake' : 'lost the connection';
+  #brokenBy(error: Error, socket: Socket): Lost {
+    if (this.remoteAddress === null) return unreachedBy(error);
+    const inHandshake = socket instanceof TLSSocket && this.tls === null;
+    const what = inHandshake ? 'broke the TLS handshake' : 'lost the connection';
+    return { lost: 'closed', reason: `${what} (${describe(error)})` };
   }
 
   #receive(chunk: Buffer): void {
@@ -282,6 +283,25 @@ export class Connection {
     this.#onIdleEnd?.();
     return lost;
   }
+}
+
+/** Troubles of this host alone, for which no server is to blame. */
+const ownTroubles: Record<string, string> = {
+  EMFILE: 'this server has no free file descriptors',
+  ENFILE: 'this server has no free file descriptors',
+  ENOBUFS: 'this server has no memory for connections',
+  ENOMEM: 'this server has no memory for connections',
+  EADDRNOTAVAIL: 'this server has no address or port to connect from',
+  EACCES: 'this server may not connect to it, perhaps because of its own firewall',
+  EPERM: 'this server may not connect to it, perhaps because of its own firewall',
+};
+
+function unreachedBy(error: unknown): Lost {
+  const what = describe(error);
+  const own = ownTroubles[what];
+  return own === undefined
+    ? { lost: 'closed', reason: `could not be reached (${what})` }
+    : { lost: 'ours', reason: `was not reached: ${own} (${what})` };
 }
 
 function describe(error: unknown): string {

@@ -123,9 +123,10 @@ const after = ({ openedAt }: Connection) => `after ${Math.round(performance.now(
 export function unreached(losses: RaceEnd['losses']): Failure {
   const [first] = losses;
   if (first === undefined) throw new Error('a race without anybody in it');
-  const decisive = losses.find(({ lost }) => lost.lost === 'aborted') ?? first;
+  const theirs = losses.find(({ lost }) => lost.lost !== 'ours');
+  const decisive = losses.find(({ lost }) => lost.lost === 'aborted') ?? theirs ?? first;
   const failure = lostAt(decisive.connection, 'connect', decisive.lost);
-  if (losses.length === 1 || decisive.lost.lost === 'aborted') return failure;
+  if (losses.length === 1 || decisive.lost.lost === 'aborted' || !theirs) return failure;
   const each = losses.map(({ connection, lost }) => `${connection.target.address} ${lost.reason}`);
   return { ...failure, reason: `No address of ${first.connection.target.host} answers: ${each.join(', ')}.` };
 }

@@ -28,7 +28,7 @@ const later: RecipientResult = {
 };
 
 /** What is recorded about one attempt, the eighth, for mail that was due this many hours ago. */
-function settle(
+function recordOf(
   results: RecipientResult[],
   { hours = 1, onUncertain = 'retry' as 'retry' | 'hold', cutShort = false, begun = false } = {},
 ) {
@@ -44,8 +44,10 @@ function settle(
     late: cutShort,
     signal: cutShort ? AbortSignal.abort() : new AbortController().signal,
   };
-  return record({ policy, clock: { now: () => now } }, claim, { sessions: [session] }, email, ending).settlements;
+  return record({ policy, clock: { now: () => now } }, claim, { sessions: [session] }, email, ending);
 }
+
+const settle = (...what: Parameters<typeof recordOf>) => recordOf(...what).settlements;
 
 t.test('mail that is held when its delivery is uncertain is held at the end of its time, too', async (t) => {
   for (const hours of [1, 71, 72, 100]) {
@@ -67,6 +69,19 @@ t.test('mail that this server gave up for a reason other than its stop comes bac
   t.match(settle([givenUp], { hours: 1 }), [{ status: 'deferred', attempts: 8, nextAttemptAt: Date }]);
   const last = { status: 'deferred', attempts: 8, nextAttemptAt: new Date(now.getTime() + 300_000) };
   t.match(settle([givenUp], { hours: 73 }), [last], 'after its time, too');
+});
+
+t.test('a site is to blame if a server of it was asked, and not if this host could not even try', async (t) => {
+  const untried: RecipientResult = { ...cutOff, phase: 'connect', reason: 'no descriptors', class: 'sender' };
+  const unreached: RecipientResult = { ...untried, reason: 'no answer', class: 'network' };
+  t.match(recordOf([untried]), { verdict: 'untried', reply: 'no descriptors', host: null });
+  t.match(recordOf([unreached, untried]), { verdict: 'unreachable', reply: 'no answer' });
+  t.match(
+    recordOf([{ ...cutOff, phase: 'connect' }]),
+    { verdict: 'nothing', reply: null },
+    'nor if the attempt was ended',
+  );
+  t.match(settle([untried], { hours: 73 }), [{ status: 'failed', attempts: 8 }], 'it is not tried forever');
 });
 
 t.test("a server's answer counts, even if the attempt was cut short", async (t) => {

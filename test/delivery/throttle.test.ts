@@ -91,6 +91,26 @@ t.test('a site that cannot be reached is left alone, longer each time, and tried
   t.equal(fill().length, 5, 'once it answers, it starts anew');
 });
 
+t.test('what this host could not even try pauses a site, and is not held against it', async (t) => {
+  const { fill, end, pass, throttle, state } = start();
+  end(fill(), 'fine');
+  for (let round = 0; round < 4; round += 1) {
+    const tickets = fill();
+    t.equal(tickets.length, 10, 'as many as before');
+    end(tickets, 'untried');
+    const reason = 'this server could not open a connection';
+    const at = round * 1_000 + 1_000;
+    t.same(throttle.turn(site), { when: 'later', at, by: 'backoff', reason }, 'the pause does not grow');
+    pass(1_000);
+  }
+  end(fill().slice(0, 1), 'fine');
+  t.match(state(), { window: 11, reason: null, backoffUntil: null });
+  end(fill().slice(0, 1), 'unreachable');
+  const backoff = throttle.turn(site);
+  end([throttle.begin(site)], 'untried');
+  t.same(throttle.turn(site), backoff, 'a back-off that is as long stays what it is');
+});
+
 t.test('an operator can give a site its chance immediately', async (t) => {
   const { fill, end, throttle } = start();
   end(fill(), 'unreachable');

@@ -89,9 +89,10 @@ export const meanings: Record<Classification, { meaning: string; advice: string 
     advice: 'If it happens again, tell its postmaster; the attempt log shows what was said.',
   },
   sender: {
-    meaning: 'Something on the sending side stands in the way: the sender’s address or domain, the key or the account.',
+    meaning:
+      'Something on the sending side stands in the way: the sender’s address or domain, the key, the account or this server.',
     advice:
-      'Verify the sending domain again, and check that its DNS records and those of this server can be looked up.',
+      'Verify the sending domain again, and check that its DNS records and those of this server can be looked up; if this server is named, its operator has to act.',
   },
   other: {
     meaning: 'The server gave no reason that we recognize.',
