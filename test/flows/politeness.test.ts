@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { startDirectNode } from '../support/direct.ts';
 import { type Peer, startScriptedMx, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
@@ -22,6 +22,28 @@ const operator = async (node: Node) =>
 async function destinationsOf(node: Node, token: string): Promise<Map<string, any>> {
   const { body } = await node.call('GET', '/api/v1/admin/destinations', { token });
   return new Map(body.destinations.map((one: { site: string }) => [one.site, one]));
+}
+
+/**
+ * Pauses the destination, and returns once the node goes by that. It reads all orders together, so it is enough that it
+ * parks mail to a domain that was paused afterwards.
+ */
+async function pause(t: Test, node: Node, mxPort: number, token: string, name: string) {
+  const sink = await startSink({ host: '127.0.0.9', port: mxPort });
+  t.teardown(() => sink.close());
+  node.zone.set('canary.test', { A: ['127.0.0.9'] });
+  const order = (name: string) => node.call('POST', `/api/v1/admin/destinations/${name}/pause`, { token });
+  const answer = await order(name);
+  await order('canary.test');
+  await eventually(async () => {
+    const { id } = await node.send({ to: 'a@canary.test' });
+    const recipient = await eventually(async () => {
+      const [one] = (await node.read(id)).recipients;
+      return (one.status !== 'queued' || one.waiting_for) && one;
+    });
+    return recipient.waiting_for === 'paused: canary.test';
+  });
+  return answer;
 }
 
 t.test('a server that wants fewer connections gets fewer, and all mail arrives', async (t) => {
@@ -212,14 +234,13 @@ t.test("mail past its time limit keeps to a provider's rate like any other", asy
   const env = { PROVIDERS_FILE: `${folder}/providers.json`, RETRY_FOR: '2s', RETRY_SCHEDULE: '1s' };
   const node = await startDirectNode(t, { zone, mxPort: sink.port, env });
   const token = await operator(node);
-  const order = (what: string) => node.call('POST', `/api/v1/admin/destinations/old.test/${what}`, { token });
-  t.equal((await order('pause')).status, 200);
-  await sleep(4_000);
+  t.equal((await pause(t, node, sink.port, token, 'old.test')).status, 200);
   await sendMany(node, 30, () => 'r@old.test');
+  // Until all of it is past its limit.
   await sleep(2_500);
   t.equal(sink.messages.length, 0);
   const resumedAt = performance.now();
-  t.equal((await order('resume')).status, 200);
+  t.equal((await node.call('POST', '/api/v1/admin/destinations/old.test/resume', { token })).status, 200);
   await eventually(async () => sink.messages.length > 0);
   await sleep(3_000);
   const most = 1 + Math.floor((performance.now() - resumedAt) / 10_000);
@@ -254,11 +275,12 @@ t.test('a paused destination gets nothing until it is resumed, and others go on'
   const zone = { 'paused.test': { A: ['127.0.0.1'] }, 'fine.test': { A: ['127.0.0.1'] } };
   const node = await startDirectNode(t, { zone, mxPort: sink.port });
   const token = await operator(node);
-  const pause = (name: string, order: string) =>
+  const give = (order: string, name = 'paused.test') =>
     node.call('POST', `/api/v1/admin/destinations/${name}/${order}`, { token });
-  t.match(await pause('paused.test', 'pause'), { status: 200, body: { destination: { paused_at: String } } });
-  // A node notices within a second, on a busy machine within a few.
-  await new Promise((resume) => setTimeout(resume, 4_000));
+  t.match(await pause(t, node, sink.port, token, 'paused.test'), {
+    status: 200,
+    body: { destination: { paused_at: String } },
+  });
   const held = await node.send({ to: 'a@paused.test' });
   await node.send({ to: 'a@fine.test' });
   await eventually(async () => sink.messages.length === 1);
@@ -267,12 +289,12 @@ t.test('a paused destination gets nothing until it is resumed, and others go on'
     return body.recipients[0].cause === 'held_back' && body.recipients[0];
   });
   t.match(waiting, { sentence: /paused/, next_attempt_at: null, attempts: 0 });
-  t.equal((await pause('paused.test', 'flush')).status, 200, 'a flush does not undo a pause');
-  t.match(await pause('paused.test', 'resume'), { status: 200, body: { destination: { paused_at: null } } });
+  t.equal((await give('flush')).status, 200, 'a flush does not undo a pause');
+  t.match(await give('resume'), { status: 200, body: { destination: { paused_at: null } } });
   await eventually(async () => sink.messages.length === 2);
   t.same(sink.messages[1]?.to, ['a@paused.test']);
 
-  t.equal((await pause('no site', 'pause')).status, 404);
+  t.equal((await give('pause', 'no site')).status, 404);
   t.equal((await node.call('POST', '/api/v1/admin/destinations/paused.test/pause', {})).status, 401);
   const member = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
   t.equal((await node.call('GET', '/api/v1/admin/destinations', { token: member })).status, 403);
@@ -283,10 +305,7 @@ t.test('a recipient that is suppressed before the first attempt gets no mail', a
   t.teardown(() => sink.close());
   const node = await startDirectNode(t, { zone: { 'paused.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
   const token = await operator(node);
-  const order = (what: string) => node.call('POST', `/api/v1/admin/destinations/paused.test/${what}`, { token });
-  await order('pause');
-  // A node notices within a second, on a busy machine within a few.
-  await sleep(4_000);
+  await pause(t, node, sink.port, token, 'paused.test');
   const left = await node.send({ to: 'left@paused.test' });
   const stayed = await node.send({ to: 'stayed@paused.test' });
   const both = await node.send({ to: ['left@paused.test', 'other@paused.test'] });
@@ -297,7 +316,7 @@ t.test('a recipient that is suppressed before the first attempt gets no mail', a
   });
   t.ok(status < 300, String(status));
   await sleep(2_500);
-  await order('resume');
+  await node.call('POST', '/api/v1/admin/destinations/paused.test/resume', { token });
   await eventually(async () => (await node.read(stayed.id)).status === 'sent');
   await eventually(async () => (await node.read(left.id)).recipients[0].status === 'suppressed');
   await eventually(async () => (await node.read(both.id)).status === 'suppressed');
