@@ -72,7 +72,7 @@ export const bodies: Target = {
     await node.call('PATCH', template, { token, body: { alias: 'fuzzed' } });
     await node.call('POST', `${template}/publish`, { token });
     const good = goodBodies(from, { id: nouns.templates ?? '', alias: 'fuzzed' });
-    const written = await watchTables(place.closing as Parameters<typeof watchTables>[0], node);
+    const written = await watchTables(node);
     const all = operations.flatMap((operation) =>
       leftOut.includes(operation.operation.operationId)
         ? []

@@ -77,7 +77,7 @@ t.test('bad input', async (t) => {
   await node.call('PATCH', template, { token, body: { alias: 'welcome' } });
   await node.call('POST', `${template}/publish`, { token });
   const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' });
-  const written = await watchTables(t, node);
+  const written = await watchTables(node);
   const tally = new Map<number, number>();
 
   let refused = 0;

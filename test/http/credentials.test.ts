@@ -92,7 +92,7 @@ t.test('who may call what', async (t) => {
       ['a password', { headers: { Authorization: `Basic ${basic}` } }],
       ['a token without its scheme', { headers: { Authorization: token } }],
     ];
-    const written = await watchTables(t, node);
+    const written = await watchTables(node);
     for (const one of secured) {
       const { operationId, requestBody } = one.operation;
       const body = requestBody && {

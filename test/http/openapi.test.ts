@@ -15,6 +15,7 @@ import {
   type OperationObject,
   operations,
 } from '../support/contract.ts';
+import { startTestNode } from '../support/node.ts';
 import { sharedNode } from '../support/shared-node.ts';
 import { buildNouns, encryptionKey, today, watchTables } from './scene.ts';
 
@@ -158,7 +159,8 @@ t.test('an undocumented answer is noticed', async (t) => {
 });
 
 t.test('wrong credentials, and the objects of others', async (t) => {
-  const node = await sharedNode('api');
+  // Not the shared one: its writes are watched.
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
   const { account, key } = await buildSender(node.db, encryptionKey);
   const login = async (email: string, password: string) =>
     (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body.token as string;
@@ -166,7 +168,7 @@ t.test('wrong credentials, and the objects of others', async (t) => {
   const admin = await login('admin@example.test', node.adminPassword);
   const other = await buildSender(node.db, encryptionKey);
   const theirs = await buildNouns(node, { ...other, token: await login(other.account.email, other.account.password) });
-  const written = await watchTables(t, node);
+  const written = await watchTables(node);
 
   for (const { method, path, operation } of operations) {
     const { security, requestBody } = operation;

@@ -13,9 +13,9 @@ export type Fields = Record<string, unknown>;
 /** Changes to a good email, and the detail that they are refused with. */
 export type Refusal = [fields: Fields, detail: string | RegExp];
 
-/** An account that can send, on the shared node. Without the role `mta` nothing is delivered, and every job stays to be counted. */
-export async function startMailer(roles = 'api') {
-  const node = await sharedNode(roles);
+/** An account that can send, on the shared node unless another is given. Without the role `mta` nothing is delivered, and every job stays to be counted. */
+export async function startMailer(roles = 'api', own?: TestNode) {
+  const node = own ?? (await sharedNode(roles));
   const sender = await buildSender(node.db, encryptionKey);
   const fields = { from: sender.from, to: ['a@b.test'], subject: 's', text: 't' };
   return {
@@ -212,33 +212,34 @@ const askedFor: Record<string, string> = {
     'OF account_id, domain, status, verified_at, verification_token, tls, pool, dkim_selector, dkim_private_key, dkim_public_key',
 };
 
-/** Records each written row until the test ends; the function returns which tables had any since its last call, once committed. */
-export async function watchTables(t: Test, node: TestNode): Promise<() => Promise<string[]>> {
+/**
+ * Records each written row from now on; the function returns which tables had any since its last call, once committed.
+ * The triggers stay, because dropping one locks the partitions before their table, against the order of the node's statements.
+ */
+export async function watchTables(node: TestNode): Promise<() => Promise<string[]>> {
   const tables = await node.db.query<{ name: string }>({
     text: `SELECT oid::regclass::text AS name FROM pg_class
             WHERE relkind IN ('r', 'p') AND NOT relispartition AND relname <> ALL($1)
               AND (relnamespace = 'public'::regnamespace OR oid = 'pgboss.job'::regclass)`,
     values: [ownTables],
   });
-  const triggers = tables.map(
-    ({ name }) =>
-      `CREATE TRIGGER noted AFTER INSERT OR DELETE OR UPDATE ${askedFor[name] ?? ''} ON ${name} FOR EACH ROW EXECUTE FUNCTION note();`,
-  );
   await node.db.query({
     text: `CREATE TABLE noted (what text);
            CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
            $$ BEGIN INSERT INTO noted VALUES (TG_OP || ' ' || TG_TABLE_NAME); RETURN NULL; END $$;
-           ${triggers.join('\n')}
            CREATE FUNCTION unlooked() RETURNS trigger LANGUAGE plpgsql AS
-           $$ BEGIN NEW.next_check_at := NULL; RETURN NEW; END $$;
-           UPDATE domains SET next_check_at = NULL;
-           -- The node looks at domains by itself, and writes down what it found.
-           CREATE TRIGGER unlooked BEFORE INSERT OR UPDATE ON domains FOR EACH ROW EXECUTE FUNCTION unlooked();
-           DELETE FROM noted`,
+           $$ BEGIN NEW.next_check_at := NULL; RETURN NEW; END $$`,
   });
-  t.teardown(() =>
-    node.db.query({ text: 'DROP FUNCTION note() CASCADE; DROP FUNCTION unlooked() CASCADE; DROP TABLE noted' }),
-  );
+  // The node looks at domains by itself, and writes down what it found.
+  const unlooked =
+    'CREATE TRIGGER unlooked BEFORE INSERT OR UPDATE ON domains FOR EACH ROW EXECUTE FUNCTION unlooked()';
+  // Each for itself: a transaction that locks all these tables could meet one of the node that locks two.
+  await node.db.query({ text: unlooked });
+  await node.db.query({ text: 'UPDATE domains SET next_check_at = NULL' });
+  for (const { name } of tables)
+    await node.db.query({
+      text: `CREATE TRIGGER noted AFTER INSERT OR DELETE OR UPDATE ${askedFor[name] ?? ''} ON ${name} FOR EACH ROW EXECUTE FUNCTION note()`,
+    });
   return async () => {
     const noted = await node.db.query<{ what: string }>({ text: 'DELETE FROM noted RETURNING what' });
     return [...new Set(noted.map(({ what }) => what))];

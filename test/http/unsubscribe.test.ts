@@ -3,14 +3,16 @@ import { newId } from '../../src/ids.ts';
 import { createUnsubscribeToken } from '../../src/mail/token.ts';
 import { sealReader } from '../../src/mail/unsubscribe-link.ts';
 import { unsubscribeKey } from '../support/build.ts';
+import { startTestNode } from '../support/node.ts';
 import { encryptionKey, startMailer, watchTables } from './scene.ts';
 
 const linkTo = (emailId: string, position = 0, key = unsubscribeKey(encryptionKey)) =>
   `/unsubscribe/${createUnsubscribeToken(key, { emailId, position })}`;
 
 t.test('unsubscribing', async (t) => {
-  const { node, send, from, account } = await startMailer();
-  const written = await watchTables(t, node);
+  const own = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const { node, send, from, account } = await startMailer('api', own);
+  const written = await watchTables(node);
   const post = async (fields: Record<string, unknown> = {}) =>
     (await send({ to: 'jane.roe@example.com', type: 'marketing', ...fields })).body.email.id as string;
 
