@@ -2,7 +2,6 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
@@ -17,7 +16,7 @@ import { testKey } from '../support/keys.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { makeFolder } from '../support/start.ts';
-import { sendwright, told } from './terminal.ts';
+import { begin, sendwright, told } from './terminal.ts';
 
 /** A running node, and the environment of whoever administers its machine. */
 async function machine() {
@@ -284,12 +283,10 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
   await register(db, { id: newId(), hostname: 'h', roles: ['mta'] }, false);
   // Seen just now, for as long as this takes.
   await db.query({ text: `UPDATE nodes SET seen_at = now() + interval '1 hour'` });
-  const stopping = sendwright(env, 'send', ...hello, ...waiting);
-  await eventually(async () => (await db.prisma.email.count()) === 4);
-  // By then it waits.
-  await sleep(1_500);
+  const { progress, ended } = begin(env, 'send', ...hello, ...waiting);
+  await eventually(async () => progress.length > 0);
   await hold.begin(db);
-  const stopped = await stopping;
+  const stopped = await ended;
   t.match(stopped, { code: 1, printed: / is queued, after \d+ s$/, said: /^The service has been on hold since 2/ });
   t.ok(stopped.progress.length > 1, 'a hold that begins meanwhile ends the wait');
   const onHold = await sendwright(env, 'send', ...hello, ...waiting);

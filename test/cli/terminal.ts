@@ -1,15 +1,18 @@
 import { run } from '../../src/cli/run.ts';
 
-/** Runs a command in this process: its exit code, and what it said where. */
-export async function sendwright(env: Record<string, string>, ...args: string[]) {
+/** Runs a command in this process: its progress so far, and at its end the exit code, and what it said where. */
+export function begin(env: Record<string, string>, ...args: string[]) {
   const [printed, said, progress]: [string[], string[], string[]] = [[], [], []];
-  const code = await run(args, env, {
+  const ended = run(args, env, {
     print: (text) => void printed.push(text),
     say: (sentence) => void said.push(sentence),
     progress: (line) => void progress.push(line),
-  });
-  return { code, printed: printed.join('\n'), said: said.join('\n'), progress };
+  }).then((code) => ({ code, printed: printed.join('\n'), said: said.join('\n'), progress }));
+  return { progress, ended };
 }
+
+/** The same, to its end. */
+export const sendwright = (env: Record<string, string>, ...args: string[]) => begin(env, ...args).ended;
 
 /** The same with `--json`: what it printed, parsed. */
 export async function told(env: Record<string, string>, ...args: string[]) {
