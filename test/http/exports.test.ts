@@ -26,12 +26,12 @@ t.test('pipelined exports end with their client', async (t) => {
     await eventually(async () => (await tx.query<{ count: number }>({ text: waiting }))[0]?.count === 3);
     client.destroy();
     await once(client, 'close');
-    // Until the server has heard of it: before that there is nothing to show.
+    // Time for the server to hear of it: before that there is nothing to show.
     await new Promise((resume) => setTimeout(resume, 300));
   });
   const status = await eventually(async () => {
     const answer = await node.call('GET', '/api/v1/suppressions/export', { token });
     return answer.status !== 429 && answer.status;
-  }, 10_000);
+  });
   t.equal(status, 200);
 });

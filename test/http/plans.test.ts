@@ -315,18 +315,18 @@ t.test('accounts', async (t) => {
 });
 
 t.test('the requests of a key are limited, and the answers say so', async (t) => {
-  const node = await startTestNode(t, { ...env, RATE_LIMIT: '5/10' });
+  const node = await startTestNode(t, { ...env, RATE_LIMIT: '1/10' });
   const account = await buildAccount(node.db);
   const key = await buildKey(node.db, account.id);
   const began = performance.now();
   const answers = await Promise.all(Array.from({ length: 30 }, () => node.call('GET', '/api/v1/emails', { key })));
-  const refilled = Math.ceil((performance.now() - began) / 200);
+  const refilled = Math.ceil((performance.now() - began) / 1_000);
   const refused = answers.filter((answer) => answer.status === 429);
   t.ok(refused.length >= 20 - refilled && refused.length <= 20, `${refused.length} were refused`);
   t.match(refused[0]?.body, { error: 'rate limited', detail: String });
   t.equal(refused[0]?.headers.get('retry-after'), '1');
   for (const answer of answers) {
-    t.equal(answer.headers.get('ratelimit-policy'), '"key";q=10;w=2');
+    t.equal(answer.headers.get('ratelimit-policy'), '"key";q=10;w=10');
     t.match(answer.headers.get('ratelimit'), /^"key";r=\d+;t=\d+$/);
   }
   const other = await buildKey(node.db, account.id);

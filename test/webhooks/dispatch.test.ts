@@ -395,9 +395,8 @@ t.test('crashes', async (t) => {
       await scene.emit(accountId, 'email.sent');
       const worker = await scene.start(t, { wakes: false, through, patience: { drainMs: 500, stopMs: 1_000 } });
       if (!isSilent) await eventually(async () => hook.calls.length === 1);
-      const began = performance.now();
-      await worker.stop();
-      t.ok(performance.now() - began < 5_000);
+      // Which never comes.
+      await t.resolves(worker.stop());
     });
   }
 
