@@ -245,14 +245,21 @@ t.test('rows and jobs', async (t) => {
           text: `UPDATE recipients SET next_attempt_at = now() - interval '1 s' WHERE email_id = $1`,
           values: [id],
         });
+      const apart: { fromMs: number; share: number }[] = [];
       for (let crashes = 1; crashes < 20; crashes += 1) {
+        const before = Date.now();
         const { nextAttemptAt, ...left } = await crash();
         t.match(left, { crashes, waitingFor: null, claimedBy: null, jobId: null });
-        const waitsMs = (nextAttemptAt?.getTime() ?? 0) - Date.now();
+        const at = nextAttemptAt?.getTime() ?? 0;
+        const waitsMs = at - Date.now();
         t.ok(waitsMs < (crashes < 3 ? 1 : crashes * 1_000), `${waitsMs} ms`);
+        if (crashes >= 3) apart.push({ fromMs: at - before, share: waitsMs / (crashes * 1_000) });
         await due();
         t.equal((await wakeDue(db, queue)).woken, 1);
       }
+      // By chance one of them happens less than once in a hundred thousand million runs.
+      t.ok(Math.max(...apart.map(({ fromMs }) => fromMs)) > 2_000, 'from the third on it waits');
+      t.ok(Math.min(...apart.map(({ share }) => share)) < 0.9, 'for a random time');
       t.strictSame(held, []);
       t.match(await crash(), { waitingFor: 'held: processes ended while they had it' });
       t.strictSame(held, [{ emailId: id, crashes: 20 }], 'it is reported');

@@ -1,10 +1,9 @@
-import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import crypto, { randomBytes } from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { login } from '../../src/core/accounts/users.ts';
-import { hashPassword } from '../../src/password.ts';
 import { buildAccount } from '../support/build.ts';
 import { figure } from '../support/figure.ts';
 import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
@@ -176,17 +175,18 @@ t.test('passwords on two nodes', async (t) => {
       const [hashed = 0, counted = 0, busy = 0] = [401, 429, 503].map((status) => reasons.get(status)?.length ?? 0);
       t.equal(hashed + counted + busy, 500);
       t.ok(hashed >= 52 && hashed <= places + 10, `${hashed} were hashed`);
-      t.ok(busy > 0, `${busy} found no place to wait`);
       t.equal(await failuresOf('@flood.test'), 2 * hashed, 'what was not checked is not counted');
       await one.db.prisma.loginFailure.deleteMany();
-      return { share: Math.max(...waits) / tookMs, p99: delay.percentile(99) / 1e6 };
+      return { share: Math.max(...waits) / tookMs, p99: delay.percentile(99) / 1e6, busy };
     };
     // Other work of this machine only adds to the time: the best of a few rounds is what the logins cost.
-    let [share, p99] = [1, Number.POSITIVE_INFINITY];
-    for (let round = 0; round < 6 && !(share < 0.2 && p99 < 250); round += 1) {
+    // And if the database is slow, they come one after the other, and may all find a place.
+    let [share, p99, busy] = [1, Number.POSITIVE_INFINITY, 0];
+    for (let round = 0; round < 6 && !(share < 0.2 && p99 < 250 && busy > 0); round += 1) {
       const seen = await flood();
-      [share, p99] = [Math.min(share, seen.share), Math.min(p99, seen.p99)];
+      [share, p99, busy] = [Math.min(share, seen.share), Math.min(p99, seen.p99), Math.max(busy, seen.busy)];
     }
+    t.ok(busy > 0, 'some found no place to wait');
     // If each login held a connection while it waits for its count, it would be a third of that time.
     t.ok(share < 0.2, `others waited for at most ${Math.round(100 * share)} % of the time`);
     // Under 100 on an idle machine.
@@ -195,8 +195,30 @@ t.test('passwords on two nodes', async (t) => {
 });
 
 t.test('AUTH-07: for an unknown user the same work is done', async (t) => {
-  // `npm run -s login-times` measures the time; this checks that the stand-in has the parameters of what is stored.
-  const source = readFileSync(new URL('../../src/password.ts', import.meta.url), 'utf8');
-  t.match(source, /await hash\('argon2id', \{ message: password, nonce: Buffer\.alloc\(16\), \.\.\.parameters \}\)/);
-  t.match(await hashPassword('x'), /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+  // `npm run -s login-times` measures the time of a login; this checks what is hashed for it.
+  const { argon2 } = crypto;
+  const hashed: object[] = [];
+  const counted: typeof argon2 = (algorithm, { message, nonce, ...parameters }, done) => {
+    hashed.push({
+      algorithm,
+      bytes: [Buffer.byteLength(message as string), Buffer.byteLength(nonce as Buffer)],
+      parameters,
+    });
+    argon2(algorithm, { message, nonce, ...parameters }, done);
+  };
+  // For a copy of the module.
+  crypto.argon2 = counted;
+  syncBuiltinESMExports();
+  const module = '../../src/password.ts';
+  const { hashPassword, verifyPassword } = (await import(
+    `${module}?counted`
+  )) as typeof import('../../src/password.ts');
+  crypto.argon2 = argon2;
+  syncBuiltinESMExports();
+  const stored = await hashPassword('right');
+  t.match(stored, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+  t.equal(await verifyPassword('right', stored), true);
+  hashed.splice(0);
+  t.strictSame([await verifyPassword('wrong', stored), await verifyPassword('wrong', null)], [false, false]);
+  t.strictSame([hashed.length, hashed[1]], [2, hashed[0]]);
 });

@@ -223,6 +223,13 @@ t.test('scheduling', async (t) => {
     // PostgreSQL has a lower case of its own for this letter, another one in each locale.
     const toOdd = await node.send({ to: ['\u0130LK@later.test'], scheduled_at: at(3_600_000) });
     const toBoth = await node.send({ to: ['late@later.test', 'other@later.test'], scheduled_at: at(3_600_000) });
+    const remover = await buildSender(node.db, testKey(7));
+    const byRemoved = await node.call('POST', '/api/v1/emails', {
+      key: remover.key,
+      body: { from: remover.from, to: 'a@later.test', subject: 's', text: 't', scheduled_at: at(3_600_000) },
+    });
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: remover.account })).body;
+    t.equal((await node.call('DELETE', `/api/v1/domains/${remover.domainId}`, { token })).status, 200);
     await node.db.query({
       text: 'UPDATE api_keys SET revoked_at = now() WHERE key_prefix = $1',
       values: [revoked.slice(0, 12)],
@@ -232,7 +239,7 @@ t.test('scheduling', async (t) => {
       await node.call('POST', '/api/v1/suppressions', { token: login.token, body: { address } });
     await node.db.query({
       text: 'UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE email_id = ANY($1)',
-      values: [[byRevoked.body.email.id, toSuppressed.id, toOdd.id, toBoth.id]],
+      values: [[byRevoked.body.email.id, byRemoved.body.email.id, toSuppressed.id, toOdd.id, toBoth.id]],
     });
     t.match(
       await eventually(async () => {
@@ -240,6 +247,14 @@ t.test('scheduling', async (t) => {
         return email.status === 'failed' && email;
       }),
       { error: /key .* was revoked/ },
+    );
+    t.match(
+      await eventually(async () => {
+        const { email } = (await node.call('GET', `/api/v1/emails/${byRemoved.body.email.id}`, { key: remover.key }))
+          .body;
+        return email.status === 'failed' && email;
+      }),
+      { error: /domain was removed/ },
     );
     for (const { id } of [toSuppressed, toOdd])
       t.match(
