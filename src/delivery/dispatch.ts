@@ -112,17 +112,18 @@ export class Dispatcher {
     this.#stopping = true;
     this.#inHand.stop();
     this.#windingDown.begin();
+    // From the beginning on: everything else that waits for the database here may take long.
+    this.#recorder.giveUpAfter(this.#windingDown.drainMs);
     this.#preparation.stop();
     clearInterval(this.#timer);
     // A batch being taken now would end up in lines that nobody serves any more.
     await this.#intake.stop();
     const unbegun = this.#lines.empty();
     this.#inHand.remove(unbegun);
-    await recipients.release(this.#db, unbegun).catch((error: Error) => {
+    const releasing = recipients.release(this.#db, unbegun).catch((error: Error) => {
       log.warn({ error: error.message }, 'claims could not be released; other nodes will take them over');
     });
-    this.#recorder.giveUpAfter(this.#windingDown.drainMs);
-    await this.#inHand.none();
+    await Promise.all([releasing, this.#inHand.none()]);
     this.#windingDown.done();
     await this.#sources.giveBack().catch((error: Error) => {
       log.warn(
