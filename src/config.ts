@@ -247,7 +247,7 @@ function refuseContradictions(config: Config): void {
 }
 
 /** Where this node listens, by the variable of the port. */
-export interface Door {
+interface Door {
   name: string;
   /** Null: every address. */
   host: string | null;
@@ -255,7 +255,7 @@ export interface Door {
 }
 
 /** Where this node listens, but for ports that the system chooses. */
-export function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
+function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
   const mail = (name: string, port: number) => (roles.has('smtp') ? [{ name, host: smtp.host, port }] : []);
   return [
     ...mail('INBOUND_SMTP_PORT', ports.inbound),

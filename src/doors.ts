@@ -1,7 +1,6 @@
-import { createServer } from 'node:net';
 import type Koa from 'koa';
 import type { AccountTurns } from './account-turns.ts';
-import { type Config, type Door, doorsOf } from './config.ts';
+import type { Config } from './config.ts';
 import type { FreshBodies } from './core/emails/fresh-bodies.ts';
 import type { TokenKeys } from './core/secrets/service-secrets.ts';
 import type { Database } from './db/client.ts';
@@ -12,7 +11,7 @@ import { type SubmissionServer, startSubmission } from './inbound/submission.ts'
 import type { Logger } from './log.ts';
 import type { Queue } from './queue.ts';
 import type { TokenBuckets } from './rate-limit.ts';
-import { portError, StartError } from './start-error.ts';
+import { portError } from './start-error.ts';
 
 /** What is behind the ports of a node. */
 interface Behind {
@@ -23,30 +22,6 @@ interface Behind {
   /** The turns in which accounts commit what is large. */
   commitTurns: AccountTurns;
   log: Logger;
-}
-
-/**
- * Names all ports of this node that other programs listen on: opening them would fail at the first.
- *
- * @throws StartError
- */
-export async function refuseTakenPorts(config: Config): Promise<void> {
-  const taken: Door[] = [];
-  for (const door of doorsOf(config)) if (await isTaken(door)) taken.push(door);
-  // One alone is named when it is opened.
-  if (taken.length < 2) return;
-  const named = taken.map(({ name, port }) => `${name} ${port}`);
-  throw new StartError(
-    `${named.slice(0, -1).join(', ')} and ${named.at(-1)} are in use by other programs: stop them, or set these variables to free ports`,
-  );
-}
-
-function isTaken({ host, port }: Door): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code === 'EADDRINUSE'));
-    server.listen(port, host ?? undefined, () => server.close(() => resolve(false)));
-  });
 }
 
 /** Opens the ports for programs that submit mail, as far as this node has them. */

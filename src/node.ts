@@ -30,6 +30,7 @@ import { Rounds } from './rounds.ts';
 import type { Keyring } from './seal.ts';
 import { type Siblings, shareBuckets } from './siblings.ts';
 import { resolveWith } from './smtp/resolver.ts';
+import { openAll } from './start-error.ts';
 import type { Stops } from './stops.ts';
 
 /** What a node needs besides the configuration: where its database is, and the secrets that may have been generated. */
@@ -81,33 +82,63 @@ const commitLimits: TurnLimits = { most: 6, mostOfAccount: 3, mostWaiting: 200, 
 /**
  * Brings one node up, from the database to the open port, and leaves nothing behind if that fails half way.
  *
+ * @param stopsOfProcess gets the node's `stop` at once: a signal may end the node before it is up
  * @throws StartError; or the error of a database that goes away meanwhile
  */
-export async function startNode(config: Config, foundation: Foundation): Promise<SendwrightNode> {
+export async function startNode(
+  config: Config,
+  foundation: Foundation,
+  stopsOfProcess: Stops = [],
+): Promise<SendwrightNode> {
   const stops: Stops = [];
-  const stop = once(async () => {
-    for (const step of stops.toReversed()) {
-      await step().catch((error: Error) =>
-        foundation.log.warn({ error: error.message }, 'a component did not stop cleanly'),
-      );
-    }
-  });
+  let isEnded = false;
+  let stopping = Promise.resolve();
+  const stop = () => {
+    isEnded = true;
+    stopping = stopping.then(() => endAll(stops, foundation.log));
+    return stopping;
+  };
+  const goOn = () => {
+    if (isEnded) throw new Error('the node was ended during its start');
+  };
+  stopsOfProcess.push(stop);
   try {
-    return { ...(await bringUp(config, foundation, stops)), stop };
+    return { ...(await bringUp(config, foundation, stops, goOn)), stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-async function bringUp(config: Config, foundation: Foundation, stops: Stops): Promise<Omit<SendwrightNode, 'stop'>> {
+/** Takes each step off the list: a start that goes on a little after its end may add more. */
+async function endAll(stops: Stops, log: Logger): Promise<void> {
+  for (let step = stops.pop(); step; step = stops.pop())
+    await step().catch((error: Error) => log.warn({ error: error.message }, 'a component did not stop cleanly'));
+}
+
+/** @param goOn throws if the node was ended meanwhile */
+async function bringUp(
+  config: Config,
+  foundation: Foundation,
+  stops: Stops,
+  goOn: () => void,
+): Promise<Omit<SendwrightNode, 'stop'>> {
   const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, stops);
+  goOn();
   const admin = await prepareAdmin(opened.db, config.admin);
   const parts = await makeParts(config, foundation, opened, stops);
+  goOn();
   await joinNodes(parts, stops);
+  goOn();
+  const { close, ...ports } = await openDoors(parts, stops);
+  goOn();
+  // After the doors: a node whose ports are taken sends nothing.
   await startDispatchers(parts, stops);
+  goOn();
+  // Also closed before the dispatchers stop.
+  stops.push(close);
   const { db, surroundings, metrics } = parts;
-  return { ...(await openDoors(parts, stops)), db, surroundings, admin, metrics };
+  return { ...ports, db, surroundings, admin, metrics };
 }
 
 /** What the dispatchers and the doors of a node are made of. */
@@ -174,30 +205,33 @@ async function joinNodes({ config, foundation, db, queue, lease }: Parts, stops:
 async function openDoors(
   parts: Parts,
   stops: Stops,
-): Promise<Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>> {
+): Promise<Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'> & { close(): Promise<void> }> {
   const { config, foundation, db, queue, fresh, tokenKeys, internet } = parts;
   const { log, siblings } = foundation;
   const limiter = new RateLimiter(config.rateLimit);
   if (siblings) shareBuckets(limiter, siblings);
   const commitTurns = new AccountTurns(commitLimits);
   const doors: { close(graceMs: number): Promise<void> }[] = [];
-  stops.push(() => Promise.all(doors.map((door) => door.close(graceMs))));
+  const close = once(async () => {
+    await Promise.all(doors.map((door) => door.close(graceMs)));
+  });
+  stops.push(close);
+  const kept = async <Door extends (typeof doors)[number] | null>(opening: Promise<Door>): Promise<Door> => {
+    const door = await opening;
+    if (door) doors.push(door);
+    return door;
+  };
 
   const behind = { config, db, queue, fresh, commitTurns, log };
-  const submission = await openSubmission(behind, limiter);
-  doors.push(submission);
-  const inbound = await openInbound(behind, tokenKeys);
-  if (inbound) {
-    doors.push(inbound);
-    internet.sendReturnsTo?.({ host: reachable(config.smtp.host), port: inbound.port });
-  }
-  let { baseUrl } = config;
-  if (config.roles.has('api')) {
-    const http = await openHttp(createApp(servicesOf(parts, limiter, commitTurns)), config);
-    doors.push(http);
-    if (config.http.port === 0) baseUrl = `http://localhost:${http.port}`;
-  }
-  return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null };
+  const app = config.roles.has('api') ? createApp(servicesOf(parts, limiter, commitTurns)) : null;
+  const [inbound, submission, http] = await openAll([
+    () => kept(openInbound(behind, tokenKeys)),
+    () => kept(openSubmission(behind, limiter)),
+    async () => app && kept(openHttp(app, config)),
+  ]);
+  if (inbound) internet.sendReturnsTo?.({ host: reachable(config.smtp.host), port: inbound.port });
+  const baseUrl = http && config.http.port === 0 ? `http://localhost:${http.port}` : config.baseUrl;
+  return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, close };
 }
 
 /** The address at which this process reaches its own port; null, or an address that stands for all: loopback. */

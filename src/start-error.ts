@@ -1,6 +1,51 @@
 /** A start that cannot go on: one line for the operator that ends in what to do. */
 export class StartError extends Error {}
 
+/** A port, with the variable that it was set with. */
+interface NamedPort {
+  name: string;
+  port: number;
+}
+
+/** Ports that other programs listen on. */
+export class TakenPorts extends StartError {
+  readonly ports: NamedPort[];
+
+  constructor(ports: NamedPort[]) {
+    const named = ports.map(({ name, port }) => `${name} ${port}`);
+    super(
+      ports.length === 1
+        ? `${named[0]} is in use by another program: stop it, or set ${ports[0]?.name} to a free one`
+        : `${named.slice(0, -1).join(', ')} and ${named.at(-1)} are in use by other programs: stop them, or set these variables to free ports`,
+    );
+    this.ports = ports;
+  }
+}
+
+/**
+ * Opens ports one after the other, the others even if one cannot be opened. If that fails, closing those that were opened is up
+ * to the caller.
+ *
+ * @throws TakenPorts with every port that other programs listen on, or the first error of another kind
+ */
+export async function openAll<Opened extends readonly unknown[]>(
+  openings: {
+    [At in keyof Opened]: () => Promise<Opened[At]>;
+  },
+): Promise<Opened> {
+  const opened: unknown[] = [];
+  const failed: unknown[] = [];
+  for (const open of openings)
+    await open().then(
+      (one) => opened.push(one),
+      (error: unknown) => failed.push(error),
+    );
+  const taken = failed.filter((error) => error instanceof TakenPorts);
+  if (taken.length < failed.length) throw failed.find((error) => !(error instanceof TakenPorts));
+  if (taken.length > 0) throw new TakenPorts(taken.flatMap(({ ports }) => ports));
+  return opened as unknown as Opened;
+}
+
 /**
  * The error of a start for a port that could not be listened on.
  *
@@ -12,10 +57,7 @@ export function portError(
   { port, host }: { port: number; host: string | null },
   { code, message }: NodeJS.ErrnoException,
 ): StartError {
-  if (code === 'EADDRINUSE')
-    return new StartError(
-      `${names.port} ${port} is in use by another program: stop it, or set ${names.port} to a free one`,
-    );
+  if (code === 'EADDRINUSE') return new TakenPorts([{ name: names.port, port }]);
   if (code === 'EACCES')
     return new StartError(
       `${names.port} ${port} needs privileges that this user does not have: set ${names.port} to 1024 or more`,

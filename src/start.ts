@@ -3,7 +3,6 @@ import * as keys from './core/accounts/keys.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
-import { refuseTakenPorts } from './doors.ts';
 import { prepareSandbox, showFirstScreen } from './first-screen.ts';
 import { readDashboard } from './http/dashboard-files.ts';
 import type { Logger } from './log.ts';
@@ -11,7 +10,7 @@ import { exposition, type Measured } from './metrics.ts';
 import { openMetrics } from './metrics-port.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
 import { keyringOf } from './seal.ts';
-import { portError } from './start-error.ts';
+import { openAll, portError } from './start-error.ts';
 import type { Stops } from './stops.ts';
 import { startWorkers } from './workers.ts';
 
@@ -38,33 +37,41 @@ export interface StartOptions {
 export async function start(config: Config, options: StartOptions): Promise<void> {
   const { log, say, stops } = options;
   const { foundation, sandboxKey } = await layGround(config, options);
-  await refuseTakenPorts(config);
   if (config.workers > 1) {
-    const node = await startWorkers(config, foundation, stops);
-    await showMetrics(config, stops, node.measure);
+    const starting = startWorkers(config, foundation, stops);
+    const node = await withMetrics(config, stops, starting, (node) => node.measure());
     await showFirstScreen(config, node, null, say);
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
-  const node = await startNode(config, { ...foundation, dashboard: await readDashboard() });
-  stops.push(node.stop);
-  await showMetrics(config, stops, async () => [{ name: 'main', measured: await node.metrics.measure() }]);
+  const starting = startNode(config, { ...foundation, dashboard: await readDashboard() }, stops);
+  const node = await withMetrics(config, stops, starting, async ({ metrics }) => [
+    { name: 'main', measured: await metrics.measure() },
+  ]);
   if (config.metrics.port !== 0) node.metrics.watchProcess();
   await showFirstScreen(config, node, await showSandbox(config, node, sandboxKey), say);
   log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
 }
 
-/** Opens the port for Prometheus, if there is to be one; it is closed first, as nothing under way needs it. */
-async function showMetrics(
+/** The node once it is up, beside the port for Prometheus if there is to be one. */
+async function withMetrics<Node>(
   { metrics }: Config,
   stops: Stops,
-  measure: () => Promise<{ name: string; measured: Measured }[]>,
-): Promise<void> {
-  if (metrics.port === 0) return;
-  const door = await openMetrics(metrics, async () => exposition(await measure())).catch((error: Error) => {
-    throw portError({ port: 'METRICS_PORT', host: 'METRICS_HOST' }, metrics, error);
-  });
-  stops.push(() => door.close());
+  starting: Promise<Node>,
+  measure: (node: Node) => Promise<{ name: string; measured: Measured }[]>,
+): Promise<Node> {
+  if (metrics.port === 0) return starting;
+  const open = async () => {
+    const door = await openMetrics(metrics, async () => exposition(await measure(await starting))).catch(
+      (error: Error) => {
+        throw portError({ port: 'METRICS_PORT', host: 'METRICS_HOST' }, metrics, error);
+      },
+    );
+    // Closed first, as nothing under way needs it.
+    stops.push(() => door.close());
+  };
+  const [node] = await openAll([() => starting, open]);
+  return node;
 }
 
 /** The ground that a node stands on: the named database or the embedded one, and the secrets. */

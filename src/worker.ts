@@ -7,6 +7,7 @@ import type { Measured, Metrics } from './metrics.ts';
 import { type SendwrightNode, startNode } from './node.ts';
 import { Keyring } from './seal.ts';
 import type { News, Siblings } from './siblings.ts';
+import { TakenPorts } from './start-error.ts';
 import type { Stops } from './stops.ts';
 
 /** Messages from the first process of a node to its workers. */
@@ -25,7 +26,7 @@ export type FromWorker =
   | { kind: 'measured'; question: number; measured: Measured }
   | ({ kind: 'ready' } & Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>)
   /** Why it could not start: one line for the operator, or a defect of ours. */
-  | { kind: 'failed'; message: string; expected: boolean };
+  | { kind: 'failed'; message: string; expected: boolean; taken: TakenPorts['ports'] };
 
 /**
  * Runs one of the processes of a node, on the ground that the first one has laid, with the ports that it shares out. In all
@@ -52,7 +53,10 @@ export async function runWorker(config: Config, log: Logger, stops: Stops): Prom
   } catch (error) {
     const expected = startErrorOf(error);
     const { stack = '' } = error as Error;
-    say({ kind: 'failed', message: expected?.message ?? stack, expected: expected !== null }, () => process.exit(1));
+    const taken = expected instanceof TakenPorts ? expected.ports : [];
+    say({ kind: 'failed', message: expected?.message ?? stack, expected: expected !== null, taken }, () =>
+      process.exit(1),
+    );
   }
 }
 

@@ -9,7 +9,7 @@ import { recoverJournals } from './dispatchers.ts';
 import type { Logger } from './log.ts';
 import type { Measured } from './metrics.ts';
 import { type Foundation, prepareAdmin, type SendwrightNode } from './node.ts';
-import { StartError } from './start-error.ts';
+import { StartError, TakenPorts } from './start-error.ts';
 import type { Stops } from './stops.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
@@ -228,7 +228,7 @@ class Workers {
         else if (message.kind === 'news') this.#tellOthers(worker, message);
         else if (message.kind === 'measured') asked.get(message.question)?.(message.measured);
         else if (message.kind === 'ready') resolve(message);
-        else reject(message.expected ? new StartError(message.message) : new Error(message.message));
+        else reject(failureOf(message));
       });
       void ended.then((how) => reject(new Error(`a worker ended during its start: ${how}`)));
     });
@@ -240,6 +240,11 @@ class Workers {
   #tellOthers(teller: Worker, message: ToWorker): void {
     for (const { worker } of this.#running) if (worker !== teller) tell(worker, message);
   }
+}
+
+function failureOf({ message, expected, taken }: Extract<FromWorker, { kind: 'failed' }>): Error {
+  if (taken.length > 0) return new TakenPorts(taken);
+  return expected ? new StartError(message) : new Error(message);
 }
 
 /** A worker that has just died hears nothing, and its end is dealt with elsewhere. */

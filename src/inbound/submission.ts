@@ -7,6 +7,7 @@ import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { TokenBuckets } from '../rate-limit.ts';
+import { openAll } from '../start-error.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten } from './connection-rules.ts';
@@ -82,11 +83,11 @@ export async function startSubmission(options: SubmissionOptions): Promise<Submi
     return listen(listener.server, variable, options.host, port);
   };
   try {
-    const ports = {
-      submission: await start('SUBMISSION_PORT', options.ports.submission, false),
-      submissions: await start('SUBMISSIONS_PORT', options.ports.submissions, true),
-    };
-    return { ports, close };
+    const [submission, submissions] = await openAll([
+      () => start('SUBMISSION_PORT', options.ports.submission, false),
+      () => start('SUBMISSIONS_PORT', options.ports.submissions, true),
+    ]);
+    return { ports: { submission, submissions }, close };
   } catch (error) {
     await close(0);
     throw error;

@@ -264,10 +264,10 @@ t.test('if no process can be created, the others go on, and it is tried again', 
 t.test('whatever keeps a worker from starting is logged as one line of the first process', async (t) => {
   const dataDir = await folder(t);
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DATA_DIR: dataDir, WORKERS: '2' };
-  const port = await takePort(t);
+  const [http, metrics] = [await takePort(t), await takePort(t)];
   t.equal(
-    await lastWordsOf(testEnv(await createDatabase(), { ...direct, HTTP_PORT: port })),
-    `HTTP_PORT ${port} is in use by another program: stop it, or set HTTP_PORT to a free one`,
+    await lastWordsOf(testEnv(await createDatabase(), { ...direct, HTTP_PORT: http, METRICS_PORT: metrics })),
+    `HTTP_PORT ${http} and METRICS_PORT ${metrics} are in use by other programs: stop them, or set these variables to free ports`,
   );
   const { url } = await makeRole(t, 'CONNECTION LIMIT 30');
   t.match(

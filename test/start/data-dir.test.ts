@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chown, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import pg from 'pg';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
 import { readSecrets, unusableDataDir } from '../../src/data-dir.ts';
@@ -10,7 +11,7 @@ import { start } from '../../src/start.ts';
 import type { StartError } from '../../src/start-error.ts';
 import { type Stops, stopAll } from '../../src/stops.ts';
 import { createDatabase } from '../support/db.ts';
-import { testEnv } from '../support/node.ts';
+import { eventually, testEnv } from '../support/node.ts';
 import { lastWordsOf, makeFolder, refusalOf } from '../support/start.ts';
 
 const messageOf = (work: Promise<unknown>) => work.then(String, (error: StartError) => error.message);
@@ -133,6 +134,31 @@ t.test('an end in the middle of a start that fails is no error of its own', asyn
     });
   await t.rejects(start(readConfig({ DATA_DIR: dataDir }), { log: silentLog, say, stops }), /cannot be used/);
   t.same(await Promise.all(endings), ['1 step']);
+});
+
+t.test('a signal in the middle of a start ends what there is of the node, and the start goes no further', async (t) => {
+  const url = await createDatabase();
+  const env = testEnv(url, { DATA_DIR: await makeFolder(t) });
+  const stops: Stops = [];
+  let ended: Promise<void> | undefined;
+  const said: string[] = [];
+  const say = (sentence: string) => {
+    said.push(sentence);
+    ended ??= stopAll(stops);
+  };
+  await t.rejects(start(readConfig(env), { log: silentLog, say, stops }));
+  await ended;
+  t.same(said, ['Preparing the schema'], 'and it does not say that it is ready');
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  t.teardown(() => client.end());
+  await eventually(async () => {
+    const { rows } = await client.query(
+      "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'",
+    );
+    return rows.length === 0;
+  });
+  t.same((await client.query('SELECT FROM nodes')).rows, [], 'no node has begun');
 });
 
 t.test('two simultaneous first starts have the same secrets', async (t) => {

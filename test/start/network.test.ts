@@ -30,10 +30,12 @@ t.test('an HTTP_HOST that this machine does not have', async (t) => {
 
 t.test('ports that other programs listen on are all named at once', async (t) => {
   const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t) });
-  const [http, submission, metrics] = [await takePort(t), await takePort(t), await takePort(t)];
+  const [http, metrics] = [await takePort(t), await takePort(t)];
+  const [submission, submissions] = [await takePort(t), await takePort(t)];
+  const taken = { HTTP_PORT: http, SUBMISSION_PORT: submission, SUBMISSIONS_PORT: submissions, METRICS_PORT: metrics };
   t.equal(
-    await refusalOf({ ...env, HTTP_PORT: http, SUBMISSION_PORT: submission, METRICS_PORT: metrics }),
-    `SUBMISSION_PORT ${submission}, HTTP_PORT ${http} and METRICS_PORT ${metrics} are in use by other programs: stop them, or set these variables to free ports`,
+    await refusalOf({ ...env, ...taken }),
+    `SUBMISSION_PORT ${submission}, SUBMISSIONS_PORT ${submissions}, HTTP_PORT ${http} and METRICS_PORT ${metrics} are in use by other programs: stop them, or set these variables to free ports`,
   );
   t.equal(
     await refusalOf({ ...env, METRICS_PORT: metrics }),
