@@ -3,7 +3,6 @@ import { limits } from '../core/accounts/send-limits.ts';
 import {
   holdsTooManyPlaceholders,
   isKey,
-  longest,
   mostPlaceholders,
   refuseMailboxPattern,
   refusePlaceholders,
@@ -23,7 +22,7 @@ const holdGoodPlaceholders = (value: string, context: z.RefinementCtx) => {
   if (refused) context.addIssue(refused);
 };
 
-const body = text(longest.body).superRefine(holdGoodPlaceholders);
+const body = text(limits.body).superRefine(holdGoodPlaceholders);
 
 /** One address or `Name <address>`, both with placeholders. */
 const mailboxPattern = patternOf(wordsForOnly);
@@ -83,7 +82,7 @@ const alias = line(100)
 const content = {
   alias: alias.nullish().describe('A name to use instead of the id when sending, unique within the account.'),
   from: mailboxPattern.nullish().describe('The default sender, for emails without one.'),
-  subject: line(longest.subject)
+  subject: line(limits.subject)
     .superRefine(holdGoodPlaceholders)
     .nullish()
     .describe('The default subject, for emails without one.'),

@@ -1,5 +1,5 @@
 import { withoutTags } from './html-text.ts';
-import { longest } from './template.ts';
+import { longestBody } from './text-limits.ts';
 
 /** What a part of a message shows in HTML, if there is any, and in plain text. */
 export interface Bodies {
@@ -42,7 +42,7 @@ const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 
 /** Keeps the lines, and lets those wider than the window wrap. Text longer than any body is left alone: it will be refused. */
 function inHtml(text: string): string {
-  if (text.length > longest.body) return text;
+  if (text.length > longestBody) return text;
   const escaped = text.replaceAll(/[&<>]/g, (character) => entities[character] ?? character);
   // The first line end after the tag is not shown.
   return `<pre style="font: inherit; white-space: pre-wrap">\n${escaped}</pre>`;

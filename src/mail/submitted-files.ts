@@ -3,7 +3,7 @@ import { detectExtension } from 'nodemailer/lib/mime-funcs';
 import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
 import type { MimePart } from './mime.ts';
 import type { Parameterised } from './parameters.ts';
-import { longest } from './template.ts';
+import { longestBody } from './text-limits.ts';
 
 /** A part that is not a body, decoded. */
 export interface SubmittedFile {
@@ -23,7 +23,7 @@ export function withFiles(
   files: SubmittedFile[],
 ): { html: string | null; attachments: MessageAttachment[] } {
   // Longer HTML is no valid body, and would be searched once for each file.
-  const searched = html !== null && html.length <= longest.body ? withSendableIds(html, files) : null;
+  const searched = html !== null && html.length <= longestBody ? withSendableIds(html, files) : null;
   const attachments = files.map(({ part, content }, index) => {
     const given = part.disposition?.parameters.get('filename') ?? part.type.parameters.get('name') ?? '';
     const contentId = part.contentId === null ? null : (searched?.newIds.get(part.contentId) ?? part.contentId);

@@ -1,9 +1,7 @@
 import { AddressError, type Mailbox, parseMailbox, quote } from './address.ts';
 import { refuseText } from './characters.ts';
 import { TemplateError, type TemplateKeys, TemplateValues, type TemplateVariable } from './template-values.ts';
-
-/** The most characters in an email's subject and in each of its bodies, whether given directly or rendered. */
-export const longest = { subject: 998, body: 5 * 1024 * 1024 };
+import { longestBody, longestSubject } from './text-limits.ts';
 
 /** The most placeholders in one text; rendering each email of a batch takes that many steps. */
 export const mostPlaceholders = 1_000;
@@ -124,7 +122,7 @@ export function compile(content: TemplateContent): CompiledTemplate {
  * the value as it is; `{{KEY}}` does the same except in `html`, where it escapes the value for text and quoted attributes.
  * Unused values do not matter; null counts as no value.
  *
- * The results are within `longest` and valid for their fields: no value can add a header, a recipient or a second address.
+ * The results are within `longestSubject` and `longestBody`, and valid for their fields: no value can add a header, a recipient or a second address.
  *
  * @param left keys whose placeholders in `html` and `text` are kept if they are neither declared nor given
  * @throws {TemplateError} naming the variable that is missing or invalid, or the field that is invalid when rendered
@@ -142,8 +140,8 @@ export function render(
     replyTo: template.replyTo.map((pattern) => renderMailbox('reply_to', pattern, values)),
     html:
       template.html &&
-      fill('html', template.html, longest.body, ({ key, raw }) => orLeft(key, () => values.html(key, raw))),
-    text: template.text && fill('text', template.text, longest.body, ({ key }) => orLeft(key, () => values.plain(key))),
+      fill('html', template.html, longestBody, ({ key, raw }) => orLeft(key, () => values.html(key, raw))),
+    text: template.text && fill('text', template.text, longestBody, ({ key }) => orLeft(key, () => values.plain(key))),
   };
 }
 
@@ -178,7 +176,7 @@ function withoutQuotes(name: string): string {
 
 /** Fills name and address separately and quotes the name again, so that it may hold commas, quotes or an @. */
 function renderMailbox(field: string, { name, address }: MailboxPattern, values: TemplateValues): Mailbox {
-  const part = (pieces: Piece[]) => fill(field, pieces, longest.subject, ({ key }) => values.line(key, field));
+  const part = (pieces: Piece[]) => fill(field, pieces, longestSubject, ({ key }) => values.line(key, field));
   const text = name === null ? part(address) : `${quote(part(name))} <${part(address)}>`;
   try {
     return parseMailbox(text);
@@ -189,7 +187,7 @@ function renderMailbox(field: string, { name, address }: MailboxPattern, values:
 }
 
 function renderSubject(pieces: Piece[], values: TemplateValues): string {
-  const subject = fill('subject', pieces, longest.subject, ({ key }) => values.line(key, 'subject'));
+  const subject = fill('subject', pieces, longestSubject, ({ key }) => values.line(key, 'subject'));
   const refused = subject === '' ? 'is empty when rendered' : refuseText(subject);
   if (refused) throw new TemplateError('subject', refused);
   return subject;

@@ -1,7 +1,7 @@
 import { decoderOf } from './charset.ts';
 import { MimeError } from './mime-error.ts';
 import type { Parameterised } from './parameters.ts';
-import { longest } from './template.ts';
+import { longestBody } from './text-limits.ts';
 
 /** No charset, ASCII, and the names that programs write for an unknown one (RFC 1428 section 3). */
 const unsaid = /^(?:us-ascii|ascii|ansi_x3\.4-1968|unknown-8bit|x-unknown|unknown|)$/;
@@ -20,11 +20,11 @@ export function decodeText(bytes: Buffer, { parameters }: Parameterised): string
   const text = decode(bytes, unsaid.test(charset) ? 'utf-8' : charset);
   if (text.includes('\0')) throw new MimeError('contains a NUL character');
   // Longer than any body even if each CRLF counts as one; processing millions of lines would block everything else.
-  if (text.length > 2 * longest.body) return text;
+  if (text.length > 2 * longestBody) return text;
   // Not with a regular expression, which takes five times as long.
   const lines = text.split('\r\n').join('\n').replaceAll('\r', '\n');
   const flowed = parameters.get('format')?.trim().toLowerCase() === 'flowed';
-  return flowed && lines.length <= longest.body
+  return flowed && lines.length <= longestBody
     ? joinFlowed(lines, parameters.get('delsp')?.trim().toLowerCase() === 'yes')
     : lines;
 }

@@ -3,7 +3,6 @@ import t from 'tap';
 import { formatMailbox } from '../../src/mail/address.ts';
 import {
   compile,
-  longest,
   mostPlaceholders,
   placeholders,
   refuseMailboxPattern,
@@ -12,6 +11,7 @@ import {
   type TemplateContent,
 } from '../../src/mail/template.ts';
 import { TemplateError } from '../../src/mail/template-values.ts';
+import { longestBody } from '../../src/mail/text-limits.ts';
 import { least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 
@@ -248,7 +248,7 @@ t.test('the result is bounded before it is put together', async (t) => {
   const before = process.cpuUsage();
   for (const field of ['html', 'text']) {
     const content = { [field]: '{{A}}'.repeat(mostPlaceholders) };
-    t.equal(problem(content, { A: value }), `${field}: has more than ${longest.body} characters when rendered`);
+    t.equal(problem(content, { A: value }), `${field}: has more than ${longestBody} characters when rendered`);
   }
   t.equal(make({ html: '{{A}}'.repeat(51) }, { A: value }).html?.length, 51 * value.length);
   t.match(problem({ html: '{{A}}'.repeat(52) }, { A: value }), /more than/);

@@ -1,11 +1,12 @@
-import { longest } from '../../mail/template.ts';
+import { longestBody, longestSubject } from '../../mail/text-limits.ts';
 
 const MB = 1024 * 1024;
 
 /** The limits of one email from any interface, in decoded bytes or characters. */
 export const limits = {
   recipients: 100,
-  ...longest,
+  subject: longestSubject,
+  body: longestBody,
   tags: 50,
   tag: 256,
   headers: 50,
