@@ -11,7 +11,7 @@ import { parseAddressList } from '../src/mail/address-list.ts';
 import { readComplaint } from '../src/mail/arf.ts';
 import { refuseAttachment, withoutPath } from '../src/mail/attachments.ts';
 import { relaxedField } from '../src/mail/canonical.ts';
-import { importKeyPair, publishedKey } from '../src/mail/dkim.ts';
+import { importKeyPair, publishedKey } from '../src/mail/dkim-key.ts';
 import { isGenerated, readNotice } from '../src/mail/dsn.ts';
 import { writeAddresses, writeText } from '../src/mail/fields.ts';
 import { longestValue, refuseHeader } from '../src/mail/headers.ts';

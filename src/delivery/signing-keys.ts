@@ -1,6 +1,6 @@
 import type { SealedKey } from '../core/outgoing/outgoing.ts';
 import { openKey, type Signing } from '../core/outgoing/outgoing-message.ts';
-import type { DkimKey } from '../mail/dkim.ts';
+import type { DkimKey } from '../mail/dkim-key.ts';
 import type { Keyring } from '../seal.ts';
 
 const mostKept = 1_000;

@@ -1,6 +1,7 @@
 import { trimSpaces } from './characters.ts';
-import { isFieldName, readHeader } from './headers.ts';
+import { isFieldName } from './headers.ts';
 import { MimeError } from './mime-error.ts';
+import { readHeader } from './raw-header.ts';
 
 /** A field of a header as it was received, unfolded (RFC 5322 section 2.2.3): tabs are spaces, encoded-words are not decoded. */
 export interface ReceivedField {

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
-import { readHeader } from '../../src/mail/headers.ts';
+import { readHeader } from '../../src/mail/raw-header.ts';
 import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
 import { type PublishedPolicy, TlsPolicies } from '../../src/smtp/tls-policies.ts';
 import { TlsResults } from '../../src/smtp/tls-results.ts';

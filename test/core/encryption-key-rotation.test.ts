@@ -8,7 +8,7 @@ import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import { parsePrivateKey } from '../../src/mail/dkim.ts';
+import { parsePrivateKey } from '../../src/mail/dkim-key.ts';
 import { type EncryptionKey, Keyring, open, seal } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';

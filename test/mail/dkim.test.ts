@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
 import { parseMailbox } from '../../src/mail/address.ts';
+import { sign } from '../../src/mail/dkim.ts';
 import {
   type DkimKey,
   dnsValue,
@@ -10,8 +11,7 @@ import {
   importKeyPair,
   parsePrivateKey,
   publishedKey,
-  sign,
-} from '../../src/mail/dkim.ts';
+} from '../../src/mail/dkim-key.ts';
 import { composed } from './parts.ts';
 import { dots, show, smuggling } from './payloads.ts';
 

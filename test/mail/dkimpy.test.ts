@@ -4,14 +4,14 @@ import { existsSync } from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
 import { compose, type MessageParts } from '../../src/mail/compose.ts';
+import { signHeader } from '../../src/mail/dkim.ts';
 import {
   type DkimKeyPair,
   dnsValue,
   generateKeyPair,
   importKeyPair,
   parsePrivateKey,
-  signHeader,
-} from '../../src/mail/dkim.ts';
+} from '../../src/mail/dkim-key.ts';
 import { readSubmission } from '../../src/mail/submission.ts';
 import { anyMessage } from '../fuzz/messages.ts';
 

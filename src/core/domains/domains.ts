@@ -6,7 +6,7 @@ import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../../
 import type { Domain, Email } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 import { AddressError, normalizeDomain, wordsForDomain } from '../../mail/address.ts';
-import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/dkim.ts';
+import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/dkim-key.ts';
 import { type Keyring, seal } from '../../seal.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../sending-pools.ts';
 import type { TlsLevel } from '../../smtp/tls-names.ts';

@@ -1,6 +1,7 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import type { Domain } from '../../generated/prisma/client.ts';
-import { parsePrivateKey, publishedKey, sign } from '../../mail/dkim.ts';
+import { sign } from '../../mail/dkim.ts';
+import { parsePrivateKey, publishedKey } from '../../mail/dkim-key.ts';
 import { type Keyring, open } from '../../seal.ts';
 import { sameName } from '../../smtp/host-name.ts';
 import { cleanRemoteText } from '../../smtp/reply.ts';

@@ -2,7 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseMailbox } from '../../mail/address.ts';
 import type { Body } from '../../mail/body.ts';
 import { compose } from '../../mail/compose.ts';
-import { type DkimKey, parsePrivateKey, signHeader } from '../../mail/dkim.ts';
+import { signHeader } from '../../mail/dkim.ts';
+import { type DkimKey, parsePrivateKey } from '../../mail/dkim-key.ts';
 import {
   listUnsubscribe,
   saysHowToUnsubscribe,

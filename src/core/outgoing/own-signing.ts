@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts';
-import type { DkimKey } from '../../mail/dkim.ts';
+import type { DkimKey } from '../../mail/dkim-key.ts';
 import type { Keyring } from '../../seal.ts';
 import { openKey } from './outgoing-message.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { dkimAlgorithms } from '../../mail/dkim.ts';
+import { dkimAlgorithms } from '../../mail/dkim-key.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { domainChange, newDkimKey, newDomain } from '../routes/domains.ts';
 import { part } from '../validation.ts';

@@ -5,7 +5,7 @@ import * as domains from '../../core/domains/domains.ts';
 import { verify } from '../../core/domains/verification.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
-import { dkimAlgorithms } from '../../mail/dkim.ts';
+import { dkimAlgorithms } from '../../mail/dkim-key.ts';
 import { poolName, type SendingPools } from '../../sending-pools.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
