@@ -103,7 +103,7 @@ t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (
   const passwords = { current_password: account.password, new_password: 'another password' };
   const { status } = await one.call('POST', '/api/v1/auth/password', { body: passwords, headers: other.headers });
   t.equal(status, 200);
-  await eventually(async () => streams.every(({ seen }) => seen.over), 30_000);
+  await eventually(async () => streams.every(({ seen }) => seen.over));
 });
 
 t.test('an ended login is remembered longer than its token is valid, and then forgotten', async (t) => {
@@ -149,7 +149,7 @@ t.test('viewers are told when emails of their account change, and of no others',
   await eventually(async () => own.seen.text.includes('{"queued":1}'));
   t.equal(theirs.seen.text, 'event: emails\ndata: {}\n\n');
   await node.call('DELETE', path, { headers });
-  await eventually(async () => own.seen.over, 30_000);
+  await eventually(async () => own.seen.over);
   t.notOk(theirs.seen.over, 'the stream ends with its login, and others go on');
   theirs.close();
 });

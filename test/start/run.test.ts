@@ -75,7 +75,7 @@ class Run {
   }
 
   async says(pattern: RegExp): Promise<RegExpExecArray> {
-    for (let waited = 0; waited < 20_000; waited += 20) {
+    for (let waited = 0; waited < 60_000; waited += 20) {
       const match = pattern.exec(this.output);
       if (match) return match;
       await sleep(20);

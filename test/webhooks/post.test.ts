@@ -126,7 +126,7 @@ t.test('an endless body is given up', async (t) => {
   });
   const answer = await send(await posterFor(t, {}), raw.url);
   t.equal(answer.status, 200);
-  t.ok(answer.durationMs < 5_000);
+  t.ok(answer.durationMs < 12_000, 'not only after the 15 seconds that a call may take');
   await raw.closed;
 });
 
