@@ -1,4 +1,4 @@
-import { meanings } from '../src/core/log/explain.ts';
+import { meanings } from '../src/core/log/advice.ts';
 import type { Classification } from '../src/smtp/deliver.ts';
 import { rules } from '../src/smtp/rules.ts';
 

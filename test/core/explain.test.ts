@@ -1,5 +1,6 @@
 import t from 'tap';
-import { explain, meanings } from '../../src/core/log/explain.ts';
+import { meanings } from '../../src/core/log/advice.ts';
+import { explain } from '../../src/core/log/explain.ts';
 import { stoppedNote } from '../../src/core/log/stopping.ts';
 import type { Attempt, Email, Recipient } from '../../src/generated/prisma/client.ts';
 import type { Classification } from '../../src/smtp/deliver.ts';
