@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import * as orders from '../core/recipients/destination-orders.ts';
 import * as destinations from '../core/recipients/destinations.ts';
 import type { Database } from '../db/client.ts';
@@ -11,6 +12,8 @@ import { type SiteState, Throttle, type ThrottleOptions, type Verdict } from './
 const siteKeptMs = 300_000;
 const mostSites = 100_000;
 const destinationsShown = 50;
+/** How many sites are looked at before other work gets its turn: a newsletter goes to tens of thousands. */
+const sitesAtOnce = 1_000;
 /** Counted in exchanges with the database. */
 const reportEvery = 5;
 
@@ -146,8 +149,13 @@ export class Standing {
     // Under a new name it has reported nothing yet.
     const before = nodeId === this.#reportedAs ? this.#reported : new Map<string, string>();
     const states = this.throttle.states();
-    const current = new Map(states.map((state) => [state.site.name, this.#summaryOf(state, waitingOf)]));
-    for (const name of this.#seen.keys()) if (!current.has(name)) this.#seen.delete(name);
+    const seen = [...this.#seen.keys()];
+    const current = new Map<string, string>();
+    for (const [index, state] of states.entries()) {
+      if (index % sitesAtOnce === sitesAtOnce - 1) await nextTurn();
+      current.set(state.site.name, this.#summaryOf(state, waitingOf));
+    }
+    for (const name of seen) if (!current.has(name)) this.#seen.delete(name);
     const news = states.filter(({ site }) => current.get(site.name) !== before.get(site.name));
     const gone = [...before.keys()].filter((name) => !current.has(name));
     const reports = news.map((state) => this.#reportOf(state, waitingOf));

@@ -1,10 +1,11 @@
 import t from 'tap';
 import { flush } from '../../src/core/recipients/destination-orders.ts';
 import { list } from '../../src/core/recipients/destinations.ts';
+import type { Database } from '../../src/db/client.ts';
 import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
 import { Standing } from '../../src/delivery/standing.ts';
 import { newId } from '../../src/ids.ts';
-import { createTransport } from '../../src/smtp/deliver.ts';
+import { createTransport, type Transport } from '../../src/smtp/deliver.ts';
 import { openDatabase } from '../support/db.ts';
 import { startZone } from '../support/zone.ts';
 
@@ -164,4 +165,20 @@ t.test('if the database goes away while a flush is read, the flush is made up fo
   await db.query({ text: 'DELETE FROM destination_wakings' });
   await standing.readOrders();
   t.equal(await asked(), 0, 'and each once');
+});
+
+t.test('a report about very many sites lets other work go on', async (t) => {
+  const order: string[] = [];
+  const db = {
+    query: async () => {
+      order.push('reported');
+      return [];
+    },
+  } as unknown as Database;
+  const standing = new Standing(db, {} as Transport, [], { backoffMs: 1_000, longestMs: 1_000 });
+  for (let n = 0; n < 2_500; n += 1)
+    standing.throttle.begin({ name: `site${n}.test`, connections: 5, perMinute: null, perConnection: null });
+  setImmediate(() => order.push('other work'));
+  await standing.report('node', () => 0);
+  t.strictSame(order, ['other work', 'reported']);
 });
