@@ -23,7 +23,7 @@ async function prepare(t: Test, emails: number) {
   const requests = Array.from({ length: emails }, () => requestOf(from, [person, 'bob@x.test']));
   const accepted = await accept(db, queue, holderOf(account), requests);
   const emailIds = accepted.flatMap((one) => ('email' in one ? [one.email.id] : []));
-  /** Has a webhook told of an email, in so many calls of 50 kB. */
+  /** Stores this many webhook calls about an email, of 50 kB each. */
   const tell = async (emailId: string | undefined, calls: number, idOf = newId) => {
     const recipients = [
       { address: person, response: `250 for ${person}` },
@@ -49,7 +49,7 @@ async function prepare(t: Test, emails: number) {
   return { db, emailIds, tell, get, one: { id, accountId: account.id, address: person } };
 }
 
-/** The same database, with something done around each statement of a transaction. */
+/** The same database, where this function runs each statement of a transaction. */
 const around = (
   db: Database,
   query: (tx: Sql, ...statement: Parameters<Sql['query']>) => Promise<unknown[]>,
@@ -61,7 +61,7 @@ const around = (
     ),
 });
 
-t.test('what webhooks were told much of is erased a few megabytes at a time, each counted once', async (t) => {
+t.test('webhook calls are erased a few megabytes at a time, and each is counted once', async (t) => {
   const { db, emailIds, tell, get, one } = await prepare(t, 2);
   for (const emailId of emailIds) await tell(emailId, 100);
   const heaviest = { said: 0, heard: 0 };
@@ -79,12 +79,16 @@ t.test('what webhooks were told much of is erased a few megabytes at a time, eac
   };
   t.equal(await erase(weighed, one, { onProgress, stop: stop.signal }), false);
   t.ok((seen.at(-1) ?? 0) > 0 && (seen.at(-1) ?? 0) < 100, `${seen.at(-1)} of 200`);
-  t.match(await get(), { doneAt: null, counts: { emails: 0 } }, 'the email is found until all is erased from it');
+  t.match(
+    await get(),
+    { doneAt: null, counts: { emails: 0 } },
+    'the email is found again until everything about it is erased',
+  );
 
   let [stretches, told] = [0, false];
   const interrupted = around(weighed, async (tx, statement) => {
     if (/^UPDATE webhook_deliveries/.test(statement.text)) stretches += 1;
-    // A node whose clock is behind: what it tells has its place before what is erased already.
+    // A node whose clock is behind adds a call, which is sorted before those that are already erased.
     if (stretches === 2 && !told) {
       told = true;
       await tell(emailIds[0], 1, () => floorId(new Date(Date.now() - 3_600_000)));
@@ -105,7 +109,7 @@ t.test('what webhooks were told much of is erased a few megabytes at a time, eac
   });
 });
 
-t.test('many attempts with all that was said in them are erased a few megabytes at a time', async (t) => {
+t.test('the conversations of many attempts are erased a few megabytes at a time', async (t) => {
   const { db, emailIds, get, one } = await prepare(t, 1);
   const conversation = Array.from({ length: 200 }, (_, n) => [n, 'server', `451 ${'later '.repeat(10)} ${person}`]);
   await db.query({
@@ -126,7 +130,7 @@ t.test('many attempts with all that was said in them are erased a few megabytes 
   t.notMatch(JSON.stringify(left), person);
 });
 
-t.test('what is too much for one go, whatever says so, is done email by email', async (t) => {
+t.test('a batch that is too large is erased email by email, wherever the error comes from', async (t) => {
   const { db, get } = await prepare(t, 3);
   const narrow = around(db, async (tx, statement) => {
     const [ids] = statement.values ?? [];
@@ -138,11 +142,11 @@ t.test('what is too much for one go, whatever says so, is done email by email', 
   t.match(await get(), { doneAt: Date, counts: { emails: 3 } });
 });
 
-t.test('what webhooks were told late of an email, and is kept longer than that, loses the address too', async (t) => {
+t.test('the address is also erased from webhook calls that are kept longer than their email', async (t) => {
   const { db, get, one } = await prepare(t, 1);
   const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 3_600_000);
   const gone = newId(daysAgo(90));
-  // Others of its week wait and are kept.
+  // Its week is kept, because other emails of that week still wait.
   const thinnedOut = newId(daysAgo(50));
   await ensurePartitions(db, daysAgo(50));
   for (const { table, name, to } of await listPartitions(db))
@@ -174,7 +178,7 @@ t.test('what webhooks were told late of an email, and is kept longer than that, 
   const those = async (ids: string[]) => (await shown()).filter(({ id }) => ids.includes(id));
   const before = await those([...others, claimed]);
 
-  t.equal(await erase(db, one), false, 'one is being told');
+  t.equal(await erase(db, one), false, 'one call is being made');
   t.strictSame(await those([...others, claimed]), before);
   await db.query({ text: 'UPDATE webhook_deliveries SET claimed_by = NULL WHERE id = $1', values: [claimed] });
   t.equal(await erase(db, one), true);
@@ -189,40 +193,37 @@ t.test('what webhooks were told late of an email, and is kept longer than that, 
   t.match(left[0]?.attempts, [{ response_status: 200, response_body: null }]);
 });
 
-t.test(
-  'also where the week of the email is kept for others, as what waits is; a few megabytes at a time',
-  async (t) => {
-    const { db, tell, get, one } = await prepare(t, 1);
-    const at = (days: number, ms = 0) => new Date(Date.now() - days * 24 * 3_600_000 + ms);
-    await ensurePartitions(db, at(50));
-    const [first, gone] = [newId(at(50)), newId(at(50, 1))];
-    // Those of another account are in the way.
-    await db.query({
-      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status)
+t.test('so it is if the week of the email is kept because others wait, a few megabytes at a time', async (t) => {
+  const { db, tell, get, one } = await prepare(t, 1);
+  const at = (days: number, ms = 0) => new Date(Date.now() - days * 24 * 3_600_000 + ms);
+  await ensurePartitions(db, at(50));
+  const [first, gone] = [newId(at(50)), newId(at(50, 1))];
+  // Calls of another account, which have to be passed over.
+  await db.query({
+    text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status)
            SELECT id, $2, $2, $3, 'email.sent', '{"data":{"to":["' || $4 || '"]}}', 'succeeded' FROM unnest($1::uuid[]) id`,
-      values: [Array.from({ length: 10_050 }, () => newId(at(50))), newId(), first, person],
-    });
-    await tell(gone, 100, () => newId(at(50)));
-    await db.query({
-      text: `UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = now() WHERE email_id = $1`,
-      values: [gone],
-    });
-    let heaviest = 0;
-    const weighed = around(db, async (tx, statement) => {
-      const rows = await tx.query(statement);
-      heaviest = Math.max(heaviest, JSON.stringify(rows).length);
-      return rows;
-    });
-    t.equal(await erase(weighed, one), true);
-    t.match(await get(), { doneAt: Date, counts: { emails: 1, webhook_deliveries: 100 } });
-    const naming = (emailId: string) =>
-      db.prisma.webhookDelivery.count({ where: { emailId, payload: { contains: person } } });
-    t.strictSame([await naming(gone), await naming(first)], [0, 10_050]);
-    t.ok(heaviest < 4 * 1024 * 1024, `${heaviest}`);
-  },
-);
+    values: [Array.from({ length: 10_050 }, () => newId(at(50))), newId(), first, person],
+  });
+  await tell(gone, 100, () => newId(at(50)));
+  await db.query({
+    text: `UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = now() WHERE email_id = $1`,
+    values: [gone],
+  });
+  let heaviest = 0;
+  const weighed = around(db, async (tx, statement) => {
+    const rows = await tx.query(statement);
+    heaviest = Math.max(heaviest, JSON.stringify(rows).length);
+    return rows;
+  });
+  t.equal(await erase(weighed, one), true);
+  t.match(await get(), { doneAt: Date, counts: { emails: 1, webhook_deliveries: 100 } });
+  const naming = (emailId: string) =>
+    db.prisma.webhookDelivery.count({ where: { emailId, payload: { contains: person } } });
+  t.strictSame([await naming(gone), await naming(first)], [0, 10_050]);
+  t.ok(heaviest < 4 * 1024 * 1024, `${heaviest}`);
+});
 
-t.test('the emails of somebody who gets very many are found once, not for each batch', async (t) => {
+t.test("somebody's many emails are looked up once, not for each batch", async (t) => {
   const { db, emailIds, get, one } = await prepare(t, 100);
   let [lookups, locked, others] = [0, false, 0];
   const watched = around(db, async (tx, statement) => {
@@ -233,7 +234,7 @@ t.test('the emails of somebody who gets very many are found once, not for each b
       Number(statement.values?.at(-1)) > 200
     )
       lookups += 1;
-    // Meanwhile one of those that were found is being sent, and another one goes with its week.
+    // Meanwhile one of the emails is being sent, and another is removed with its week.
     if (/^UPDATE emails e SET "from"/.test(statement.text) && !locked) {
       locked = true;
       await db.query({
@@ -248,7 +249,7 @@ t.test('the emails of somebody who gets very many are found once, not for each b
   });
   t.equal(await erase(watched, one), false);
   t.equal(lookups, 1);
-  t.equal(others, 0, 'while one is being sent nothing else is looked through again and again');
+  t.equal(others, 0, 'while one is being sent, the idempotency keys are not searched');
   t.match(await get(), { doneAt: null, counts: { emails: 98 } });
   await db.query({ text: 'UPDATE recipients SET claimed_by = NULL' });
   t.equal(await erase(watched, one), true);
@@ -256,67 +257,73 @@ t.test('the emails of somebody who gets very many are found once, not for each b
   t.match(await get(), { doneAt: Date, counts: { emails: 99 } });
 });
 
-t.test('what waits for somebody is found once, not for each batch, and canceled but for what is in hand', async (t) => {
-  const { db, emailIds, get, one } = await prepare(t, 650);
-  await db.query({
-    text: 'UPDATE recipients SET claimed_by = $2 WHERE email_id = ANY($1)',
-    values: [[emailIds[300], emailIds[640]], newId()],
-  });
-  let lookups = 0;
-  const watched = around(db, async (tx, statement) => {
-    if (/^WITH found/.test(statement.text) && /pending > 0/.test(statement.text)) lookups += 1;
-    return tx.query(statement);
-  });
-  const stop = new AbortController();
-  const onProgress = ({ canceled }: erasures.Counts) => canceled === 648 && stop.abort();
-  t.equal(await erase(watched, one, { onProgress, stop: stop.signal }), false);
-  t.match(await get(), { doneAt: null, counts: { canceled: 648, emails: 0 } });
-  t.equal(lookups, 1);
-  await db.query({ text: 'UPDATE recipients SET claimed_by = NULL' });
-  t.equal(await erase(watched, one), true);
-  t.match(await get(), { doneAt: Date, counts: { canceled: 650, emails: 650 } });
-});
-
-t.test('nobody is named in the names of others, nor in the words of a server that were about them alone', async (t) => {
-  const { db, queue } = await openQueue(t);
-  const { account, from } = await buildSender(db, testKey(5));
-  const named = (name: string, address: string) => parseMailbox(`"${name}" <${address}>`);
-  const request = (to: string[]) => ({
-    ...requestOf(from, to),
-    from: named(`${person} via Shop`, from),
-    cc: [named(`for ${person}`, 'cy@x.test')],
-    replyTo: [named(person.toUpperCase(), 'ticket-1@shop.test')],
-  });
-  const accepted = await accept(db, queue, holderOf(account), [
-    request([person, 'bob@x.test']),
-    request([person, 'bob@x.test']),
-  ]);
-  const [first, second] = accepted.flatMap((one) => ('email' in one ? [one.email.id] : []));
-  const say = (id: string | undefined, whose: string, words: string) =>
-    db.query({
-      text: `WITH said AS (UPDATE recipients SET last_response = $3 WHERE email_id = $1 AND address = ANY($2))
-             UPDATE emails SET error = $3 WHERE id = $1`,
-      values: [id, whose.split(' '), words],
+t.test(
+  'waiting emails are looked up once, not for each batch, and canceled unless a node has them in hand',
+  async (t) => {
+    const { db, emailIds, get, one } = await prepare(t, 650);
+    await db.query({
+      text: 'UPDATE recipients SET claimed_by = $2 WHERE email_id = ANY($1)',
+      values: [[emailIds[300], emailIds[640]], newId()],
     });
-  await say(first, person, '550 5.1.1 Ann Example has left');
-  await say(second, `${person} bob@x.test`, '550 5.7.1 no mail from you');
-  const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
-  const { id } = await erasures.ask(db, account.id, { address: person, keepsSuppression: true }, keys);
-  t.equal(await erase(db, { id, accountId: account.id, address: person }), true);
-  const left = await db.prisma.email.findMany({ orderBy: { id: 'asc' } });
-  t.strictSame(
-    left.map(({ from, to, cc, replyTo, error }) => [from, to, cc, replyTo, error]),
-    [null, '550 5.7.1 no mail from you'].map((error) => [
-      `"erased-1 via Shop" <${from}>`,
-      ['erased-1', 'bob@x.test'],
-      ['"for erased-1" <cy@x.test>'],
-      ['"erased-1" <ticket-1@shop.test>'],
-      error,
-    ]),
-  );
-});
+    let lookups = 0;
+    const watched = around(db, async (tx, statement) => {
+      if (/^WITH found/.test(statement.text) && /pending > 0/.test(statement.text)) lookups += 1;
+      return tx.query(statement);
+    });
+    const stop = new AbortController();
+    const onProgress = ({ canceled }: erasures.Counts) => canceled === 648 && stop.abort();
+    t.equal(await erase(watched, one, { onProgress, stop: stop.signal }), false);
+    t.match(await get(), { doneAt: null, counts: { canceled: 648, emails: 0 } });
+    t.equal(lookups, 1);
+    await db.query({ text: 'UPDATE recipients SET claimed_by = NULL' });
+    t.equal(await erase(watched, one), true);
+    t.match(await get(), { doneAt: Date, counts: { canceled: 650, emails: 650 } });
+  },
+);
 
-t.test('the address of somebody else that ends like the erased one stays whole', async (t) => {
+t.test(
+  'the address is erased from display names of others, and a reply that was only about it is removed',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const { account, from } = await buildSender(db, testKey(5));
+    const named = (name: string, address: string) => parseMailbox(`"${name}" <${address}>`);
+    const request = (to: string[]) => ({
+      ...requestOf(from, to),
+      from: named(`${person} via Shop`, from),
+      cc: [named(`for ${person}`, 'cy@x.test')],
+      replyTo: [named(person.toUpperCase(), 'ticket-1@shop.test')],
+    });
+    const accepted = await accept(db, queue, holderOf(account), [
+      request([person, 'bob@x.test']),
+      request([person, 'bob@x.test']),
+    ]);
+    const [first, second] = accepted.flatMap((one) => ('email' in one ? [one.email.id] : []));
+    const say = (id: string | undefined, whose: string, words: string) =>
+      db.query({
+        text: `WITH said AS (UPDATE recipients SET last_response = $3 WHERE email_id = $1 AND address = ANY($2))
+             UPDATE emails SET error = $3 WHERE id = $1`,
+        values: [id, whose.split(' '), words],
+      });
+    await say(first, person, '550 5.1.1 Ann Example has left');
+    await say(second, `${person} bob@x.test`, '550 5.7.1 no mail from you');
+    const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+    const { id } = await erasures.ask(db, account.id, { address: person, keepsSuppression: true }, keys);
+    t.equal(await erase(db, { id, accountId: account.id, address: person }), true);
+    const left = await db.prisma.email.findMany({ orderBy: { id: 'asc' } });
+    t.strictSame(
+      left.map(({ from, to, cc, replyTo, error }) => [from, to, cc, replyTo, error]),
+      [null, '550 5.7.1 no mail from you'].map((error) => [
+        `"erased-1 via Shop" <${from}>`,
+        ['erased-1', 'bob@x.test'],
+        ['"for erased-1" <cy@x.test>'],
+        ['"erased-1" <ticket-1@shop.test>'],
+        error,
+      ]),
+    );
+  },
+);
+
+t.test('an address of somebody else that ends with the erased one is kept', async (t) => {
   const { db, queue } = await openQueue(t);
   const { account, domain } = await buildSender(db, testKey(5));
   const address = `neil@${domain}`;
@@ -353,7 +360,7 @@ t.test('the address of somebody else that ends like the erased one stays whole',
   });
 });
 
-t.test('so does it in the answers that are kept for idempotency keys', async (t) => {
+t.test('so it is in the answers kept for idempotency keys', async (t) => {
   const { db } = await openQueue(t);
   const { account } = await buildSender(db, testKey(5));
   const [address, other] = ['neil@x.test', "o'neil@x.test"];
@@ -408,7 +415,7 @@ t.test('so does it in the answers that are kept for idempotency keys', async (t)
   t.match(await erasures.get(db, account.id, id), { counts: { idempotency_keys: 2 } });
 });
 
-t.test('answers kept for idempotency keys are looked through hundreds at a time, and a few megabytes', async (t) => {
+t.test('answers kept for idempotency keys are searched in batches of hundreds and of a few megabytes', async (t) => {
   const { db, get, one } = await prepare(t, 1);
   const keep = (key: string, many: number, answer: object) =>
     db.query({
@@ -417,7 +424,7 @@ t.test('answers kept for idempotency keys are looked through hundreds at a time,
       values: [one.accountId, key, many, JSON.stringify(answer)],
     });
   await keep('a', 1_200, { email: { to: 'bob@x.test' } });
-  // As a batch is answered, in bytes that cannot be made fewer.
+  // Like the answer to a batch of emails, with content that cannot be compressed.
   await keep('b', 10, { emails: [{ to: person, subject: randomBytes(300_000).toString('base64') }] });
   await keep('c', 1_200, { email: { to: 'bob@x.test' } });
   await keep(`to ${person} `, 1, {});

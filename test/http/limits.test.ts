@@ -214,7 +214,11 @@ t.test('limits', async (t) => {
     await node.db.transaction(async (tx) => {
       await tx.query({ text: 'LOCK TABLE templates' });
       const waiting = post(third, JSON.stringify({ name: 'n', text: 'x'.repeat(70_000) }));
-      await until503(third, left);
+      await eventually(async () => {
+        // A transaction that is idle for long is ended.
+        await tx.query({ text: 'SELECT 1' });
+        return (await blank(third, left)).status === 503;
+      });
       await tx.query({ text: 'ROLLBACK' });
       t.equal((await waiting).status, 201, 'a body that waits for the database counts until it is answered');
     });
