@@ -1,3 +1,4 @@
+import { ConfigError, Environment, missing, naming } from './config-environment.ts';
 import { encryptionKey, jwtSecret, password } from './config-secrets.ts';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from './config-sending-ips.ts';
 import {
@@ -17,14 +18,12 @@ import {
   privateNetworks,
   proxyCount,
   rateLimit,
-  ShownValueError,
   trueOrFalse,
   workerCount,
 } from './config-values.ts';
-import { quickSchedule, usualBlocklists, usualPlan, variables } from './config-variables.ts';
+import { quickSchedule, usualBlocklists, usualPlan } from './config-variables.ts';
 import type { PrivateNetworks } from './ip.ts';
 import type { SendingPools } from './sending-pools.ts';
-import { isNearly, plainly } from './spelling.ts';
 
 const nodeRoles = ['api', 'mta', 'webhooks', 'smtp'] as const;
 export type NodeRole = (typeof nodeRoles)[number];
@@ -89,12 +88,9 @@ export interface Config {
   /** Requests that each API key may make on this node. */
   rateLimit: { perSecond: number; burst: number };
   logLevel: string;
-  /** Variables that are set, are none of ours, and differ from one that is not set by a letter. */
-  misspelled: { written: string; meant: string }[];
+  /** See `Environment`. */
+  misspelled: ReturnType<Environment['misspelled']>;
 }
-
-/** A variable of the environment that cannot be used; the message is the one line that an operator needs. */
-export class ConfigError extends Error {}
 
 /**
  * Reads the environment once into a frozen object. An empty variable counts as unset; one in quotes is refused.
@@ -105,53 +101,6 @@ export function readConfig(env: Record<string, string | undefined>): Readonly<Co
   const config = readVariables(new Environment(env));
   refuseContradictions(config);
   return Object.freeze(config);
-}
-
-class Environment {
-  readonly #env: Record<string, string | undefined>;
-
-  constructor(env: Record<string, string | undefined>) {
-    this.#env = env;
-  }
-
-  /** @param parse throws an Error that says what the value must be */
-  read<T>(name: string, parse: (text: string) => T, fallback: T): T {
-    const text = this.#given(name);
-    if (text === null) return fallback;
-    try {
-      return parse(text);
-    } catch (error) {
-      const end = error instanceof ShownValueError ? '' : butNot(name, text);
-      throw new ConfigError(`${name} must be ${(error as Error).message}${end}`);
-    }
-  }
-
-  /** @param parse throws an Error that names the wrong entry */
-  readEntries<T>(name: string, parse: (text: string) => T, fallback: T): T {
-    const text = this.#given(name);
-    return text === null ? fallback : naming(name, () => parse(text));
-  }
-
-  /** See `Config`. */
-  misspelled(): Config['misspelled'] {
-    const isSet = (name: string) => Boolean(this.#env[name]?.trim());
-    const names = variables.map(({ name }) => name);
-    return Object.keys(this.#env)
-      .filter((written) => isSet(written) && !names.includes(written))
-      .flatMap((written) => {
-        const meant = names.find((name) => !isSet(name) && isNearly(plainly(name), plainly(written)));
-        return meant === undefined ? [] : [{ written, meant }];
-      });
-  }
-
-  #given(name: string): string | null {
-    const text = this.#env[name]?.trim() || null;
-    if (text !== null && /^(["']).*\1$/s.test(text))
-      throw new ConfigError(
-        `${name} must be set without quotes around the value: some tools, such as docker run --env-file, keep them as part of it`,
-      );
-    return text;
-  }
 }
 
 function readVariables(env: Environment): Config {
@@ -299,32 +248,4 @@ function certificateFiles(cert: string | null, key: string | null): { cert: stri
   if (cert) throw missing('SMTP_TLS_KEY', 'a PEM file with the key of SMTP_TLS_CERT');
   if (key) throw missing('SMTP_TLS_CERT', 'a PEM file with the certificate of SMTP_TLS_KEY');
   return null;
-}
-
-/** For errors that already name the entry of the variable. */
-function naming<T>(name: string, work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    throw new ConfigError(`${name}: ${(error as Error).message}`);
-  }
-}
-
-const missing = (name: string, must: string) => new ConfigError(`${name} is missing: it must be ${must}`);
-
-const secretNames = new Set([
-  'DATABASE_URL',
-  'ADMIN_PASSWORD',
-  'JWT_SECRET',
-  'ENCRYPTION_KEY',
-  'ENCRYPTION_KEY_NEXT',
-  // Its path is no secret, but the content of the file, given by mistake, is.
-  'SMTP_TLS_KEY',
-]);
-
-function butNot(name: string, text: string): string {
-  const holdsPassword = /\/\/[^/]*@/.test(text);
-  return secretNames.has(name) || holdsPassword
-    ? ' (the value is not shown)'
-    : `, not ${JSON.stringify(text.slice(0, 100))}`;
 }

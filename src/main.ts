@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
-import { ConfigError, readConfig } from './config.ts';
+import { readConfig } from './config.ts';
+import { ConfigError } from './config-environment.ts';
 import { isUnavailable } from './db/errors.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';

@@ -14,6 +14,7 @@ const order: RegExp[] = [
   /^dispatchers\.ts$/,
   /^(database|doors|internet|metrics-port)\.ts$/,
   /^config\.ts$/,
+  /^config-environment\.ts$/,
   /^config-(secrets|sending-ips|values|variables)\.ts$/,
   /^(http|inbound|delivery|webhooks|chores|sandbox)\//,
   /^core\//,

@@ -1,7 +1,8 @@
 import { lstatSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { type Config, ConfigError, readConfig } from '../config.ts';
+import { type Config, readConfig } from '../config.ts';
+import { ConfigError } from '../config-environment.ts';
 import { admit } from '../core/secrets/encryption-key.ts';
 import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../data-dir.ts';
 import { keyRefusals } from '../database.ts';

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { type Config, ConfigError, readConfig } from '../config.ts';
+import { type Config, readConfig } from '../config.ts';
+import { ConfigError } from '../config-environment.ts';
 import { RotationRefused, rotate } from '../core/operations/encryption-key-rotation.ts';
 import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../data-dir.ts';
 import { connect, type Database } from '../db/client.ts';
