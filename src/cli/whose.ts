@@ -4,7 +4,7 @@ import { ApiError, notFound } from '../errors.ts';
 import type { Account } from '../generated/prisma/client.ts';
 
 /**
- * The account that `--account` names; without `--account`, that of the first admin.
+ * The account that `--account` names; without `--account`, the first admin's account.
  *
  * @throws ApiError 404
  */

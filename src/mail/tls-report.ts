@@ -37,7 +37,7 @@ export interface TlsReport {
   policies: ReportedPolicy[];
 }
 
-/** The reporting domain. RFC 8460 section 5.3 requires that of the contact. */
+/** The reporting domain. RFC 8460 section 5.3 requires the contact's domain. */
 export const submitterOf = ({ contact }: Pick<TlsReport, 'contact'>): string => parseMailbox(contact).domain;
 
 /** One for each day and domain, so that a recipient can recognize a duplicate. */

@@ -11,7 +11,7 @@ import * as domains from './domains.ts';
 export const overlapMs = 7 * 86_400_000;
 
 export interface Rotation {
-  /** By default that of the given key, or else RSA. */
+  /** By default the algorithm of the given key, or RSA if a new one is generated. */
   algorithm?: DkimAlgorithm | undefined;
   /** PEM of a key that already signs elsewhere; by default a new key is generated. */
   privateKey?: string | undefined;
@@ -19,7 +19,7 @@ export interface Rotation {
   selector?: string | undefined;
 }
 
-/** The keys besides the one that signs, newest first. */
+/** The keys besides the one in the domain's row, newest first. */
 export async function list(db: Database, accountId: string, domainId: string): Promise<DkimKey[]> {
   return db.prisma.dkimKey.findMany({ where: { accountId, domainId }, orderBy: { id: 'desc' } });
 }
@@ -120,7 +120,7 @@ export async function note(db: Database, { id }: DkimKey, problem: string): Prom
   await db.prisma.dkimKey.updateMany({ where: { id, status: 'pending' }, data: { problem } });
 }
 
-/** Starts to sign with a key whose record was seen, and retires the one before it, whose private half is deleted. */
+/** Starts to sign with a key whose record was seen in DNS. Retires the key before it and deletes its private half. */
 export async function activate(db: Database, { id, domainId, algorithm }: DkimKey): Promise<void> {
   await db.transaction(async (tx) => {
     const [waiting] = await tx.query({

@@ -122,8 +122,8 @@ export async function unverifiedNames(db: Database): Promise<string[]> {
 }
 
 /**
- * A domain by its name, for operators: this account's or, for null, that of the account that has it verified, or else of the
- * one that registered it last.
+ * Finds a domain by name, for operators. Without an account several may have registered it: the one that has it verified
+ * comes first, then the one that registered it last.
  *
  * @throws ApiError 404
  */

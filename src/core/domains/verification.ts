@@ -46,8 +46,8 @@ const reported = (checks: Checks) =>
   Object.fromEntries(Object.entries(checks).map(([name, { failed, ...check }]) => [name, check]));
 
 /**
- * Marks the domain verified. Only one account can hold a name: a holder that no longer publishes its own verification
- * record loses it, one that still does keeps it.
+ * Marks the domain verified. Only one account can hold a name: its holder keeps it as long as it
+ * publishes its own verification record.
  */
 async function takeName(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
   const holder = await db.prisma.domain.findFirst({

@@ -47,7 +47,7 @@ export class FreshBodies {
   /**
    * Keeps bodies that are to be sent at once, as far as there is room. Earlier ones stay, because they are sent sooner.
    *
-   * @param version the transaction that wrote them, which is committed by now
+   * @param version the transaction that wrote them, already committed
    */
   keep(version: string, drafts: Pick<Draft, 'email' | 'request'>[]): void {
     this.#letGoOld();

@@ -75,7 +75,7 @@ async function changeWaiting(tx: Sql, id: string, change: string, values: unknow
 /**
  * Why an email cannot be canceled or moved, in words.
  *
- * @throws ApiError 404 if it is gone by now
+ * @throws ApiError 404 if it no longer exists
  */
 async function whyNot(tx: Sql, id: string): Promise<string> {
   const [email] = await tx.query<{ status: EmailStatus; scheduled_at: Date | null; held: boolean }>({

@@ -49,7 +49,7 @@ interface Check {
 
 /**
  * Checks everything that has to be right before mail goes out to the internet. It connects only to the database and to one
- * MX host: the given one, or that of one of our domains.
+ * MX host: the given one, or an MX host of one of our domains.
  *
  * @param mxHost whose port 25 is tried; null: the first MX host of a verified domain that is not this server
  * @param onProgress is told how many of how many checks are done

@@ -110,7 +110,7 @@ function outcomeOf({ status, scheduledAt, createdAt }: Email, isGranted: boolean
   return scheduledAt !== null && scheduledAt > createdAt ? 'be_scheduled' : 'be_queued';
 }
 
-/** The message; if each recipient gets a copy of their own, that of the first. */
+/** The message as it would be sent; if each recipient gets a copy of their own, the first recipient's. */
 async function buildMessage(
   { email, request, recipients, attachments }: Draft,
   signing: Signing,

@@ -212,7 +212,7 @@ export async function loadDue(
   );
 }
 
-/** The recipients of these emails that are on the suppression list by now. */
+/** The recipients of these emails that are on the suppression list now. */
 export async function loadSuppressed(db: Database, emailIds: string[]): Promise<Map<string, ReadonlySet<string>>> {
   const rows = await db.query<{ id: string; suppressed: string[] }>({
     text: `SELECT e.id, ${suppressedOf} AS suppressed FROM emails e WHERE e.id = ANY($1)`,

@@ -8,7 +8,7 @@ import { contentGroups } from './content-reads.ts';
 import type { Counts, Work } from './erasures.ts';
 import type { Redaction } from './redaction.ts';
 
-/** Deletes the content of emails with no other recipients, and removes the address from that of the others. */
+/** Deletes the content of emails with no other recipients, and removes the address from the content of all others. */
 export async function eraseContents(
   tx: Sql,
   { accountId, redaction }: Work,

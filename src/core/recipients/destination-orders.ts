@@ -85,7 +85,7 @@ export type OrderName = (typeof orderNames)[number];
  * Carries out an operator's order for a destination.
  *
  * @returns how it stands now, and what was made due; null for a pause
- * @throws ApiError 404 if the name is neither a domain nor that of a site
+ * @throws ApiError 404 if the name is neither a domain nor the name of a site
  */
 export async function give(
   db: Database,

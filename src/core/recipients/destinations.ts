@@ -155,7 +155,7 @@ const quiet: Omit<Standing, 'site' | 'destinations'> = {
  * The domains that a name stands for: those of the site of this name, or of the site that takes its mail, as nodes report
  * it; otherwise the name itself. The cost does not depend on how much mail waits.
  *
- * @throws ApiError 404 if the name is neither a domain nor that of a site
+ * @throws ApiError 404 if the name is neither a domain nor the name of a site
  */
 export async function domainsOf(db: Database, name: string): Promise<string[]> {
   const asked = nameOf(name);

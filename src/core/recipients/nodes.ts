@@ -135,8 +135,8 @@ async function hold(tx: Sql, nodeIds: string[], listener: HeldListener): Promise
 }
 
 /**
- * One message may be what crashed the nodes, and would crash every node that takes it. Nobody knows which one: recipients that
- * were in hand several times are tried apart, and the one that is in hand each time is held in the end.
+ * A single message may have crashed the nodes, and would crash every other node that takes it. Nobody knows which one, so
+ * recipients that were in hand at several crashes are tried apart, and one that was in hand at each is held in the end.
  */
 async function freeAfterCrash(tx: Sql, nodeIds: string[], listener: HeldListener): Promise<void> {
   await hold(tx, nodeIds, listener);

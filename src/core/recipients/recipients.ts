@@ -91,7 +91,7 @@ export async function park(db: Sql, claims: Claim[], until: Date | null, reason:
   });
 }
 
-/** Parks them until the destination or site of this name is resumed; if it has been by now, they are due at once. */
+/** Parks them until the destination or site of this name is resumed; if that has already happened, they are due at once. */
 export async function parkForPause(db: Database, claims: Claim[], name: string): Promise<void> {
   await db.transaction(async (tx) => {
     // Resuming changes this row first: either it waits for us and then finds these recipients, or we see that it is resumed.
@@ -122,7 +122,7 @@ export interface Place {
 }
 
 /**
- * Looks at a stretch of the recipients that have a job, in the order of an index, and makes those due again whose job
+ * Checks some of the recipients that have a job, in the order of an index, and makes those due again whose job
  * is gone or whose node no longer exists: the rows are the truth, and a lost job loses no mail.
  *
  * @param after where the last stretch ended; null starts over

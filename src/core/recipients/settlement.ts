@@ -117,9 +117,9 @@ async function writeOutcomes(tx: Sql, settlements: Settlement[]): Promise<{ sett
 }
 
 /**
- * Locks the recipients of those emails that had nothing settled, as when another node has taken them over; the others are
- * locked by now. Neither an erasure, which locks all recipients of an email first, nor a transaction that records the same
- * may come between looking up which recipients are left and recording their attempts.
+ * Locks the recipients of emails of which nothing was settled, for example because another node has taken them over; the
+ * other emails are locked already. No erasure (which locks all recipients of an email first) and no other record of these
+ * attempts may come between looking up which recipients are left and recording the attempts.
  */
 async function lockOthers(tx: Sql, settled: Settled[], concerned: { emailId: string }[]): Promise<void> {
   const locked = new Set(settled.map((row) => row.email_id));

@@ -146,7 +146,7 @@ function eventsOf(email: ReturnedEmail, news: Returned[]): EmailEvent[] {
   });
 }
 
-/** A notice may say several things of the same kind about one recipient: one that suppresses the address wins. */
+/** A notice may say several things of one kind about one recipient: what suppresses the address wins. */
 function onceEach(heard: Returned[]): Returned[] {
   const said = new Map<string, Returned>();
   for (const one of heard) {
