@@ -38,7 +38,10 @@ export class Redaction {
     return text.replace(this.#pattern, mark);
   }
 
-  /** Redacts the name of somebody else's mailbox. Its address stays whole, even if it ends like the erased one, as o'neil@x.test ends like neil@x.test. */
+  /**
+   * Redacts the name of somebody else's mailbox. Its address stays whole, even if it ends like the erased one, as
+   * o'neil@x.test ends like neil@x.test.
+   */
   redactName(mailbox: string, mark: string): string {
     const end = Math.max(0, mailbox.lastIndexOf('<'));
     return this.redact(mailbox.slice(0, end), mark) + mailbox.slice(end);

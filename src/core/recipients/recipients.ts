@@ -122,7 +122,7 @@ export interface Place {
 }
 
 /**
- * Checks some of the recipients that have a job, in the order of an index, and makes those due again whose job
+ * Checks one stretch of the recipients that have a job, in the order of an index, and makes those due again whose job
  * is gone or whose node no longer exists: the rows are the truth, and a lost job loses no mail.
  *
  * @param after where the last stretch ended; null starts over
