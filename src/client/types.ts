@@ -511,7 +511,8 @@ export interface Destination {
   /** When the back-off ends; null: there is none. */ backoff_until: string | null;
   /** Its last reply. */ last_reply: string | null;
   /** When it last accepted or judged a message. */ last_success_at: string | null;
-  /** What most of the waiting mail waits for, other than a retry; null: nothing. */ waiting_for: string | null;
+  /** What most of the waiting mail waits for, other than a retry; null: nothing. It begins with `held: ` if that mail is held until its owner decides. */
+  waiting_for: string | null;
   /** When an operator paused it; null: it is not paused. */ paused_at: string | null;
 }
 

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { crashedNote, heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { barriersInBoth, go, inBrowser, startDashboard, view, whole } from './browser.ts';
 
@@ -46,17 +47,19 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const small = ['one', 'two', 'three', 'four', 'five'].map((name) => `${name}.test`);
     await send({ to: ['a@later.test', 'b@later.test', 'c@later.test'] });
     await send({ to: ['a@silent.test', 'b@silent.test'] });
-    await send({ to: ['a@held.test'] });
+    await send({ to: ['a@held.test', 'a@crashed.test'] });
     await send({ to: [...small, 'taking.test'].map((domain) => `a@${domain}`) });
     await report('later.test', { backingOff: true, reason: 'the server wants less mail at a time' });
     await report('empty.test', { backingOff: true, reason: 'the server could not be reached' });
     await report('silent.test');
     await report('held.test');
+    await report('crashed.test');
     await report('taking.test', { success: '1 minute' });
     for (const site of small) await report(site, { success: '1 hour' });
     await putOff(['later.test'], 'later.test: the server wants less mail at a time');
     await putOff(['silent.test', ...small], 'silent.test: the server could not be reached');
-    await putOff(['held.test'], 'held: it may have been delivered');
+    await putOff(['held.test'], heldNote);
+    await putOff(['crashed.test'], crashedNote);
     await putOff(['taking.test'], 'taking.test: so many connections are open already');
     const { page, complaints } = await view(t, node, '/overview');
     await whole(page, 'recipients waiting');
@@ -66,7 +69,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
       'nowsilent.test has accepted nothing for a while, 2 recipients waiting: the server could not be reached. Show it',
     ]);
     t.equal(said[5], 'now2 more destinations get nothing. Show all');
-    t.notMatch(said.join(), /taking[.]test|empty[.]test|held[.]test/);
+    t.notMatch(said.join(), /taking[.]test|empty[.]test|held[.]test|crashed[.]test/);
     await page.setViewportSize({ width: 390, height: 844 });
     const [concerns, volume, tiles, last] = await page.evaluate<number[]>(`[
       ...['What needs attention', 'Volume'].map((title) =>

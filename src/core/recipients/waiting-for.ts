@@ -18,11 +18,14 @@ export const tooMuchFor = (site: string) => `${site} gets what it bears at a tim
 /** While its node awaits the answer to the whole message; see `unanswered.ts`. */
 export const unansweredNote = 'the answer to the whole message';
 
+/** How the notes of recipients that are held until somebody decides begin. The API promises it: the dashboard goes by it. */
+export const heldPrefix = 'held: ';
+
 /** For a recipient that may have got the message, and is held until somebody decides. */
-export const heldNote = 'held: it may have been delivered';
+export const heldNote = `${heldPrefix}it may have been delivered`;
 
 /** For a recipient that may be what crashes nodes: many in a row crashed while they had it in hand. */
-export const crashedNote = 'held: processes ended while they had it';
+export const crashedNote = `${heldPrefix}processes ended while they had it`;
 
 /** The notes of recipients that are held until somebody decides. */
 export const heldNotes = [heldNote, crashedNote];

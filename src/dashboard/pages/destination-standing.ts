@@ -16,7 +16,7 @@ export const causeAt = ({ site, reason, waiting_for: waiting }: Destination): st
 export function isStalled(destination: Destination, now = Date.now()): boolean {
   const { state, waiting_for: waiting, last_success_at: success } = destination;
   const isTried = state === 'open' || state === 'slowed';
-  // Held mail waits for its owner, not for the destination.
+  // Held mail, whose notes begin like this, waits for its owner and not for the destination.
   const isKeptBack = waiting !== null && !waiting.startsWith('held: ');
   const isSilent = success === null || now - new Date(success).getTime() > silenceMs;
   return isTried && isSilent && isKeptBack && waitingAt(destination) > 0;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { states } from '../../core/recipients/destinations.ts';
+import { heldPrefix } from '../../core/recipients/waiting-for.ts';
 import { destinationQuery } from '../routes/destinations.ts';
 import type { Group, Operation } from './operation.ts';
 import { samples } from './samples.ts';
@@ -27,7 +28,9 @@ const destination = z
     backoff_until: time('When the back-off ends; null: there is none.').nullable(),
     last_reply: words('Its last reply.').nullable(),
     last_success_at: time('When it last accepted or judged a message.').nullable(),
-    waiting_for: words('What most of the waiting mail waits for, other than a retry; null: nothing.').nullable(),
+    waiting_for: words(
+      `What most of the waiting mail waits for, other than a retry; null: nothing. It begins with \`${heldPrefix}\` if that mail is held until its owner decides.`,
+    ).nullable(),
     paused_at: time('When an operator paused it; null: it is not paused.').nullable(),
   })
   .meta({ id: 'Destination', description: 'The state of delivery to the servers that receive mail for some domains.' });
