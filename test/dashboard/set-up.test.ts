@@ -186,6 +186,22 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     t.equal(await page.getByText('found', { exact: true }).count(), 3);
   });
 
+  t.test('a domain whose records are missing is asked for once in 30 seconds', async (t) => {
+    const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'asks.nxdomain.test' } }))
+      .body;
+    const { page } = await view(t, node, '/domains');
+    await page.clock.install();
+    await go(page, `/domains/${domain.id}`, 'not found');
+    const asked: string[] = [];
+    page.on('request', (request) => {
+      if (request.url().includes(domain.id)) asked.push(`${request.method()} ${new URL(request.url()).pathname}`);
+    });
+    const again = page.waitForRequest((request) => request.method() === 'POST');
+    await page.clock.runFor(31_000);
+    await again;
+    t.strictSame(asked, [`POST /api/v1/domains/${domain.id}/verify`]);
+  });
+
   t.test('what is refused is said at the field that it is about, until something else is typed', async (t) => {
     const { page } = await view(t, node, '/webhooks?new=1');
     const dialog = page.getByRole('dialog');
@@ -232,6 +248,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByRole('heading', { name: 'Webhooks', level: 1 }).waitFor();
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'away.test' } })).body;
     await go(page, `/domains/${domain.id}`, 'away.test');
+    await page.locator('.page-head .status', { hasText: 'verified' }).waitFor();
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
     await page.getByRole('button', { name: 'Check the records now' }).click();
     await page.getByText('This domain no longer exists').waitFor();

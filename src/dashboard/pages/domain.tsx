@@ -18,7 +18,11 @@ async function lookUp(id: string): Promise<{ ok: boolean; checks: Checks }> {
     queries.setQueryData(['domains', id], verified);
     return { ok: true, checks };
   } catch (error) {
-    if (!(error instanceof SendwrightError) || error.error !== 'dns verification failed') throw error;
+    if (!(error instanceof SendwrightError) || error.error !== 'dns verification failed') {
+      // It may have been removed meanwhile.
+      void queries.invalidateQueries({ queryKey: ['domains', id] });
+      throw error;
+    }
     return { ok: false, checks: (error.body as unknown as VerificationError).checks };
   }
 }
@@ -27,17 +31,13 @@ async function lookUp(id: string): Promise<{ ok: boolean; checks: Checks }> {
 export function DomainPage() {
   const { id = '' } = useParams<{ id: string }>();
   const [, navigate] = useLocation();
-  const { data, error, refetch } = useQuery({
-    queryKey: ['domains', id],
-    queryFn: () => api.domains.get(id),
-    refetchInterval: whileThere((known) => known?.domain.status === 'pending' && 15_000),
-  });
-  // Whoever opens this page, or comes back to it from their DNS provider, wants to know.
+  const { data, error, refetch } = useQuery({ queryKey: ['domains', id], queryFn: () => api.domains.get(id) });
+  // Whoever opens this page, or comes back to it from their DNS provider, wants to know. The answer has the domain as well.
   const found = useQuery({
     queryKey: ['records', id],
     queryFn: () => lookUp(id),
     enabled: data !== undefined,
-    refetchInterval: whileThere((known) => known?.ok === false && 30_000),
+    refetchInterval: whileThere((known) => !known?.ok && 30_000),
   });
   const check = useMutation({
     mutationFn: () => found.refetch({ throwOnError: true }),
