@@ -113,8 +113,8 @@ export async function view(t: Test, node: TestNode, path = '/', { loggedIn = tru
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
-    // Before the login nobody is logged in, which the browser notes. On a full machine it also says now and then that it has
-    // blocked a script in the frame of a preview without any: that none runs there has tests of its own (hostile-text).
+    // Before the login nobody is logged in, which the browser notes. It also notes each script that it blocks in the frame of a
+    // preview, and `clock.install` tries one in every frame: that none runs there has tests of its own (hostile-text).
     const isExpected = /401|^Blocked script execution in 'about:srcdoc'/.test(message.text());
     if (message.type() === 'error' && !isExpected) complaints.push(message.text());
   });
