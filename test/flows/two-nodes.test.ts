@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { eventually, testEnv } from '../support/node.ts';
-import { type SendwrightProcess, startSendwright } from '../support/process.ts';
+import { type SendwrightProcess, startTogether } from '../support/process.ts';
 import { startSink } from '../support/sink.ts';
 import { startZone } from '../support/zone.ts';
 
@@ -64,10 +64,10 @@ t.test(
     const { sink, zone } = await startInternet(t);
     const env = testEnv(await createDatabase(), directEnv(zone, sink.port));
     const folders = [await folder(t), await folder(t)];
-    const [app, other] = (await Promise.all(
-      folders.map((dataDir, index) => startSendwright({ ...env, DATA_DIR: dataDir, WORKERS: index === 0 ? '2' : '1' })),
+    const [app, other] = (await startTogether(
+      t,
+      folders.map((dataDir, index) => ({ ...env, DATA_DIR: dataDir, WORKERS: index === 0 ? '2' : '1' })),
     )) as [SendwrightProcess, SendwrightProcess];
-    for (const each of [app, other]) t.teardown(() => each.end('SIGKILL'));
     const key = await prepareSender(app, zone, 'many.test');
     const writers = () => Promise.all(folders.map(writersOf));
     let count = 0;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { portsOff } from '../support/node.ts';
-import { ownEnv, startSendwright } from '../support/process.ts';
+import { ownEnv, startSendwright, startTogether } from '../support/process.ts';
 import { freshEnv, loginOf, makeFolder, opens } from '../support/start.ts';
 
 t.test('kill -9 at any moment of the first start: one of the shown passwords works', async (t) => {
@@ -31,7 +31,7 @@ t.test('kill -9 at any moment of the first start: one of the shown passwords wor
 
 t.test('two nodes start at once on an empty database: one shows the password', async (t) => {
   const env = await freshEnv(await makeFolder(t));
-  const apps = await Promise.all([startSendwright(env), startSendwright(env)]);
+  const apps = await startTogether(t, [env, env]);
   const logins = await Promise.all(apps.map(loginOf));
   t.equal(logins.filter(({ works }) => works).length, 1);
   t.equal(logins.filter(({ password }) => password === '').length, 1);

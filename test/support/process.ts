@@ -88,6 +88,19 @@ export async function startSendwright(env: Record<string, string>, program = mai
   return started;
 }
 
+/** Starts several at once, which end with the test, also if one of them does not start. */
+export async function startTogether(
+  t: { teardown(work: () => Promise<unknown>): void },
+  envs: Record<string, string>[],
+): Promise<SendwrightProcess[]> {
+  const starts = await Promise.allSettled(envs.map((env) => startSendwright(env)));
+  const started = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
+  for (const app of started) t.teardown(() => app.end('SIGKILL'));
+  const failed = starts.find((start) => start.status === 'rejected');
+  if (failed) throw failed.reason;
+  return started;
+}
+
 async function exitOf(child: ChildProcess): Promise<number | string> {
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
   return code ?? signal ?? 'unknown';
