@@ -4,8 +4,8 @@ import { type ComposerAttachment, type MessageAttachment, toComposer } from './a
 import { base64Length, writeBase64 } from './base64-lines.ts';
 import { type Body, toBody } from './body.ts';
 import type { Stretch } from './canonical.ts';
-import { readHeader } from './raw-header.ts';
 import { withCrlf } from './line-ends.ts';
+import { readHeader } from './raw-header.ts';
 import { findWireDefect } from './wire.ts';
 
 /** The parts of the body of a message with files. */
