@@ -216,12 +216,12 @@ export class Throttle {
     entry.reason = `the server wanted less mail at a time: ${entry.window} connections instead of ${before}`;
   }
 
-  /** Not held against the site: the pause does not grow, and the window stays as it is. */
+  /** Not held against the site: the pause does not grow, and the window and its reason stay as they are. */
   #pause(entry: Entry): void {
     const until = this.#options.now() + this.#options.backoffMs;
     if (entry.backoffUntil !== null && entry.backoffUntil >= until) return;
     entry.backoffUntil = until;
-    entry.reason = couldNotTry;
+    entry.reason ??= couldNotTry;
   }
 
   #backOff(entry: Entry, reason: string): void {

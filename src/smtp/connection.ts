@@ -285,15 +285,15 @@ export class Connection {
   }
 }
 
-/** Troubles of this host alone, for which no server is to blame. */
+/**
+ * Troubles of this host with every server. Others that look alike say something about one address: without IPv6 it is EADDRNOTAVAIL,
+ * and EACCES is also what a distant firewall's "prohibited" becomes over IPv6.
+ */
 const ownTroubles: Record<string, string> = {
   EMFILE: 'this server has no free file descriptors',
   ENFILE: 'this server has no free file descriptors',
   ENOBUFS: 'this server has no memory for connections',
   ENOMEM: 'this server has no memory for connections',
-  EADDRNOTAVAIL: 'this server has no address or port to connect from',
-  EACCES: 'this server may not connect to it, perhaps because of its own firewall',
-  EPERM: 'this server may not connect to it, perhaps because of its own firewall',
 };
 
 function unreachedBy(error: unknown): Lost {

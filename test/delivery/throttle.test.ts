@@ -111,6 +111,20 @@ t.test('what this host could not even try pauses a site, and is not held against
   t.same(throttle.turn(site), backoff, 'a back-off that is as long stays what it is');
 });
 
+t.test('what a site wanted is not forgotten for what this host could not try', async (t) => {
+  const { fill, end, pass, state } = start();
+  end(fill(), 'fine');
+  const tickets = fill();
+  pass(10);
+  end(tickets, 'slower');
+  const { reason } = state() ?? {};
+  t.match(reason, /wanted less/);
+  end(fill(), 'untried');
+  pass(1_000);
+  end(fill().slice(0, 1), 'fine');
+  t.match(state(), { backoffUntil: null, reason });
+});
+
 t.test('an operator can give a site its chance immediately', async (t) => {
   const { fill, end, throttle } = start();
   end(fill(), 'unreachable');

@@ -147,19 +147,14 @@ function unopened(code: string) {
 
 t.test('trouble of this host alone is called that, and blamed on no server', async (t) => {
   const ours = { outcome: 'deferred', phase: 'connect', class: 'sender', reply: null, uncertain: false };
-  const foreign = await startScene(t, await freePort(), {}, { sendingIps: ['192.0.2.1'] });
-  t.match(resultOf(await foreign.send()), {
-    ...ours,
-    reason: 'mx.example.test was not reached: this server has no address or port to connect from (EADDRNOTAVAIL).',
-  });
-  for (const code of ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EACCES', 'EPERM']) {
+  for (const code of ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM']) {
     const { send } = await startScene(t, await freePort(), both, { connect: () => unopened(code) });
     const { reason, ...result } = resultOf(await send());
     t.match(result, ours, code);
     t.match(reason, new RegExp(`^mx\\.example\\.test was not reached: this server .*\\(${code}\\)\\.$`));
   }
   const mixed = await startScene(t, await freePort(), both, {
-    connect: (options) => (isIPv6(options.host ?? '') ? unopened('EADDRNOTAVAIL') : netConnect(options)),
+    connect: (options) => (isIPv6(options.host ?? '') ? unopened('EMFILE') : netConnect(options)),
   });
   const { reason, ...result } = resultOf(await mixed.send());
   t.match(result, { ...ours, class: 'network' }, 'a server that refuses over the other family cannot be reached');
@@ -167,6 +162,10 @@ t.test('trouble of this host alone is called that, and blamed on no server', asy
     reason,
     /^No address of mx\.example\.test answers: ::1 was not reached: this server .*, 127\.0\.0\.1 could not/,
   );
+  for (const code of ['EADDRNOTAVAIL', 'EACCES', 'EPERM']) {
+    const { send } = await startScene(t, await freePort(), {}, { connect: () => unopened(code) });
+    t.match(resultOf(await send()), { ...ours, class: 'network' }, `${code} may be about this one address`);
+  }
 });
 
 t.test('an attempt that is aborted meanwhile closes what it dialled, and dials no more', async (t) => {
