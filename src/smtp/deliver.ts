@@ -119,6 +119,8 @@ class Attempt {
       this.#ended.reject(ended);
     };
     signal?.addEventListener('abort', onAbort);
+    // It may have been aborted while the email was loaded.
+    if (signal?.aborted) onAbort();
     try {
       await this.#tryHosts().catch((error: unknown) => {
         if (error !== ended) throw error;

@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 import type { Peer } from '../support/mx.ts';
+import { freePort } from '../support/ports.ts';
 import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
 
 type Script = (peer: Peer) => Promise<unknown>;
@@ -143,6 +144,13 @@ t.test('an attempt aborted before every host was asked decides nothing for good'
   t.match(sessions, [{ host: 'gone.example.test', results: [{ outcome: 'deferred', enhanced: '5.4.4' }] }]);
   t.equal(sessions.length, 1);
   t.equal(mx.peers.length, 0);
+});
+
+t.test('an attempt that begins when its time is over waits for no name server', async (t) => {
+  const scene = await startScene(t, await freePort());
+  scene.transport.resolver.resolveMx = () => new Promise(() => undefined);
+  const result = resultOf(await scene.send({ signal: AbortSignal.abort() }));
+  t.match(result, { outcome: 'deferred', phase: 'local', class: 'other' });
 });
 
 t.test('MX-10: a transaction that was slow up to the dot still waits the full time for its reply', async (t) => {
