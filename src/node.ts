@@ -212,13 +212,17 @@ async function openDoors(
   if (siblings) shareBuckets(limiter, siblings);
   const commitTurns = new AccountTurns(commitLimits);
   const doors: { close(graceMs: number): Promise<void> }[] = [];
+  let isClosed = false;
   const close = once(async () => {
+    isClosed = true;
     await Promise.all(doors.map((door) => door.close(graceMs)));
   });
   stops.push(close);
   const kept = async <Door extends (typeof doors)[number] | null>(opening: Promise<Door>): Promise<Door> => {
     const door = await opening;
     if (door) doors.push(door);
+    // The node was ended meanwhile, and nobody would close this door.
+    if (isClosed) await door?.close(0);
     return door;
   };
 

@@ -1,6 +1,16 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { open, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
 import t from 'tap';
+import { selfSignedCertificate } from '../../src/certificate.ts';
+import { readConfig } from '../../src/config.ts';
+import { startNode } from '../../src/node.ts';
+import type { Stops } from '../../src/stops.ts';
 import { createDatabase } from '../support/db.ts';
-import { testEnv } from '../support/node.ts';
+import { foundationOf, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { startSendwright } from '../support/process.ts';
 import { makeFolder, refusalOf, takePort } from '../support/start.ts';
 
@@ -41,4 +51,25 @@ t.test('ports that other programs listen on are all named at once', async (t) =>
     await refusalOf({ ...env, METRICS_PORT: metrics }),
     `METRICS_PORT ${metrics} is in use by another program: stop it, or set METRICS_PORT to a free one`,
   );
+});
+
+t.test('a node that is ended while it opens its ports leaves none of them open', async (t) => {
+  const folder = await makeFolder(t);
+  const port = await freePort();
+  const files = { SMTP_TLS_CERT: join(folder, 'cert.pipe'), SMTP_TLS_KEY: join(folder, 'key.pem') };
+  const { cert, key } = selfSignedCertificate('mail.sendwright.test');
+  execFileSync('mkfifo', [files.SMTP_TLS_CERT]);
+  await writeFile(files.SMTP_TLS_KEY, key);
+  const env = testEnv(await createDatabase(), { ...files, DATA_DIR: folder, SUBMISSION_PORT: String(port) });
+  const config = readConfig(env);
+  const stops: Stops = [];
+  const starting = startNode(config, foundationOf(config), stops);
+  // Opened once the node reads it.
+  const pipe = await open(files.SMTP_TLS_CERT, 'w');
+  const stopped = stops[0]?.();
+  await pipe.writeFile(cert);
+  await pipe.close();
+  await t.rejects(starting, /ended during its start/);
+  await stopped;
+  await t.rejects(once(connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' });
 });

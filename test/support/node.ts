@@ -4,7 +4,7 @@ import { Agent, type IncomingMessage, type RequestOptions, request } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { readConfig } from '../../src/config.ts';
+import { type Config, readConfig } from '../../src/config.ts';
 import { createLog, silentLog } from '../../src/log.ts';
 import { type Foundation, type SendwrightNode, startNode } from '../../src/node.ts';
 import { keyringOf } from '../../src/seal.ts';
@@ -68,14 +68,7 @@ export async function startTestNode(
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase());
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-node-'));
   const config = readConfig(testEnv(databaseUrl, { DATA_DIR: dataDir, ...env }));
-  const node = await startNode(config, {
-    databaseUrl,
-    alone: false,
-    jwtSecret: config.jwtSecret ?? '',
-    keyring: keyringOf(config.encryptionKey ?? Buffer.alloc(0), config.nextEncryptionKey),
-    dashboard,
-    log: process.env.TEST_LOG ? createLog(process.env.TEST_LOG, process.stderr) : silentLog,
-  });
+  const node = await startNode(config, { ...foundationOf(config), dashboard });
   t.teardown(async () => {
     await node.stop();
     await rm(dataDir, { recursive: true, force: true });
@@ -85,6 +78,18 @@ export async function startTestNode(
     databaseUrl,
     adminPassword,
     call: (method, path, options) => call(node.baseUrl, method, path, options),
+  };
+}
+
+/** What a node of the tests stands on. */
+export function foundationOf(config: Config): Foundation {
+  return {
+    databaseUrl: config.databaseUrl ?? '',
+    alone: false,
+    jwtSecret: config.jwtSecret ?? '',
+    keyring: keyringOf(config.encryptionKey ?? Buffer.alloc(0), config.nextEncryptionKey),
+    dashboard: null,
+    log: process.env.TEST_LOG ? createLog(process.env.TEST_LOG, process.stderr) : silentLog,
   };
 }
 
