@@ -445,3 +445,22 @@ t.test('answers kept for idempotency keys are searched in batches of hundreds an
   });
   t.strictSame(left, { keys: 2_410, naming: 0 });
 });
+
+t.test('answers to large batches are searched a few milliseconds at a time', async (t) => {
+  const { db, one } = await prepare(t, 1);
+  const emails = Array(1_000).fill({ from: 'shop@x.test', to: 'ann@y.test', subject: 'For you', tags: ['ann'] });
+  await db.query({
+    text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, response, expires_at)
+           SELECT $1, n, '', $2, now() + interval '1 day' FROM generate_series(1, 10) n`,
+    values: [one.accountId, JSON.stringify({ emails })],
+  });
+  const order: string[] = [];
+  const watched = around(db, async (tx, statement) => {
+    if (/^DELETE FROM idempotency_keys/.test(statement.text)) order.push('searched');
+    const rows = await tx.query(statement);
+    if (/"isNamed"/.test(statement.text)) setImmediate(() => order.push('other work'));
+    return rows;
+  });
+  t.equal(await erase(watched, one), true);
+  t.strictSame(order.slice(0, 2), ['other work', 'searched']);
+});

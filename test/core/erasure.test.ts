@@ -249,6 +249,22 @@ t.test('what is heard afterwards does not bring the address back', async (t) => 
   t.notMatch(JSON.stringify([told, await db.prisma.return.findMany()]), person);
 });
 
+t.test('the payloads of its events are redacted a few milliseconds at a time', async (t) => {
+  const { db, send, accountId } = await prepare(t);
+  const emailId = await send('bob@x.test');
+  await webhooks.create(db, accountId, { url: 'https://a.test/', events: ['email.failed'] }, { keyring });
+  const events = Array(100).fill({ type: 'email.failed', accountId, createdAt: new Date(), emailId });
+  const order: string[] = [];
+  const redact = (payload: string) => {
+    if (order.push('redacted') === 1) setImmediate(() => order.push('other work'));
+    const until = performance.now() + 1;
+    while (performance.now() < until);
+    return payload;
+  };
+  await db.transaction((tx) => webhooks.emitAbout(tx, null, events, redact));
+  t.ok(order.indexOf('other work') > 0 && order.at(-1) === 'redacted');
+});
+
 /** The same database, but a transaction stops after the statement of this name until `letGo`. */
 function stoppingAt(db: Database, name: string) {
   const [reached, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

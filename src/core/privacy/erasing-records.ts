@@ -1,6 +1,6 @@
 import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
-import { givingWay } from '../../give-way.ts';
+import { givingWay, Pace } from '../../give-way.ts';
 import { dropUnneeded } from '../emails/attachments.ts';
 import { namelessMark } from '../returns/erased.ts';
 import type { AffectedEmail } from './affected-emails.ts';
@@ -215,10 +215,12 @@ export async function eraseAnswers(
     values: [accountId, stretch.map(({ key }) => key), redaction.labelSource, redaction.part],
   });
   const deleted = suspects.flatMap(({ key, isNamed }) => (isNamed ? [key] : []));
-  const changed = suspects.flatMap(({ key, answer, isNamed }) => {
-    const clean = answer === null || isNamed ? answer : withoutAddress(redaction, answer);
-    return clean === answer ? [] : [{ key, answer: clean }];
-  });
+  const changed: { key: string; answer: string }[] = [];
+  const pace = new Pace();
+  for (const { key, answer, isNamed } of suspects) {
+    const clean = answer === null || isNamed ? answer : await withoutAddress(redaction, answer, pace);
+    if (clean !== null && clean !== answer) changed.push({ key, answer: clean });
+  }
   await tx.query({
     text: 'DELETE FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)',
     values: [accountId, deleted],
@@ -234,11 +236,12 @@ export async function eraseAnswers(
 }
 
 /** The answer to a single send or a batch. An email in it that names the address also loses its subject. */
-function withoutAddress(redaction: Redaction, text: string): string {
+async function withoutAddress(redaction: Redaction, text: string, pace: Pace): Promise<string> {
   const answer = JSON.parse(text) as Answer;
-  const clean = redaction.redactAll(answer, namelessMark) as Answer;
-  if (answer.email) clean.email = redactEmail(redaction, answer.email);
-  if (answer.emails) clean.emails = answer.emails.map((email) => redactEmail(redaction, email));
+  const { email, emails } = answer;
+  const clean = redaction.redactAll({ ...answer, email: undefined, emails: undefined }, namelessMark) as Answer;
+  if (email) clean.email = redactEmail(redaction, email);
+  if (emails) clean.emails = await givingWay(emails, (one) => redactEmail(redaction, one), pace);
   return JSON.stringify(clean) === JSON.stringify(answer) ? text : JSON.stringify(clean);
 }
 

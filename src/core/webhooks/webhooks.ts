@@ -5,6 +5,7 @@ import { unseen } from '../../db/prepared.ts';
 import { invalidRequest, notFound } from '../../errors.ts';
 import type { Webhook } from '../../generated/prisma/client.ts';
 import type { WebhookStatus } from '../../generated/prisma/enums.ts';
+import { givingWay } from '../../give-way.ts';
 import { isId, newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
 import { type Keyring, open, seal } from '../../seal.ts';
@@ -67,7 +68,7 @@ export async function emitAbout(
   tx: Sql,
   queue: Queue | null,
   events: EventAbout[],
-  redact: Redact = (payload) => payload,
+  redact: Redact | null = null,
 ): Promise<number> {
   const endpoints = await subscribersOf(tx, events);
   if (endpoints.length === 0) return 0;
@@ -109,15 +110,24 @@ async function addAll(
   queue: Queue | null,
   events: EmailEvent[],
   endpoints: Subscriber[],
-  redact: Redact = (payload) => payload,
+  redact: Redact | null = null,
 ): Promise<number> {
-  const drafts = events.flatMap((event) => {
+  const whole = draftsOf(events, endpoints);
+  const drafts = redact
+    ? await givingWay(whole, (draft) => ({ ...draft, payload: redact(draft.payload, draft.emailId) }))
+    : whole;
+  if (drafts.length > 0) await insert(tx, queue, drafts);
+  return drafts.length;
+}
+
+function draftsOf(events: EmailEvent[], endpoints: Subscriber[]): (Draft & { emailId: string })[] {
+  return events.flatMap((event) => {
     const subscribed = endpoints.filter(
       (endpoint) => endpoint.account_id === event.accountId && endpoint.events.includes(event.type),
     );
     if (subscribed.length === 0) return [];
-    const payload = redact(payloadOf(event), event.email.id);
-    return subscribed.map((endpoint): Draft => {
+    const payload = payloadOf(event);
+    return subscribed.map((endpoint) => {
       // Beyond its room, an endpoint's deliveries wait as rows.
       const woken = endpoint.room > 0;
       endpoint.room -= 1;
@@ -125,8 +135,6 @@ async function addAll(
       return { id: newId(), accountId, webhookId: endpoint.id, emailId: email.id, event: type, payload, woken };
     });
   });
-  if (drafts.length > 0) await insert(tx, queue, drafts);
-  return drafts.length;
 }
 
 function payloadOf({ type, createdAt, email, recipients }: EmailEvent): string {
