@@ -83,7 +83,7 @@ t.test('the key is changed while a node runs, even by a command that was killed 
   const again = await run(both);
   figure(
     'P20',
-    `${names.length} secrets and a few more, killed in the middle: the next call said "${/Everything is sealed/.exec(again.said)?.[0]}"`,
+    `${names.length} secrets and a few more, killed in the middle: the next call said "${/Everything is encrypted/.exec(again.said)?.[0]}"`,
   );
   t.match(again, {
     ended: 0,
