@@ -112,29 +112,25 @@ async function addAll(
   endpoints: Subscriber[],
   redact: Redact | null = null,
 ): Promise<number> {
-  const whole = draftsOf(events, endpoints);
-  const drafts = redact
-    ? await givingWay(whole, (draft) => ({ ...draft, payload: redact(draft.payload, draft.emailId) }))
-    : whole;
-  if (drafts.length > 0) await insert(tx, queue, drafts);
-  return drafts.length;
-}
-
-function draftsOf(events: EmailEvent[], endpoints: Subscriber[]): (Draft & { emailId: string })[] {
-  return events.flatMap((event) => {
-    const subscribed = endpoints.filter(
+  const subscribed = events.flatMap((event) => {
+    const subscribers = endpoints.filter(
       (endpoint) => endpoint.account_id === event.accountId && endpoint.events.includes(event.type),
     );
-    if (subscribed.length === 0) return [];
-    const payload = payloadOf(event);
-    return subscribed.map((endpoint) => {
+    return subscribers.length > 0 ? [{ event, subscribers, payload: payloadOf(event) }] : [];
+  });
+  const told = redact
+    ? await givingWay(subscribed, (one) => ({ ...one, payload: redact(one.payload, one.event.email.id) }))
+    : subscribed;
+  const drafts = told.flatMap(({ event: { accountId, type, email }, subscribers, payload }) =>
+    subscribers.map((endpoint): Draft => {
       // Beyond its room, an endpoint's deliveries wait as rows.
       const woken = endpoint.room > 0;
       endpoint.room -= 1;
-      const { accountId, type, email } = event;
       return { id: newId(), accountId, webhookId: endpoint.id, emailId: email.id, event: type, payload, woken };
-    });
-  });
+    }),
+  );
+  if (drafts.length > 0) await insert(tx, queue, drafts);
+  return drafts.length;
 }
 
 function payloadOf({ type, createdAt, email, recipients }: EmailEvent): string {
