@@ -4,6 +4,7 @@ import * as plans from '../../src/core/accounts/plans.ts';
 import type { Sql } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
+import { dayLasting } from '../support/midnight.ts';
 
 t.test('QUE-12: calls with idempotency keys are charged without deadlocks', async (t) => {
   const db = await openDatabase(t);
@@ -33,4 +34,22 @@ t.test('QUE-12: calls with idempotency keys are charged without deadlocks', asyn
   t.match(await other, { granted: 1 });
   const { usageMonthCount } = await db.prisma.account.findUniqueOrThrow({ where: { id } });
   t.equal(usageMonthCount, 2);
+});
+
+t.test('a call that began before midnight and is charged after it counts for the new day and month', async (t) => {
+  await dayLasting(10_000);
+  const db = await openDatabase(t);
+  const { id } = await buildAccount(db);
+  // Today is the day before: a call that began later has been charged already.
+  await db.query({
+    text: `UPDATE accounts SET plan = 'free', usage_day = d.day, usage_day_count = 98,
+                  usage_month = date_trunc('month', d.day::timestamp), usage_month_count = 98
+             FROM (SELECT (now() AT TIME ZONE 'UTC')::date + 1 AS day) d WHERE id = $1`,
+    values: [id],
+  });
+  const before = await db.prisma.account.findUniqueOrThrow({ where: { id } });
+  const charged = await db.transaction((tx) => plans.charge(tx, id, 3));
+  t.same(charged, { granted: 2, dayIsFull: true });
+  const after = await db.prisma.account.findUniqueOrThrow({ where: { id } });
+  t.same(after, { ...before, usageDayCount: 100, usageMonthCount: 100 });
 });

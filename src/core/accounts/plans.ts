@@ -41,19 +41,25 @@ export async function charge(
   const [row] = await tx.query<{ granted: number; dayIsFull: boolean }>({
     name: 'plans-charge',
     // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan.
-    text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day, date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month),
+    // A transaction from before midnight may find that a later one has begun the new day: it counts for that day too. Otherwise
+    // the day before would begin anew, and then the new day once more.
+    text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day),
            account AS (
-             SELECT a.id, a.credit, p."perMonth" AS per_month, p."perDay" AS per_day, p."pricePast" AS price, t.day, t.month,
-                    CASE WHEN a.usage_day = t.day THEN a.usage_day_count ELSE 0 END AS day_used,
-                    CASE WHEN a.usage_month = t.month THEN a.usage_month_count ELSE 0 END AS month_used
+             SELECT a.id, a.credit, a.usage_day, a.usage_day_count, a.usage_month, a.usage_month_count,
+                    p."perMonth" AS per_month, p."perDay" AS per_day, p."pricePast" AS price,
+                    CASE WHEN a.usage_day = t.day + 1 THEN a.usage_day ELSE t.day END AS day
                FROM today t, accounts a
                LEFT JOIN jsonb_to_recordset($3::jsonb) AS p (name text, "perMonth" int, "perDay" int, "pricePast" numeric) ON p.name = a.plan
               WHERE a.id = $1 FOR NO KEY UPDATE OF a),
+           used AS (
+             SELECT *, CASE WHEN usage_day = day THEN usage_day_count ELSE 0 END AS day_used,
+                    CASE WHEN usage_month = month THEN usage_month_count ELSE 0 END AS month_used
+               FROM account, LATERAL (SELECT date_trunc('month', day::timestamp)::date AS month) m),
            remaining AS (
              SELECT *, per_day - day_used AS of_day,
                     CASE WHEN price IS NULL THEN per_month - month_used
                          ELSE greatest(per_month - month_used, 0) + least(floor(credit / price), $2::int)::int END AS of_month_and_credit
-               FROM account),
+               FROM used),
            allowed AS (SELECT *, greatest(0, least($2::int, of_day, of_month_and_credit)) AS granted FROM remaining),
            charged AS (
              SELECT *, greatest(0, month_used + granted - greatest(per_month, month_used)) AS paid_with_credit FROM allowed)
