@@ -1,7 +1,14 @@
 import { mock } from 'node:test';
 import t from 'tap';
 import * as keys from '../../src/core/accounts/keys.ts';
+import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
+import * as nodes from '../../src/core/recipients/nodes.ts';
+import { claim } from '../../src/core/recipients/recipients.ts';
+import { settle } from '../../src/core/recipients/settlement.ts';
+import * as returns from '../../src/core/returns/returns.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
+import { newId } from '../../src/ids.ts';
 import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
@@ -52,4 +59,65 @@ t.test('what a node does takes effect now, even if its clock is a day ahead', as
     values: [apiKey.id],
   });
   t.same(row, { revoked: true, checked: true });
+});
+
+t.test(
+  'no event says that it happened before the one it follows, whatever the clock of the node that recorded it',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const account = await buildAccount(db);
+    const keyring = new Keyring(Buffer.alloc(32));
+    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+    const [accepted] = await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@receiver.test'])]);
+    if (!accepted || !('email' in accepted)) throw new Error('it was not accepted');
+    const { id: emailId } = accepted.email;
+    const nodeId = newId();
+    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 1, [])));
+    const outcome = { status: 'delivered', attempts: 1, nextAttemptAt: null, waitingFor: null } as const;
+    const known = { uncertain: false, lastResponse: '250 ok', suppress: null };
+    mock.timers.enable({ apis: ['Date'], now: Date.now() - hourMs });
+    const recording = db
+      .transaction((tx) =>
+        settle(tx, queue, [{ nodeId, jobId: held?.jobId ?? '', emailId, position: 0, ...outcome, ...known }], []),
+      )
+      .then(() =>
+        returns.recordFor(db, queue, emailId, null, () => [
+          {
+            address: 'a@receiver.test',
+            kind: 'complaint',
+            classification: null,
+            ...{ enhancedCode: null, diagnostic: null, suppress: null },
+          },
+        ]),
+      );
+    await recording.finally(() => mock.timers.reset());
+    const told = await db.query<{ event: string; at: string }>({
+      text: `SELECT event, payload::json ->> 'created_at' AS at FROM webhook_deliveries ORDER BY payload::json ->> 'created_at'`,
+    });
+    const order = ['email.queued', 'email.sent', 'email.delivered', 'email.complained'];
+    t.same(told.map(({ event }) => event).toSorted(), order.toSorted());
+    const timeOf = (event: string) => new Date(told.find((one) => one.event === event)?.at ?? 0).getTime();
+    const times = order.map(timeOf);
+    t.same(
+      times,
+      times.toSorted((a, b) => a - b),
+    );
+    t.ok(Date.now() - (times[0] ?? 0) < 60_000);
+  },
+);
+
+t.test('a retired DKIM key stays on the list for its week, even if the clock of a node is ahead', async (t) => {
+  const { db } = await openQueue(t);
+  const keyring = new Keyring(Buffer.alloc(32));
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await buildVerifiedDomain(db, accountId, Buffer.alloc(32));
+  await dkimKeys.rotate(db, accountId, id, {}, { keyring });
+  const [next] = await dkimKeys.list(db, accountId, id);
+  if (!next) throw new Error('no key waits');
+  await dkimKeys.activate(db, next);
+  mock.timers.enable({ apis: ['Date'], now: Date.now() + 8 * 24 * hourMs });
+  await dkimKeys.forgetRetired(db).finally(() => mock.timers.reset());
+  t.match(await dkimKeys.list(db, accountId, id), [{ status: 'retired' }]);
 });

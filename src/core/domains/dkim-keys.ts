@@ -155,5 +155,8 @@ const replaceSigningKey = (id: string) => ({
 
 /** Deletes retired keys whose records receivers no longer look up. */
 export async function forgetRetired(db: Database): Promise<void> {
-  await db.prisma.dkimKey.deleteMany({ where: { retiredAt: { lt: new Date(Date.now() - overlapMs) } } });
+  await db.query({
+    text: 'DELETE FROM dkim_keys WHERE retired_at < now() - make_interval(secs => $1)',
+    values: [overlapMs / 1_000],
+  });
 }

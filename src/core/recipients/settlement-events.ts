@@ -37,7 +37,7 @@ export interface Ended {
 export async function emitEvents(tx: Sql, queue: Queue, settled: Settled[], ended: Ended[]): Promise<number> {
   const recipientsOf = await findRecipients(tx, ended);
   const held = await findHeld(tx, settled);
-  return emitAbout(tx, queue, eventsOf(settled, ended, { recipientsOf, held }, new Date()));
+  return emitAbout(tx, queue, eventsOf(settled, ended, { recipientsOf, held }));
 }
 
 /** The events of emails of this account that ended because the last recipient that waited was canceled. */
@@ -50,9 +50,8 @@ export async function finalEventsOf(
     tx,
     canceled.map((email) => ({ ...email, more: true })),
   );
-  const createdAt = new Date();
   return canceled.flatMap(({ email_id, status }) =>
-    finalEvent({ account_id: accountId, email_id }, status, recipientsOf.get(email_id) ?? [], createdAt),
+    finalEvent({ account_id: accountId, email_id }, status, recipientsOf.get(email_id) ?? []),
   );
 }
 
@@ -112,36 +111,35 @@ async function findHeld(tx: Sql, settled: Settled[]): Promise<LookedUp['held']> 
 const keyOf = ({ email_id, address }: { email_id: string; address: string }) => `${email_id} ${address}`;
 
 /** For each email: the events of its recipients, and then the one of its end. */
-function eventsOf(settled: Settled[], ended: Ended[], lookedUp: LookedUp, createdAt: Date): EventAbout[] {
+function eventsOf(settled: Settled[], ended: Ended[], lookedUp: LookedUp): EventAbout[] {
   const finalStatuses = new Map(ended.map(({ email_id, status }) => [email_id, status]));
   return [...Map.groupBy(settled, ({ email_id }) => email_id)].flatMap(([emailId, recipients]) => {
     const events = recipients.flatMap((recipient) =>
-      typesOf(recipient, lookedUp.held).map((type) => eventAbout(recipient, type, [recipient], createdAt)),
+      typesOf(recipient, lookedUp.held).map((type) => eventAbout(recipient, type, [recipient])),
     );
     const finalStatus = finalStatuses.get(emailId);
     const [first] = recipients;
     if (!finalStatus || !first) return events;
     const all: Named[] = lookedUp.recipientsOf.get(emailId) ?? recipients;
-    return [...events, ...finalEvent(first, finalStatus, all, createdAt)];
+    return [...events, ...finalEvent(first, finalStatus, all)];
   });
 }
 
 type EmailKey = Pick<Settled, 'account_id' | 'email_id'>;
 
-const eventAbout = (of: EmailKey, type: EventType, named: Named[], createdAt: Date): EventAbout => ({
+const eventAbout = (of: EmailKey, type: EventType, named: Named[]): EventAbout => ({
   type,
   accountId: of.account_id,
   emailId: of.email_id,
-  createdAt,
   recipients: named.map(({ address, status, last_response }) => ({ address, status, response: last_response })),
 });
 
 /** @returns none if an email that ends so has no event */
-function finalEvent(of: EmailKey, finalStatus: EmailStatus, all: Named[], createdAt: Date): EventAbout[] {
+function finalEvent(of: EmailKey, finalStatus: EmailStatus, all: Named[]): EventAbout[] {
   const final = finalEvents[finalStatus];
   if (!final) return [];
   const named = all.filter(({ status }) => final.names.includes(status));
-  return [eventAbout(of, final.type, named, createdAt)];
+  return [eventAbout(of, final.type, named)];
 }
 
 /** The events of a recipient. One that is held is not delayed: nobody tries it again. */

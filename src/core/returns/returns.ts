@@ -105,7 +105,7 @@ export async function record(
   // Nothing is recorded for an erased recipient: the words of a notice would bring the address back.
   const returned = onceEach(heard.filter(({ address }) => !isErased(address)));
   const column = (read: (one: Returned) => string | null) => returned.map(read);
-  const inserted = await tx.query<{ recipient: string; kind: ReturnKind }>({
+  const inserted = await tx.query<{ recipient: string; kind: ReturnKind; receivedAt: Date }>({
     name: 'returns-insert',
     text: `INSERT INTO returns (account_id, email_id, recipient, kind, classification, enhanced_code, diagnostic)
            SELECT $1::uuid, $2::uuid, * FROM unnest($3::text[], $4::return_kind[], $5::text[], $6::text[], $7::text[])
@@ -113,7 +113,7 @@ export async function record(
               SET classification = excluded.classification, enhanced_code = excluded.enhanced_code, diagnostic = excluded.diagnostic, received_at = now()
             WHERE returns.kind = 'bounce' AND excluded.classification IN ('bad_mailbox', 'bad_domain') AND coalesce(excluded.enhanced_code, '5') NOT LIKE '4%'
               AND (returns.classification NOT IN ('bad_mailbox', 'bad_domain') OR returns.enhanced_code LIKE '4%')
-           RETURNING recipient, kind`,
+           RETURNING recipient, kind, received_at AS "receivedAt"`,
     values: [
       email.accountId,
       email.id,
@@ -124,6 +124,8 @@ export async function record(
       column((one) => one.diagnostic),
     ],
   });
+  const [first] = inserted;
+  if (!first) return { news: [], calls: 0 };
   const isNew = new Set(inserted.map(({ recipient, kind }) => `${kind} ${recipient}`));
   const news = returned.filter(({ kind, address }) => isNew.delete(`${kind} ${address}`));
   await suppressions.addAll(
@@ -132,12 +134,11 @@ export async function record(
       suppress ? [{ accountId: email.accountId, address, reason: suppress, emailId: email.id }] : [],
     ),
   );
-  return { news, calls: await emit(tx, queue, eventsOf(email, news)) };
+  return { news, calls: await emit(tx, queue, eventsOf(email, news, first.receivedAt)) };
 }
 
 /** One event for each kind of return that endpoints can subscribe to. */
-function eventsOf(email: ReturnedEmail, news: Returned[]): EmailEvent[] {
-  const createdAt = new Date();
+function eventsOf(email: ReturnedEmail, news: Returned[], createdAt: Date): EmailEvent[] {
   return [...Map.groupBy(news, ({ kind }) => kind)].flatMap(([kind, returned]) => {
     const type = events[kind];
     const status = statuses[kind];

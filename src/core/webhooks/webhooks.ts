@@ -36,8 +36,8 @@ export interface EmailEvent {
   recipients?: { address: string; status: string; response: string | null }[];
 }
 
-/** A fact about an email that is given by its id. */
-export type EventAbout = Omit<EmailEvent, 'email'> & { emailId: string };
+/** A fact about an email that is given by its id, and that has just come to be. */
+export type EventAbout = Omit<EmailEvent, 'email' | 'createdAt'> & { emailId: string };
 
 /** A limit, because each event is stored and sent once for each endpoint. */
 const mostEndpoints = 20;
@@ -59,7 +59,8 @@ export async function emit(tx: Sql, queue: Queue, events: EmailEvent[]): Promise
 }
 
 /**
- * Like `emit`. If anybody subscribes, it first reads the emails, as the transaction has left them.
+ * Like `emit`. If anybody subscribes, it first reads the emails, as the transaction has left them, and the database's time: by
+ * another clock an email might be delivered before it was queued.
  *
  * @param queue null: the deliveries wait as rows, which the next round wakes
  * @param redact changes the payload of an event about this email before it is stored
@@ -72,15 +73,15 @@ export async function emitAbout(
 ): Promise<number> {
   const endpoints = await subscribersOf(tx, events);
   if (endpoints.length === 0) return 0;
-  const emails = await tx.query<EmailEvent['email']>({
+  const emails = await tx.query<EmailEvent['email'] & { now: Date }>({
     name: 'webhooks-emails',
-    text: `SELECT id, "from", "to", subject, tags, status, created_at AS "createdAt" FROM emails WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
+    text: `SELECT id, "from", "to", subject, tags, status, created_at AS "createdAt", statement_timestamp() AS now FROM emails WHERE id = ANY(${unseen('$1::uuid[]')}::uuid[])`,
     values: [[...new Set(events.map(({ emailId }) => emailId))]],
   });
   const byId = new Map(emails.map((email) => [email.id, email]));
   const known = events.flatMap(({ emailId, ...event }) => {
     const email = byId.get(emailId);
-    return email ? [{ ...event, email }] : [];
+    return email ? [{ ...event, createdAt: email.now, email }] : [];
   });
   return addAll(tx, queue, known, endpoints, redact);
 }
