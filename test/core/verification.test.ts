@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import type { Surroundings } from '../../src/core/domains/record-checks.ts';
 import { recheckDue, verify } from '../../src/core/domains/verification.ts';
@@ -160,4 +161,38 @@ t.test('a policy is looked up once, however many addresses it is evaluated for',
   };
   await verify(db, accountId, id, { ...surroundings, sendingIps, resolve });
   t.equal(asked.filter((name) => name === 'pool.mail.test').length, 1);
+});
+
+t.test('a domain that is verified by hand is still checked for its new DKIM key as often as before', async (t) => {
+  const { db, surroundings, publish } = await prepare(t);
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await buildVerifiedDomain(db, accountId, testKey(5));
+  await publish(id);
+  await dkimKeys.rotate(db, accountId, id, {}, surroundings);
+  const { nextCheckAt } = await read(db, id);
+  await verify(db, accountId, id, surroundings);
+  t.same((await read(db, id)).nextCheckAt, nextCheckAt);
+  await db.query({ text: `UPDATE dkim_keys SET created_at = now() - interval '3 days'` });
+  await verify(db, accountId, id, surroundings);
+  t.not((await read(db, id)).nextCheckAt?.getTime(), nextCheckAt?.getTime(), 'after two days nothing looks for it');
+});
+
+t.test('a domain whose name server did not answer is checked again after an hour, not after a day', async (t) => {
+  const { db, surroundings, publish } = await prepare(t);
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await buildVerifiedDomain(db, accountId, testKey(5));
+  await publish(id);
+  const recheck = async (resolve: Surroundings['resolve']) => {
+    await db.query({ text: `UPDATE domains SET next_check_at = now() - interval '1 second'` });
+    await recheckDue(db, { ...surroundings, resolve });
+    const [row] = await db.query({
+      text: `SELECT dns_warning AS warning, next_check_at <= now() + interval '1 hour' AS soon FROM domains`,
+    });
+    return row;
+  };
+  const silent = async () => {
+    throw Object.assign(new Error('no answer'), { code: 'ETIMEOUT' });
+  };
+  t.match(await recheck(silent), { warning: /^verification: the lookup of .* failed temporarily/, soon: true });
+  t.match(await recheck(surroundings.resolve), { warning: null, soon: false });
 });

@@ -66,8 +66,8 @@ async function takeName(db: Database, domain: Domain, where: Surroundings): Prom
       values: [holder?.id ?? null],
     });
     const rows = await tx.query({
-      text: `UPDATE domains SET status = 'verified', verified_at = coalesce(verified_at, now()), dns_warning = NULL,
-                    checks = 0, next_check_at = now() + interval '1 day'
+      text: `UPDATE domains SET status = 'verified', verified_at = coalesce(verified_at, now()), dns_warning = NULL, checks = 0,
+                    next_check_at = least(CASE WHEN ${hasNewKey} THEN next_check_at END, now() + interval '1 day')
               WHERE id = $1
                 AND NOT EXISTS (SELECT FROM domains other WHERE other.domain = $2 AND other.status = 'verified' AND other.id <> $1)
               RETURNING id`,
@@ -108,9 +108,14 @@ const mostRechecks = 200;
 const accountsAtOnce = 10;
 const pendingForMs = 48 * 3_600_000;
 
+/** SQL: whether a key of the domain still waits for its record, which is looked for in the background. */
+const hasNewKey = `EXISTS (SELECT FROM dkim_keys k WHERE k.domain_id = domains.id AND k.status = 'pending'
+                              AND k.created_at > now() - interval '${pendingForMs / 3_600_000} hours')`;
+
 /**
  * Checks the domains that are due again: pending ones, and those with a new DKIM key, at doubling intervals for 48 hours,
- * and verified ones daily. A verified domain stays verified; its `dns_warning` says what is missing.
+ * and verified ones daily, or after an hour if a name server did not answer. A verified domain stays verified; its
+ * `dns_warning` says what is missing.
  *
  * Accounts take turns, and each has one check under way: silent name servers hold up only their own account.
  *
@@ -181,9 +186,7 @@ async function takeNext(
 async function takeDue(db: Database, accountId: string): Promise<string | null> {
   const [due] = await db.query<{ id: string }>({
     text: `UPDATE domains SET checks = checks + 1, next_check_at = CASE
-                  WHEN EXISTS (SELECT FROM dkim_keys k WHERE k.domain_id = domains.id AND k.status = 'pending'
-                                  AND k.created_at > now() - make_interval(secs => $2))
-                    THEN now() + interval '1 minute' * power(2, least(checks, 10))
+                  WHEN ${hasNewKey} THEN now() + interval '1 minute' * power(2, least(checks, 10))
                   WHEN status = 'verified' THEN now() + interval '1 day'
                   WHEN created_at < now() - make_interval(secs => $2) THEN NULL
                   ELSE now() + interval '1 minute' * power(2, least(checks, 10)) END
@@ -211,14 +214,19 @@ async function recheckDomain(db: Database, known: Domain, where: Surroundings): 
   const rotated = await activateSeen(db, known, where);
   const domain = rotated ? await db.prisma.domain.findUnique({ where: { id: known.id } }) : known;
   if (!domain) return;
-  const { missing, detail } = problems(await check(domain, where));
+  const checks = await check(domain, where);
+  const { missing, detail } = problems(checks);
   if (domain.status === 'pending') {
     if (missing.length === 0) await takeName(db, domain, where);
     return;
   }
-  await db.prisma.domain.updateMany({
-    // Another account may have verified the name meanwhile; then this one's warning says so, and stays.
-    where: { id: domain.id, status: domain.status },
-    data: { dnsWarning: missing.length === 0 ? null : detail },
+  const isUnknown = Object.values(checks).some(({ failed }) => failed);
+  await db.query({
+    // Another account may have verified the name meanwhile; then this one's warning says so, and stays. A name server that did
+    // not answer once must not look like a missing record for a day.
+    text: `UPDATE domains SET dns_warning = $2,
+                  next_check_at = CASE WHEN $3 THEN least(next_check_at, now() + interval '1 hour') ELSE next_check_at END
+            WHERE id = $1 AND status = 'verified'`,
+    values: [domain.id, missing.length === 0 ? null : detail, isUnknown],
   });
 }
