@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import { ApiError, invalidRequest, payloadTooLarge, unavailable, unsupportedMediaType } from '../errors.ts';
 import { givingWay } from '../give-way.ts';
+import { grouped } from '../numbers.ts';
 import { Assembly } from './assembly.ts';
 import { accountOf } from './auth.ts';
 import { BodyRoom } from './body-room.ts';
@@ -126,7 +127,7 @@ async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) =
   const { req } = ctx;
   const accountId = accountOf(ctx);
   const declared = Number(req.headers['content-length'] ?? 0);
-  const refuse = () => payloadTooLarge(`the body must have at most ${inUnits(limit)} (${limit} bytes)`);
+  const refuse = () => payloadTooLarge(`the body must have at most ${inUnits(limit)} (${grouped(limit)} bytes)`);
   if (declared > limit) throw refuse();
   const body = new Assembly(declared);
   try {

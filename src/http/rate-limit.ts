@@ -1,5 +1,6 @@
 import type { Context } from 'koa';
 import { rateLimited } from '../errors.ts';
+import { grouped } from '../numbers.ts';
 import { TokenBuckets } from '../rate-limit.ts';
 
 const policyName = 'key';
@@ -20,7 +21,7 @@ export class RateLimiter extends TokenBuckets {
     if (waitSeconds > 0)
       throw rateLimited(
         waitSeconds,
-        `an API key may make ${perSecond} requests per second, in bursts of up to ${burst}: wait and retry; Retry-After says how long`,
+        `an API key may make ${grouped(perSecond)} requests per second, in bursts of up to ${grouped(burst)}: wait and retry; Retry-After says how long`,
       );
   }
 }

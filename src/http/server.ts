@@ -3,6 +3,7 @@ import { type AddressInfo, Socket } from 'node:net';
 import type Koa from 'koa';
 import { type ApiError, headersTooLarge, invalidRequest } from '../errors.ts';
 import { newId } from '../ids.ts';
+import { grouped } from '../numbers.ts';
 
 export interface HttpServer {
   port: number;
@@ -91,7 +92,9 @@ type BrokenRequest = Error & { code?: string; reason?: string };
 
 function whatIsWrong({ code, reason }: BrokenRequest): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW')
-    return headersTooLarge(`the path and headers of a request must have at most ${maxHeaderSize} bytes together`);
+    return headersTooLarge(
+      `the path and headers of a request must have at most ${grouped(maxHeaderSize)} bytes together`,
+    );
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return invalidRequest('the request did not arrive in time');
   return invalidRequest(`this is not HTTP/1.1${reason === undefined ? '' : `: ${reason}`}`);
 }

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { grouped } from '../numbers.ts';
 
 /** Deeper nesting than any honest request has. */
 const deepest = 32;
@@ -56,7 +57,7 @@ function refuse(bytes: Buffer, mostValues: number, lists: List[]): string | null
       if (nameNext) {
         walked += end - at;
         if (walked <= mostWalked) names.add(bytes, at + 1, end);
-        if (names.count > mostNames) return `the body contains more than ${mostNames} different names`;
+        if (names.count > mostNames) return `the body contains more than ${grouped(mostNames)} different names`;
       }
       nameNext = false;
       at = end;
@@ -81,8 +82,9 @@ function refuse(bytes: Buffer, mostValues: number, lists: List[]): string | null
       }
       depth -= 1;
     }
-    if (values > mostValues) return `the body contains more than ${mostValues} values`;
-    if (walked > mostWalked) return `the body contains more than ${mostWalked} bytes of names, numbers and white space`;
+    if (values > mostValues) return `the body contains more than ${grouped(mostValues)} values`;
+    if (walked > mostWalked)
+      return `the body contains more than ${grouped(mostWalked)} bytes of names, numbers and white space`;
   }
   return null;
 }

@@ -9,6 +9,7 @@ import {
   type TemplateContent,
 } from '../mail/template.ts';
 import { hasLostDigits, lostDigits } from '../mail/template-values.ts';
+import { grouped } from '../numbers.ts';
 import { templateVariables } from './template-use.ts';
 import { label, line, list, oneOf, oneOrMore, text, timestamp, wordsForMember, wordsForOnly } from './validation.ts';
 
@@ -17,7 +18,7 @@ const longestFallback = 2_000;
 
 const holdGoodPlaceholders = (value: string, context: z.RefinementCtx) => {
   const refused = holdsTooManyPlaceholders(value)
-    ? `must have at most ${mostPlaceholders} placeholders`
+    ? `must have at most ${grouped(mostPlaceholders)} placeholders`
     : refusePlaceholders(value);
   if (refused) context.addIssue(refused);
 };

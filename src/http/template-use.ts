@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { TemplateUse } from '../core/emails/template-sending.ts';
+import { grouped } from '../numbers.ts';
 import { line } from './validation.ts';
 
 const mostVariables = 100;
@@ -53,7 +54,7 @@ function refuseValue(value: unknown): string | null {
   if (value === null) return null;
   if (typeof value === 'number') return Number.isFinite(value) ? null : 'must be a finite number';
   if (typeof value !== 'string') return 'must be a string or a number';
-  if (value.length > longestValue) return `must have at most ${longestValue} characters`;
+  if (value.length > longestValue) return `must have at most ${grouped(longestValue)} characters`;
   if (value.includes('\0')) return 'contains a NUL character';
   return value.isWellFormed() ? null : 'contains half of a surrogate pair';
 }

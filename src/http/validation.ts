@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { invalidRequest } from '../errors.ts';
 import { isId } from '../ids.ts';
 import { AddressError, type Mailbox, normalizeDomain, parseMailbox, wordsForDomain } from '../mail/address.ts';
-import { refuseText } from '../mail/characters.ts';
+import { cutText, refuseText, visible } from '../mail/characters.ts';
+import { grouped } from '../numbers.ts';
 import { isGuessable } from '../password.ts';
 import { parseTimestamp } from '../timestamp.ts';
 import { type Fault, passedOver } from './unknown-members.ts';
@@ -60,9 +61,9 @@ function nameOf(path: PropertyKey[]): string {
   let text = '';
   for (const part of path) {
     if (typeof part === 'number') text += `[${part}]`;
-    else text += `${text ? '.' : ''}${String(part).replaceAll(/[^\x20-\x7e]/g, '?')}`;
+    else text += `${text ? '.' : ''}${visible(String(part))}`;
   }
-  return text.slice(0, 200);
+  return cutText(text, 200);
 }
 
 const typeError = (expected: string) => (issue: { input?: unknown }) =>
@@ -75,7 +76,7 @@ export function line(most: number): z.ZodType<string, string> {
       .string({ error: typeError('a string') })
       .min(1, 'must not be empty')
       // A longer string is not examined further: it may have 40 MB.
-      .max(most, { error: `must have at most ${most} characters`, abort: true })
+      .max(most, { error: `must have at most ${grouped(most)} characters`, abort: true })
       .superRefine((text, context) => {
         const refused = refuseText(text);
         if (refused) context.addIssue(refused);
@@ -108,14 +109,11 @@ export function text(most: number): z.ZodType<string, string> {
 export function unescapedText(most: number): z.ZodType<string, string> {
   return z
     .string({ error: typeError('a string') })
-    .max(most, { error: `must have at most ${readable(most)} characters`, abort: true });
+    .max(most, { error: `must have at most ${grouped(most)} characters`, abort: true });
 }
 
-/** Millions are grouped, as nobody counts seven digits. */
-const readable = (size: number) => (size < 1_000_000 ? String(size) : size.toLocaleString('en-US'));
-
 export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> {
-  return z.array(item, { error: typeError('an array') }).max(most, `must have at most ${most} entries`);
+  return z.array(item, { error: typeError('an array') }).max(most, `must have at most ${grouped(most)} entries`);
 }
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
@@ -152,7 +150,7 @@ const severalInOne = 'is more than one address: send several as an array, ["a@b.
 function oneMailbox(wordsFor: (value: string, fault: string) => string) {
   return z
     .string({ error: typeError('a string') })
-    .max(longestMailbox, { error: `must have at most ${longestMailbox} characters`, abort: true })
+    .max(longestMailbox, { error: `must have at most ${grouped(longestMailbox)} characters`, abort: true })
     .meta(mailboxLength)
     .transform((value, context): Mailbox => {
       try {

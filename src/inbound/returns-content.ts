@@ -1,5 +1,6 @@
 import type { SMTPServerDataStream } from 'smtp-server';
 import { limits } from '../core/accounts/send-limits.ts';
+import { grouped } from '../numbers.ts';
 import { Refusal, tooLarge } from './refusal.ts';
 
 const MB = 1024 * 1024;
@@ -28,7 +29,7 @@ export async function readBeginning(stream: SMTPServerDataStream): Promise<Buffe
   } catch {
     throw new Refusal(421, '4.4.2', 'the connection was lost before the final dot');
   }
-  if (size > largestMessage) throw tooLarge(`a message must have at most ${largestMessage} octets`);
+  if (size > largestMessage) throw tooLarge(`a message must have at most ${grouped(largestMessage)} octets`);
   return beginning.octets;
 }
 

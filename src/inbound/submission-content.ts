@@ -1,6 +1,7 @@
 import type { SMTPServerDataStream } from 'smtp-server';
 import { LineEnds } from '../mail/line-ends.ts';
 import { MemoryRoom } from '../memory-room.ts';
+import { grouped } from '../numbers.ts';
 import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
 
 /** 20 MB of attachments as base64, both bodies, and the MIME overhead. */
@@ -43,7 +44,9 @@ export class ContentRoom {
 
   #refusal(accountId: string, size: number, defect: string | null): Refusal | null {
     if (size > largestMessage)
-      return tooLarge(`the message must have at most ${largestMessage / 1024 / 1024} MB (${largestMessage} octets)`);
+      return tooLarge(
+        `the message must have at most ${largestMessage / 1024 / 1024} MB (${grouped(largestMessage)} octets)`,
+      );
     if (!this.#memory.isEnoughFor(accountId)) return notNow('too many large messages in progress, try again');
     return defect ? badContent(`the message contains ${defect}`) : null;
   }

@@ -5,6 +5,7 @@ import { uncertainPolicies } from '../core/log/uncertainty.ts';
 import type { Mailbox } from '../mail/address.ts';
 import { refuseAttachment } from '../mail/attachments.ts';
 import type { SubmittedMessage } from '../mail/submission.ts';
+import { grouped } from '../numbers.ts';
 import { tlsLevels } from '../smtp/tls-names.ts';
 import { badContent, tooLarge } from './refusal.ts';
 import {
@@ -65,7 +66,7 @@ function refuseExcess(request: SendRequest): void {
   const { subject, html, text, replyTo, headers, attachments } = request;
   if (subject.length > limits.subject) throw badContent(`Subject: must have at most ${limits.subject} characters`);
   if ((html?.length ?? 0) > limits.body || (text?.length ?? 0) > limits.body)
-    throw tooLarge(`the text must have at most ${limits.body.toLocaleString('en-US')} characters`);
+    throw tooLarge(`the text must have at most ${grouped(limits.body)} characters`);
   if (replyTo.length > limits.recipients)
     throw badContent(`Reply-To: must have at most ${limits.recipients} addresses`);
   if (headers.length > limits.headers)

@@ -1,4 +1,5 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
+import { grouped } from '../numbers.ts';
 import { holdsBidiControl, holdsInvisible, refuseText, trimSpaces } from './characters.ts';
 
 /** One address as a person writes it, parsed. `address` is canonical: local part as given, domain as lower-case A-labels. */
@@ -31,7 +32,7 @@ const numeric = /^(?:[0-9]+|0x[0-9a-f]*)$/;
  * @throws {AddressError} for anything else
  */
 export function parseMailbox(text: string): Mailbox {
-  if (text.length > longestText) throw new AddressError(`longer than ${longestText} characters`);
+  if (text.length > longestText) throw new AddressError(`longer than ${grouped(longestText)} characters`);
   const refused = refuseText(text);
   if (refused) throw new AddressError(refused);
   const trimmed = trimSpaces(text);

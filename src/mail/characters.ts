@@ -24,6 +24,12 @@ export function holdsInvisible(text: string): boolean {
   return invisible.test(text);
 }
 
+/**
+ * A client's text as a message may repeat it: whatever cannot be seen, or moves what is around it, is `?`. These are controls,
+ * format characters, lone surrogates, and spaces other than the usual one.
+ */
+export const visible = (text: string): string => text.replaceAll(/(?! )[\p{C}\p{Z}]/gu, '?');
+
 /** The first `most` UTF-16 units of a text, without half a surrogate pair at the end: PostgreSQL rejects JSON with one. */
 export function cutText(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).replace(/\p{Surrogate}$/u, '');

@@ -1,3 +1,4 @@
+import { grouped } from '../numbers.ts';
 import { isAscii } from './address.ts';
 import { parseAddressList } from './address-list.ts';
 import { refuseText } from './characters.ts';
@@ -63,7 +64,7 @@ export function refuseHeader(name: string, value: string, most = longestValue): 
   if (name.length > longestName) return `has a name of more than ${longestName} characters`;
   const lower = name.toLowerCase();
   if (owned.has(lower) || ownedPrefix.test(lower)) return 'is set by Sendwright';
-  if (value.length > most) return `must have at most ${most} characters`;
+  if (value.length > most) return `must have at most ${grouped(most)} characters`;
   const refused = refuseText(value);
   if (refused) return refused;
   if (value.trim() === '') return 'is empty';

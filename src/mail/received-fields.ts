@@ -1,3 +1,4 @@
+import { grouped } from '../numbers.ts';
 import { trimSpaces } from './characters.ts';
 import { isFieldName } from './headers.ts';
 import { MimeError } from './mime-error.ts';
@@ -27,7 +28,7 @@ const mostFields = 500;
 export function readFields(message: Buffer, part: number | null = null): { fields: ReceivedField[]; body: number } {
   const [what, most] = part === null ? ['the header', longestHeader] : [`the header of part ${part}`, longestOfPart];
   const { fields, body } = readHeader(message.subarray(0, most + 1));
-  if (body > most) throw new MimeError(`${what} has more than ${most} octets`);
+  if (body > most) throw new MimeError(`${what} has more than ${grouped(most)} octets`);
   if (fields.length > mostFields) throw new MimeError(`${what} has more than ${mostFields} fields`);
   return { fields: fields.map(({ name, raw }) => readField(name, raw, what)), body };
 }

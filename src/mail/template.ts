@@ -1,5 +1,6 @@
+import { grouped } from '../numbers.ts';
 import { AddressError, type Mailbox, parseMailbox, quote } from './address.ts';
-import { refuseText } from './characters.ts';
+import { refuseText, visible } from './characters.ts';
 import { TemplateError, type TemplateKeys, TemplateValues, type TemplateVariable } from './template-values.ts';
 import { longestBody, longestSubject } from './text-limits.ts';
 
@@ -66,15 +67,15 @@ export function holdsTooManyPlaceholders(text: string): boolean {
 
 /**
  * Why this text should not be sent, or null when it may: it holds something like `{{user.name}}`, which looks like a
- * placeholder but would be sent as it is. Empty, single and unclosed braces are plain text.
+ * placeholder but would be sent as it is. Empty, single and unclosed braces are plain text, and so are braces around more
+ * than 100 characters.
  */
 export function refusePlaceholders(text: string): string | null {
   for (const piece of compileText(text)) {
     if (typeof piece !== 'string') continue;
     for (const [whole, inner = ''] of piece.matchAll(meant)) {
       if (inner.trim() === '') continue;
-      const shown = whole.replaceAll(/[^\x20-\x7e]/g, '?');
-      return `contains ${shown}, which is not a placeholder: write {{KEY}}, where KEY has at most 64 letters, digits and _, the first not a digit`;
+      return `contains ${visible(whole)}, which is not a placeholder: write {{KEY}}, where KEY has at most 64 letters, digits and _, the first not a digit`;
     }
   }
   return null;
@@ -205,7 +206,7 @@ function fill(
   for (const piece of pieces) {
     const part = typeof piece === 'string' ? piece : valueAt(piece);
     length += part.length;
-    if (length > most) throw new TemplateError(field, `has more than ${most} characters when rendered`);
+    if (length > most) throw new TemplateError(field, `has more than ${grouped(most)} characters when rendered`);
     parts.push(part);
   }
   return parts.join('');

@@ -67,7 +67,7 @@ function judge({ status, body }: Answer, field: string, value: unknown, invalid:
   if (status !== 400) return null;
   if (typeof body.detail !== 'string' || !names(body.detail, field)) return `is not named: ${answered}`;
   if (foreign.test(body.detail)) return `is not said in our words: ${answered}`;
-  return /^[ -~]{1,300}$/.test(body.detail) ? null : `cannot be read: ${answered}`;
+  return /^\P{C}{1,300}$/u.test(body.detail) ? null : `cannot be read: ${answered}`;
 }
 
 t.test('bad input', async (t) => {

@@ -341,7 +341,7 @@ t.test('every answer has an id and its security headers, and an error contains o
   const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be given exactly once"\}$/s;
   const noHttp = /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request","detail":"this is not HTTP\/1\.1[^"]*"\}$/s;
   const tooLarge =
-    /^HTTP\/1\.1 431 Request Header .*\{"error":"headers too large","detail":"[^"]* must have at most 16384 bytes [^"]*"\}$/s;
+    /^HTTP\/1\.1 431 Request Header .*\{"error":"headers too large","detail":"[^"]* must have at most 16,384 bytes [^"]*"\}$/s;
   for (const [request, answered] of [
     [`GET / HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 200 /],
     [`NONSENSE / HTTP/1.1\r\n${close}\r\n`, noHttp],

@@ -16,7 +16,7 @@ t.test('registering a domain', async (t) => {
     [undefined, 'domain: is required'],
     ...[null, 7, true, ['a.test'], { domain: 'a.test' }].map((value) => [value, 'domain: must be a string'] as const),
     ['', 'domain: must not be empty'],
-    ['x'.repeat(1_001), 'domain: must have at most 1000 characters'],
+    ['x'.repeat(1_001), 'domain: must have at most 1,000 characters'],
     ...['a.test\r\nX', 'a\0.test', 'a.test\u0085', 'a.test\u2028', 'a\ttest.test'].map(
       (value) => [value, 'domain: contains control characters'] as const,
     ),

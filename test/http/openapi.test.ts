@@ -241,15 +241,15 @@ t.test('where a schema can express what is refused, it does', async (t) => {
     ['sendEmail', { ...email, to: [] }, /^to: must name at least one/],
     ['sendEmail', { ...email, to: '' }, /^to\[0\]: /],
     ['sendEmail', { ...email, from: '' }, /^from: /],
-    ['sendEmail', { ...email, from: long }, /^from: must have at most 1000 characters/],
-    ['sendEmail', { ...email, to: long }, /^to\[0\]: must have at most 1000 characters/],
-    ['sendEmail', { ...email, cc: ['c@b.test', long] }, /^cc\[1\]: must have at most 1000 characters/],
+    ['sendEmail', { ...email, from: long }, /^from: must have at most 1,000 characters/],
+    ['sendEmail', { ...email, to: long }, /^to\[0\]: must have at most 1,000 characters/],
+    ['sendEmail', { ...email, cc: ['c@b.test', long] }, /^cc\[1\]: must have at most 1,000 characters/],
     ['sendBatch', { emails: [{ ...email, to: [] }] }, /^emails\[0\]\.to: must name at least one/],
     ['createTemplate', { name: 'n', alias: 'a b' }, /^alias: must have only letters/],
     ['createTemplate', { name: 'n', reply_to: '' }, /^reply_to\[0\]: must not be empty/],
-    ['createTemplate', { name: 'n', reply_to: [long] }, /^reply_to\[0\]: must have at most 1000 characters/],
+    ['createTemplate', { name: 'n', reply_to: [long] }, /^reply_to\[0\]: must have at most 1,000 characters/],
     ['createTemplate', { name: 'n', variables: [variable] }, /^variables\[0\]\.key: must have only letters/],
-    ['addSuppression', { address: long }, /^address: must have at most 1000 characters/],
+    ['addSuppression', { address: long }, /^address: must have at most 1,000 characters/],
   ];
   for (const [id, body, detail] of cases) {
     const found = operations.find(({ operation }) => operation.operationId === id);

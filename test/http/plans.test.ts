@@ -58,7 +58,7 @@ t.test('plans', async (t) => {
     t.equal((await send()).status, 200);
     t.match(await send(), {
       status: 429,
-      body: { detail: /^the free plan allows 3000 emails a month; sending resumes at \d{4}-\d\d-01T00:00:00\.000Z$/ },
+      body: { detail: /^the free plan allows 3,000 emails a month; sending resumes at \d{4}-\d\d-01T00:00:00\.000Z$/ },
     });
   });
 
@@ -298,7 +298,7 @@ t.test('accounts', async (t) => {
         { amount: 0.001 },
         /^amount: must have at most two decimal places/,
       ],
-      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: 1e9 }, /^amount: must be at most 1000000/],
+      ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: 1e9 }, /^amount: must be at most 1,000,000/],
       ['POST', `/api/v1/admin/accounts/${id}/credits`, { amount: '5' }, /^amount: must be a number/],
     ];
     for (const [method, path, body, detail] of wrong) {

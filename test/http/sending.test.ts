@@ -76,7 +76,7 @@ t.test('batch', async (t) => {
       [{}, /^emails: must be an array$/],
       [{ emails: 'x' }, /^emails: must be an array$/],
       [{ emails: [] }, /^emails: must not be empty$/],
-      [{ emails: Array.from({ length: 1_001 }, () => item()) }, /^emails: must have at most 1000 entries$/],
+      [{ emails: Array.from({ length: 1_001 }, () => item()) }, /^emails: must have at most 1,000 entries$/],
       [{ emails: [item(), item(), item(), item({ to: ['nonsense'] })] }, /^emails\[3\]\.to\[0\]: not an email address/],
       [{ emails: [item(), null] }, /^emails\[1\]: must be an object$/],
       [{ emails: [item(), item({ subject: undefined })] }, /^emails\[1\]\.subject: is required$/],

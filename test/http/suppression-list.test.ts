@@ -46,7 +46,10 @@ t.test('many addresses are added with one call, or none of them', async (t) => {
     `suppressions[0].address: ${star}`,
   );
   const tooMany = Array.from({ length: 10_001 }, () => ({ address: 'a@b.test' }));
-  t.match((await call('POST', '/suppressions/import', { suppressions: tooMany })).body.detail, /at most 10000 entries/);
+  t.match(
+    (await call('POST', '/suppressions/import', { suppressions: tooMany })).body.detail,
+    /at most 10,000 entries/,
+  );
 
   for (const reasons of [
     ['unsubscribe', 'complaint'],

@@ -59,7 +59,7 @@ t.test('sending with a template', async (t) => {
         { id, variables: { N, M: 1 } },
         'template.variables.N: contains control characters, and is used in from',
       ]),
-      [{ id, variables: { N: 'x'.repeat(995), M: 1 } }, 'template.from: longer than 1000 characters'],
+      [{ id, variables: { N: 'x'.repeat(995), M: 1 } }, 'template.from: longer than 1,000 characters'],
     ];
     for (const [template, detail] of wrong)
       t.match(await post('/api/v1/emails', item(template)), {

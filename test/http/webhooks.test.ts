@@ -118,7 +118,7 @@ t.test('endpoints', async (t) => {
       [{ url: 'https://a:b@example.com/', events: all }, 'url: must not contain a user name or a password'],
       [{ url: 'https://example.com:25/', events: all }, 'url: must not use port 25'],
       [{ url: 'https://exa\nmple.com/', events: all }, 'url: contains control characters'],
-      [{ url: `https://example.com/${'x'.repeat(2_048)}`, events: all }, 'url: must have at most 2048 characters'],
+      [{ url: `https://example.com/${'x'.repeat(2_048)}`, events: all }, 'url: must have at most 2,048 characters'],
     ] as const) {
       const answer = await call('POST', '/webhooks', body);
       t.match(

@@ -27,7 +27,7 @@ t.test('a message that is too large is refused before it is sent, or after', asy
   t.match(await dialog.ask(`MAIL FROM:<${from}> SIZE=50000000`), /^552 /);
   const line = `${'x'.repeat(998)}\r\n`;
   const reply = await dialog.message(from, `${content(from)}\r\n${line.repeat(42 * 1024)}`);
-  t.match(reply, '552 5.3.4 the message must have at most 40 MB (41943040 octets)');
+  t.match(reply, '552 5.3.4 the message must have at most 40 MB (41,943,040 octets)');
   t.match(await dialog.message(from, content(from)), /^250 /, 'the connection goes on');
   t.equal(await count(), 1);
 });

@@ -171,7 +171,7 @@ t.test('what the REST API refuses is refused with a sentence that names the head
       /^554 5\.6\.0 X-Sendwright-Template: is not one of X-Sendwright-Idempotency-Key, .*, X-Sendwright-TLS$/,
     ],
     [{ headers: many(51, (i) => [`X-H-${i}`, 'v']) }, /the header must have at most 50 fields of its own/],
-    [{ headers: { 'X-Long': 'word '.repeat(500) } }, '554 5.6.0 X-Long: must have at most 2000 characters'],
+    [{ headers: { 'X-Long': 'word '.repeat(500) } }, '554 5.6.0 X-Long: must have at most 2,000 characters'],
     [{ headers: { 'Auto-Submitted': ['a', 'b'] } }, '554 5.6.0 Auto-Submitted: appears twice'],
     [{ attachments: Array(11).fill(file()) }, /the message must have at most 10 attachments/],
     [

@@ -83,7 +83,7 @@ t.test('invalid names and values', async (t) => {
   t.equal(refuseHeader('X'.repeat(77), 'x'), 'has a name of more than 76 characters');
   t.equal(refuseHeader('X-A', ''), 'is empty');
   t.equal(refuseHeader('X-A', '  '), 'is empty');
-  t.equal(refuseHeader('X-A', 'x'.repeat(2001)), 'must have at most 2000 characters');
+  t.equal(refuseHeader('X-A', 'x'.repeat(2001)), 'must have at most 2,000 characters');
   t.equal(refuseHeader('X-A', 'x'.repeat(2000)), null);
   t.type(refuseHeader('List-Unsubscribe', `<https://x.example/${'x'.repeat(900)}>`), 'string');
 });

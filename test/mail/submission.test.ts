@@ -121,9 +121,9 @@ t.test('a message with many, deeply nested or endless parts is refused, and quic
     await refused(
       t,
       multi('mixed', part(`X-A: ${'x'.repeat(33_000)}`, 'x')),
-      'the header of part 1 has more than 32768 octets',
+      'the header of part 1 has more than 32,768 octets',
     );
-    await refused(t, `X-A: ${'x'.repeat(300_000)}\n\nx`, 'the header has more than 262144 octets');
+    await refused(t, `X-A: ${'x'.repeat(300_000)}\n\nx`, 'the header has more than 262,144 octets');
     // Joining the words one by one took quadratic time, half a minute for the largest message.
     for (const words of [
       '=?utf-8?B?AAAA?='.repeat(1_900),

@@ -64,6 +64,8 @@ t.test('a malformed placeholder is reported', async (t) => {
     ['{{{A}}{{A-B}}}', '{{A-B}}}'],
     ['{{{{a.b}}}}', '{{{a.b}}}'],
     ['{{\n#if A\n}}', '{{?#if A?}}'],
+    ['{{größe}}', '{{größe}}'],
+    ['{{Größe\u{1f600}\u202e\u00a0}}', '{{Größe\u{1f600}??}}'],
     [`{{${'K'.repeat(65)}}}`, `{{${'K'.repeat(65)}}}`],
     [`{{${' '.repeat(10)}B}}`, `{{${' '.repeat(10)}B}}`],
     [`{{${'x '.repeat(50)}}}`, `{{${'x '.repeat(50)}}}`],
@@ -248,7 +250,10 @@ t.test('the result is bounded before it is put together', async (t) => {
   const before = process.cpuUsage();
   for (const field of ['html', 'text']) {
     const content = { [field]: '{{A}}'.repeat(mostPlaceholders) };
-    t.equal(problem(content, { A: value }), `${field}: has more than ${longestBody} characters when rendered`);
+    t.equal(
+      problem(content, { A: value }),
+      `${field}: has more than ${longestBody.toLocaleString('en-US')} characters when rendered`,
+    );
   }
   t.equal(make({ html: '{{A}}'.repeat(51) }, { A: value }).html?.length, 51 * value.length);
   t.match(problem({ html: '{{A}}'.repeat(52) }, { A: value }), /more than/);

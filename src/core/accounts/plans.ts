@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
+import { grouped } from '../../numbers.ts';
 
 /** What a plan allows; null means no limit. */
 export interface Plan {
@@ -80,7 +81,7 @@ export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { deta
   const next = dayIsFull
     ? Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + 1)
     : Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
-  const limit = dayIsFull ? `${perDay} emails a day` : `${perMonth} emails a month`;
+  const limit = dayIsFull ? `${perDay} emails a day` : `${grouped(perMonth ?? 0)} emails a month`;
   const credit = pricePast === null ? '' : ', and the credit for more is used up';
   const detail = `the ${name} plan allows ${limit}${credit}; sending resumes at ${new Date(next).toISOString()}`;
   return { detail, retryAfter: Math.max(1, Math.ceil((next - now.getTime()) / 1_000)) };

@@ -19,6 +19,7 @@ import {
   holdsUnsubscribePlace,
   mostUnsubscribePlaces,
 } from '../../mail/unsubscribe-place.ts';
+import { grouped } from '../../numbers.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as suppressions from '../returns/suppressions.ts';
 
@@ -64,7 +65,10 @@ export function refusalOfPlace({ type, headers, html, text }: SendRequest): ApiE
   if (type !== 'marketing') return null;
   const [refused, reason] = saysHowToUnsubscribe(headers.map(({ name }) => name))
     ? [holdsUnsubscribePlace, 'has a place for the unsubscribe link, but the email has its own List-Unsubscribe']
-    : [hasTooManyUnsubscribePlaces, `may have at most ${mostUnsubscribePlaces} places for the unsubscribe link`];
+    : [
+        hasTooManyUnsubscribePlaces,
+        `may have at most ${grouped(mostUnsubscribePlaces)} places for the unsubscribe link`,
+      ];
   const field = refused(html) ? 'html' : refused(text) ? 'text' : null;
   return field && invalidRequest(`${field}: ${reason}`);
 }

@@ -5,6 +5,7 @@ import type { Mailbox } from '../../mail/address.ts';
 import { type CompiledTemplate, compile, render } from '../../mail/template.ts';
 import { TemplateError } from '../../mail/template-values.ts';
 import { unsubscribeKeys } from '../../mail/unsubscribe-place.ts';
+import { grouped } from '../../numbers.ts';
 import type { SendRequest } from './draft.ts';
 import { findPublished, type PublishedTemplate, type TemplateRef } from './templates.ts';
 
@@ -101,6 +102,4 @@ const neverPublished =
   'template: it is a draft that was never published: publish it with POST /api/v1/templates/:id/publish';
 
 const tooLarge = () =>
-  payloadTooLarge(
-    `template: the emails of one call may have at most ${mostCharacters.toLocaleString('en-US')} characters`,
-  );
+  payloadTooLarge(`template: the emails of one call may have at most ${grouped(mostCharacters)} characters`);

@@ -1,3 +1,4 @@
+import { grouped } from '../../numbers.ts';
 import { html, inline, json, type Markup, pagePolicy, prose } from '../markup.ts';
 import type { OpenApiDocument } from './document.ts';
 import type { JsonSchema } from './schema.ts';
@@ -241,9 +242,9 @@ function boundsOf({ enum: values, maxLength, maxItems, maximum, default: fallbac
         .filter((value) => value !== null)
         .map((value) => `\`${value}\``)
         .join(', ')}.`,
-    maxLength !== undefined && `At most ${maxLength} characters.`,
-    maxItems !== undefined && `At most ${maxItems} entries.`,
-    maximum !== undefined && `At most ${maximum}.`,
+    maxLength !== undefined && `At most ${grouped(Number(maxLength))} characters.`,
+    maxItems !== undefined && `At most ${grouped(Number(maxItems))} entries.`,
+    maximum !== undefined && `At most ${grouped(Number(maximum))}.`,
     fallback !== undefined && `Default: \`${fallback}\`.`,
   ]
     .filter(Boolean)

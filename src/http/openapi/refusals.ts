@@ -44,7 +44,7 @@ const standard = {
     status: 413,
     error: 'payload too large',
     when: 'The body is larger than this operation allows.',
-    detail: 'the body must have at most 40 MB (41943040 bytes)',
+    detail: 'the body must have at most 40 MB (41,943,040 bytes)',
   },
   mediaType: {
     status: 415,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { actors, kept } from '../../core/operations/sandbox-messages.ts';
+import { grouped } from '../../numbers.ts';
 import { page } from '../validation.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
@@ -45,7 +46,7 @@ const example = {
   raw_truncated: false,
 };
 
-const keptInWords = kept.toLocaleString('en');
+const keptInWords = grouped(kept);
 const acting = Object.entries(actors).map(([local, does]) => `- \`${local}@\` ${does}`);
 
 export const sandboxGroup: Group = {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { stoppedNote } from '../../core/log/stopping.ts';
+import { grouped } from '../../numbers.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
 import { shownSendRequest } from '../send-fields.ts';
 import { email, source, tlsOutlook } from './email-schemas.ts';
@@ -173,7 +174,7 @@ export const sendingGroup: Group = {
       method: 'post',
       path: '/api/v1/emails/batch',
       summary: 'Send many emails',
-      description: `Up to ${mostInBatch} at once. If one is malformed, the whole request is refused with a 400 that names it, and nothing is stored. If one is refused for another reason (its domain, the plan, its template), it is listed in \`errors\`, and the others are accepted. The body can have up to 64 MB.`,
+      description: `Up to ${grouped(mostInBatch)} at once. If one is malformed, the whole request is refused with a 400 that names it, and nothing is stored. If one is refused for another reason (its domain, the plan, its template), it is listed in \`errors\`, and the others are accepted. The body can have up to 64 MB.`,
       access: { key: 'send', orLogin: true },
       idempotent: true,
       body: {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { grouped } from '../../numbers.ts';
 import { mostImported, newSuppression, suppressionImport, suppressionQuery } from '../routes/suppressions.ts';
 import { type Group, message } from './operation.ts';
 import { tooManyExports } from './refusals.ts';
@@ -58,7 +59,7 @@ export const suppressionGroup: Group = {
       method: 'post',
       path: '/api/v1/suppressions/import',
       summary: 'Suppress many addresses',
-      description: `Adds up to ${mostImported} addresses at once, each as in a single call. If one is malformed, the whole call is refused with a 400 that names it, and none is added.`,
+      description: `Adds up to ${grouped(mostImported)} addresses at once, each as in a single call. If one is malformed, the whole call is refused with a 400 that names it, and none is added.`,
       access: 'login',
       body: {
         schema: suppressionImport,

@@ -5,6 +5,7 @@ import { planNames } from '../../core/accounts/plans.ts';
 import * as log from '../../core/log/email-log.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Account } from '../../generated/prisma/client.ts';
+import { grouped } from '../../numbers.ts';
 import { newPassword } from '../../password.ts';
 import { demandAdmin, demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
@@ -51,7 +52,7 @@ export const topUp = z.object({
   amount: z
     .number({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a number') })
     .positive('must be more than 0')
-    .max(largestTopUp, `must be at most ${largestTopUp}`)
+    .max(largestTopUp, `must be at most ${grouped(largestTopUp)}`)
     .refine((amount) => Number(amount.toFixed(2)) === amount, 'must have at most two decimal places')
     .describe('The amount to add to the credit, with at most two decimal places.'),
 });

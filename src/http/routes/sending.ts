@@ -14,6 +14,7 @@ import { dryRun } from '../../core/outgoing/dry-run.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
 import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
+import { grouped } from '../../numbers.ts';
 import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../body.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
@@ -75,7 +76,8 @@ export function sendingRoutes(router: Router, services: Services): void {
     parse(batchBody, body);
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
-    if (body.emails.length > mostInBatch) throw invalidRequest(`emails: must have at most ${mostInBatch} entries`);
+    if (body.emails.length > mostInBatch)
+      throw invalidRequest(`emails: must have at most ${grouped(mostInBatch)} entries`);
     const schema = requestIn(escapes);
     const requests = await givingWay(body.emails, (item, index) => parse(schema, item, ['emails', index]));
     await send(ctx, acceptance, body, requests, presentBatch);
