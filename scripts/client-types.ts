@@ -30,7 +30,7 @@ const operations = described.filter((operation) => answerOf(operation).type !== 
 const renamed: Record<string, string> = {
   Error: 'ErrorBody',
   Event: 'EmailEvent',
-  ListTemplatesQuery: 'PageQuery',
+  ListAccountsQuery: 'PageQuery',
   ListDomainsQuery: 'PartQuery',
 };
 const nameOf = (name: string) => renamed[name] ?? name;

@@ -16,6 +16,7 @@ import type {
   EraseRecipientBody,
   ExamineQuery,
   ExportAccountQuery,
+  GetDomainQuery,
   GetStatsQuery,
   ImportSuppressionsBody,
   ListAllEmailsQuery,
@@ -23,6 +24,7 @@ import type {
   ListEmailsQuery,
   ListErasuresQuery,
   ListSuppressionsQuery,
+  ListTemplatesQuery,
   ListWebhookDeliveriesQuery,
   LogInBody,
   PageQuery,
@@ -57,6 +59,7 @@ import type {
   Erasure,
   Explanation,
   Finding,
+  ListedAccount,
   ListedEmail,
   Login,
   RecommendedRecord,
@@ -237,7 +240,7 @@ export interface Operations {
   createTemplate: { body: CreateTemplateBody; answer: { template: Template } };
   /** List templates */
   listTemplates: {
-    query: PageQuery;
+    query: ListTemplatesQuery;
     answer: {
       /** The page. */ templates: TemplateSummary[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;
@@ -303,11 +306,13 @@ export interface Operations {
   listDomains: { query: PartQuery; answer: { /** Newest first. */ domains: Domain[] } };
   /** Get a domain */
   getDomain: {
+    query: GetDomainQuery;
     answer: {
       domain: Domain;
       dns_records: DNSRecords;
       /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
       /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
+      checks?: Checks;
     };
   };
   /** Change a domain */
@@ -419,7 +424,7 @@ export interface Operations {
   listAccounts: {
     query: PageQuery;
     answer: {
-      /** The page. */ accounts: Account[];
+      /** The page. */ accounts: ListedAccount[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;
     };
   };

@@ -114,9 +114,8 @@ export interface CreateTemplateBody {
     | null;
 }
 
-export interface PageQuery {
-  /** How many to return. A value above 100 counts as 100. */ limit?: number;
-  /** How many to skip, newest first. */ offset?: number;
+export interface ListTemplatesQuery extends PageQuery {
+  /** Only templates with this text in their name or alias; case does not matter. */ q?: string;
 }
 
 export type ChangeTemplateBody = Partial<CreateTemplateBody>;
@@ -175,6 +174,10 @@ export interface PartQuery {
   /** How many to skip, newest first. */ offset?: number;
 }
 
+export interface GetDomainQuery {
+  /** Looks up the three records now, as `verify` does, and adds `checks`. Nothing changes. */ checks?: 'true';
+}
+
 export interface ChangeDomainBody {
   /** `opportunistic` encrypts if the server supports it; `required` waits rather than send unencrypted; `verified` also requires a valid certificate. */
   tls?: 'opportunistic' | 'required' | 'verified';
@@ -228,6 +231,11 @@ export interface CreateAccountBody {
   password?: string | null;
   /** The plan. Omitted: `DEFAULT_PLAN`, which is `free` unless the operator sets it. */
   plan?: 'free' | 'pro' | 'unlimited' | null;
+}
+
+export interface PageQuery {
+  /** How many to return. A value above 100 counts as 100. */ limit?: number;
+  /** How many to skip, newest first. */ offset?: number;
 }
 
 export interface ChangeAccountBody {

@@ -23,7 +23,7 @@ export class Templates extends Resource {
     return this.call('createTemplate', { body }, options);
   }
 
-  list(query: requests.PageQuery = {}, options?: CallOptions) {
+  list(query: requests.ListTemplatesQuery = {}, options?: CallOptions) {
     return this.call('listTemplates', { query }, options);
   }
 
@@ -89,6 +89,11 @@ export class Domains extends Resource {
 
   get(id: string, options?: CallOptions) {
     return this.call('getDomain', { param: id }, options);
+  }
+
+  /** The same with `checks`: what DNS has for its records now. Changes nothing, unlike `verify`. */
+  lookUp(id: string, options?: CallOptions) {
+    return this.call('getDomain', { param: id, query: { checks: 'true' } }, options);
   }
 
   /** Changes the TLS and the pool for all of its mail, including what is queued. */

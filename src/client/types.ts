@@ -419,7 +419,23 @@ export interface Webhook {
 }
 
 /** A delivery with its body. */
-export interface WebhookDeliveryWithPayload extends WebhookDelivery {
+export interface WebhookDeliveryWithPayload {
+  /** Its id, as in `X-Service-Webhook-Id`. */ id: string;
+  /** The endpoint. */ webhook_id: string;
+  /** The event. */ event: EventType | 'webhook.test';
+  /** The email that it is about; null for a test. */ email_id: string | null;
+  /** `pending` until it succeeds or is given up. */ status: 'pending' | 'succeeded' | 'failed';
+  /** Why it was not retried. */ error: string | null;
+  /** The last 20, oldest first. */
+  attempts: {
+    /** When it began. */ at: string;
+    /** The HTTP status of the response; null if there was none. */ response_status: number | null;
+    /** The start of its body. */ response_body: string | null;
+    /** Why there was no response. */ error: string | null;
+    /** How long it took. */ duration_ms: number;
+  }[];
+  /** When it is tried next; null once it has succeeded or failed. */ next_attempt_at: string | null;
+  /** When the event happened. */ created_at: string;
   /** The body as it is sent. */ payload: Record<string, unknown>;
 }
 
@@ -441,6 +457,9 @@ export interface WebhookDelivery {
   }[];
   /** When it is tried next; null once it has succeeded or failed. */ next_attempt_at: string | null;
   /** When the event happened. */ created_at: string;
+  /** The first recipient that the event is about, or of the email; null for a test. */
+  recipient: string | null;
+  /** The subject of the email; null for a test. */ subject: string | null;
 }
 
 /** An account: one customer of the server. */
@@ -463,6 +482,11 @@ export interface Account {
   /** When it was suspended: its users cannot log in or send; null: it is not suspended. */
   suspended_at: string | null;
   /** When it was created. */ created_at: string;
+}
+
+/** An account in the list of all. */
+export interface ListedAccount extends Account {
+  /** How many users it has. */ user_count: number;
 }
 
 /** An email in the log of all accounts. */

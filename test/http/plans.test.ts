@@ -1,4 +1,5 @@
 import t from 'tap';
+import * as members from '../../src/core/accounts/members.ts';
 import { buildAccount, buildKey, buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
@@ -194,6 +195,17 @@ t.test('accounts', async (t) => {
     });
     t.match(given.body, { account: { plan: 'pro' }, user: { email: 'b@b.test' } });
     t.equal(given.body.user.password, undefined, 'a given password is not repeated');
+    const { id } = given.body.account;
+    await members.add(node.db, id, { email: 'c@b.test', password: 'long enough', role: 'member' });
+    const { accounts } = (await node.call('GET', '/api/v1/admin/accounts?limit=2', { token: admin })).body;
+    t.match(
+      accounts,
+      [
+        { id, user_count: 2 },
+        { name: 'Shop', user_count: 1 },
+      ],
+      'the list has the number of users',
+    );
   });
 
   t.test('only an admin may call these', async (t) => {

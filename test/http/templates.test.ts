@@ -386,5 +386,17 @@ t.test('lists have pages, newest first, without the contents', async (t) => {
   t.match((await list('?limit=1&offset=1')).body, { count: 3, templates: [{ id: ids[1] }] });
   t.strictSame((await list('?offset=3')).body, { count: 3, templates: [] });
   t.equal((await list('?limit=1000')).status, 200);
-  for (const query of ['?limit=-1', '?limit=x', '?offset=1.5']) t.equal((await list(query)).status, 400, query);
+  for (const query of ['?limit=-1', '?limit=x', '?offset=1.5', '?q=']) t.equal((await list(query)).status, 400, query);
+  await create({ name: '50% off', alias: 'spring-sale' });
+  for (const [q, found] of [
+    ['T', ['three', 'two']],
+    ['SPRING-s', ['50% off']],
+    ['%', ['50% off']],
+    ['_', []],
+    ['two three', []],
+  ] as const) {
+    const { templates, count } = (await list(`?q=${encodeURIComponent(q)}`)).body;
+    t.strictSame([count, templates.map(({ name }: { name: string }) => name)], [found.length, found], q);
+  }
+  t.match((await list('?q=t&limit=1&offset=1')).body, { count: 2, templates: [{ name: 'two' }] });
 });

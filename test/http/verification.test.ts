@@ -37,6 +37,7 @@ async function startVerifying(t: Test) {
       records: body.dns_records as Records,
       selector: body.domain.dkim_selector as string,
       verify: () => call('POST', `/${id}/verify`),
+      lookUp: () => call('GET', `/${id}?checks=true`),
       read: async () => (await call('GET', `/${id}`)).body.domain,
     };
   };
@@ -126,7 +127,10 @@ t.test('verifying checks each of the three records', async (t) => {
     const what = `${of} ${JSON.stringify(entry ?? null).slice(0, 90)}`;
     publish(shop.records);
     set(shop.records[of ?? 'spf'].name, entry);
+    const { status: known } = await shop.read();
+    const looked = (await shop.lookUp()).body;
     const { status, body } = await shop.verify();
+    t.strictSame([looked.domain.status, looked.checks], [known, body.checks], `${what}: looking finds the same`);
     if (missing === null) {
       t.match([status, body.domain?.status], [200, 'verified'], `${what} ${body.detail}`);
       t.match([body.domain.verified_at, body.domain.dns_warning], [instant, null]);

@@ -101,12 +101,21 @@ export async function create(db: Database, input: NewAccount): Promise<Account> 
   return withNewEmail(db, user.email, () => db.prisma.account.create({ data }));
 }
 
+/** An account with the number of its users. */
+export type ListedAccount = Account & { userCount: number };
+
 /** One page of all accounts, newest first. */
 export async function list(
   db: Database,
   page: { limit: number; offset: number },
-): Promise<{ accounts: Account[]; count: number }> {
-  const accounts = await db.prisma.account.findMany({ orderBy: { id: 'desc' }, take: page.limit, skip: page.offset });
+): Promise<{ accounts: ListedAccount[]; count: number }> {
+  const rows = await db.prisma.account.findMany({
+    orderBy: { id: 'desc' },
+    take: page.limit,
+    skip: page.offset,
+    include: { _count: { select: { users: true } } },
+  });
+  const accounts = rows.map(({ _count, ...account }) => ({ ...account, userCount: _count.users }));
   const count = await db.prisma.account.count();
   return { accounts, count };
 }

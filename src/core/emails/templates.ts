@@ -1,5 +1,6 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { codeOf } from '../../db/errors.ts';
+import { literal } from '../../db/pattern.ts';
 import { conflict, invalidRequest, notFound } from '../../errors.ts';
 import { isId, newId } from '../../ids.ts';
 import { compile, refusePlaceholders, render, type TemplateContent } from '../../mail/template.ts';
@@ -47,21 +48,27 @@ export async function create(
   return get(db, accountId, id);
 }
 
-/** One page of the account's templates, newest first, and how many there are. */
+/**
+ * One page of the account's templates, newest first, and how many there are.
+ *
+ * @param page `q`: only templates with this text in their name or alias, in any case; null: all
+ */
 export async function list(
   db: Database,
   accountId: string,
-  page: { limit: number; offset: number },
+  page: { limit: number; offset: number; q: string | null },
 ): Promise<{ templates: TemplateSummary[]; count: number }> {
+  const named = page.q === null ? null : { contains: literal(page.q), mode: 'insensitive' as const };
+  const where = { accountId, ...(named ? { OR: [{ name: named }, { alias: named }] } : {}) };
   const templates = await db.prisma.template.findMany({
-    where: { accountId },
+    where,
     orderBy: { id: 'desc' },
     take: page.limit,
     skip: page.offset,
     // Not the contents: a page of them could have gigabytes.
     select: { id: true, name: true, alias: true, publishedAt: true, createdAt: true, updatedAt: true },
   });
-  const count = await db.prisma.template.count({ where: { accountId } });
+  const count = await db.prisma.template.count({ where });
   return { templates, count };
 }
 

@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
+import { literal } from '../../db/pattern.ts';
 import { notFound } from '../../errors.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
 import type { EmailType, SuppressionReason } from '../../generated/prisma/enums.ts';
@@ -96,9 +97,6 @@ export async function list(
   const count = await db.prisma.suppression.count({ where });
   return { suppressions, count };
 }
-
-/** A pattern that matches only the text itself. */
-const literal = (text: string) => text.replaceAll(/[\\%_]/g, '\\$&');
 
 const exportedAtOnce = 5_000;
 

@@ -14,6 +14,14 @@ export const testEvent = 'webhook.test';
 /** How many deliveries one replay takes on. */
 const replayedAtOnce = 10_000;
 
+/** What a list shows: not the payload, which names all recipients of the email, but what people know the email by. */
+export interface ListedDelivery extends Omit<WebhookDelivery, 'payload'> {
+  /** The first recipient that the event is about, or else of the email; null if there is no email. */
+  recipient: string | null;
+  /** Null if there is no email. */
+  subject: string | null;
+}
+
 /** One page of the account's deliveries, newest first, and how many match. */
 export async function list(
   db: Database,
@@ -25,7 +33,7 @@ export async function list(
     status: WebhookDeliveryStatus | undefined;
   },
   page: { limit: number; offset: number },
-): Promise<{ deliveries: WebhookDelivery[]; count: number }> {
+): Promise<{ deliveries: ListedDelivery[]; count: number }> {
   const { webhookId, emailId, event, status } = filter;
   const where = {
     accountId,
@@ -34,14 +42,34 @@ export async function list(
     ...(event === undefined ? {} : { event }),
     ...(status === undefined ? {} : { status }),
   };
-  const deliveries = await db.prisma.webhookDelivery.findMany({
+  const rows = await db.prisma.webhookDelivery.findMany({
     where,
     orderBy: { id: 'desc' },
     take: page.limit,
     skip: page.offset,
+    omit: { payload: true },
   });
+  const known = await findNames(
+    db,
+    accountId,
+    rows.map(({ id }) => id),
+  );
+  const deliveries = rows.map((row) => ({ ...row, ...(known.get(row.id) ?? { recipient: null, subject: null }) }));
   const count = await db.prisma.webhookDelivery.count({ where });
   return { deliveries, count };
+}
+
+type Names = Pick<ListedDelivery, 'recipient' | 'subject'>;
+
+/** What these deliveries say about their emails, by id. */
+async function findNames(db: Database, accountId: string, ids: string[]): Promise<Map<string, Names>> {
+  const rows = await db.query<Names & { id: string }>({
+    text: `SELECT id, coalesce(data #>> '{recipients,0,address}', data #>> '{to,0}') AS recipient, data ->> 'subject' AS subject
+             FROM webhook_deliveries, LATERAL (SELECT payload::json -> 'data' AS data) AS event
+            WHERE account_id = $1 AND id = ANY($2)`,
+    values: [accountId, ids],
+  });
+  return new Map(rows.map(({ id, ...names }) => [id, names]));
 }
 
 /** @throws ApiError 404 */

@@ -11,30 +11,34 @@ import { keyUsed } from './refusals.ts';
 import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
-const account = z
-  .object({
-    id: id('Its id.'),
-    name: words('Its name.'),
-    plan: oneOf(planNames, 'Its plan.'),
-    credit: words(
-      'The balance, with two decimal places. On the plan `pro`, each email above the monthly limit takes 0.50 from it. Other plans do not use it.',
-    ),
-    usage: z
-      .object({
-        day: integer('Emails accepted today; null: not counted.').nullable(),
-        month: integer('Emails accepted this month; null: not counted.').nullable(),
-      })
-      .describe('Usage that counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing.'),
-    retention: z
-      .object({
-        log_days: integer('Days that the log is kept, at least: whole weeks are deleted at a time.'),
-        content_days: integer('Days that the content of emails is kept.'),
-      })
-      .describe('How long the plan keeps data, in days from when an email was due. Waiting emails are always kept.'),
-    suspended_at: time('When it was suspended: its users cannot log in or send; null: it is not suspended.').nullable(),
-    created_at: time('When it was created.'),
-  })
-  .meta({ id: 'Account', description: 'An account: one customer of the server.' });
+const accountFields = {
+  id: id('Its id.'),
+  name: words('Its name.'),
+  plan: oneOf(planNames, 'Its plan.'),
+  credit: words(
+    'The balance, with two decimal places. On the plan `pro`, each email above the monthly limit takes 0.50 from it. Other plans do not use it.',
+  ),
+  usage: z
+    .object({
+      day: integer('Emails accepted today; null: not counted.').nullable(),
+      month: integer('Emails accepted this month; null: not counted.').nullable(),
+    })
+    .describe('Usage that counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing.'),
+  retention: z
+    .object({
+      log_days: integer('Days that the log is kept, at least: whole weeks are deleted at a time.'),
+      content_days: integer('Days that the content of emails is kept.'),
+    })
+    .describe('How long the plan keeps data, in days from when an email was due. Waiting emails are always kept.'),
+  suspended_at: time('When it was suspended: its users cannot log in or send; null: it is not suspended.').nullable(),
+  created_at: time('When it was created.'),
+};
+
+const account = z.object(accountFields).meta({ id: 'Account', description: 'An account: one customer of the server.' });
+
+const listedAccount = z
+  .object({ ...accountFields, user_count: integer('How many users it has.') })
+  .meta({ id: 'ListedAccount', description: 'An account in the list of all.' });
 
 const example = {
   id: samples.account,
@@ -102,8 +106,8 @@ export const adminGroup: Group = {
       query: z.object(page),
       answer: {
         description: 'One page.',
-        schema: z.object({ accounts: list(account, 'The page.'), count: total }),
-        example: { accounts: [example], count: 1 },
+        schema: z.object({ accounts: list(listedAccount, 'The page.'), count: total }),
+        example: { accounts: [{ ...example, user_count: 3 }], count: 1 },
       },
     },
     {

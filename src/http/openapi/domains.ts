@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { dkimAlgorithms } from '../../mail/dkim-key.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
-import { domainChange, newDkimKey, newDomain } from '../routes/domains.ts';
+import { domainChange, domainQuery, newDkimKey, newDomain } from '../routes/domains.ts';
 import { part } from '../validation.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
@@ -216,9 +216,10 @@ export const domainGroup: Group = {
       description: 'One domain, with its records.',
       access: 'login',
       params,
+      query: domainQuery,
       answer: {
-        description: 'The domain.',
-        schema: z.object(domainWithRecords),
+        description: 'The domain; with `checks` if they were asked for.',
+        schema: z.object({ ...domainWithRecords, checks: checks.optional() }),
         example: { domain: verifiedExample, ...recordsExample },
       },
     },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { templateQuery } from '../routes/templates.ts';
 import { newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
-import { page } from '../validation.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, list, oneOf, time, total, words } from './schema.ts';
@@ -112,7 +112,7 @@ export const templateGroup: Group = {
       summary: 'List templates',
       description: "The account's templates, newest first, without their content.",
       access: { key: 'read', orLogin: true },
-      query: z.object(page),
+      query: templateQuery,
       answer: {
         description: 'One page.',
         schema: z.object({ templates: list(summary, 'The page.'), count: total }),

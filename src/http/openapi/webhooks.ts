@@ -41,8 +41,12 @@ const deliveryFields = {
   created_at: time('When the event happened.'),
 };
 
-const delivery = z
-  .object(deliveryFields)
+const listedDelivery = z
+  .object({
+    ...deliveryFields,
+    recipient: words('The first recipient that the event is about, or of the email; null for a test.').nullable(),
+    subject: words('The subject of the email; null for a test.').nullable(),
+  })
   .meta({ id: 'WebhookDelivery', description: 'One event for one endpoint, with its calls.' });
 
 const deliveryWithPayload = z
@@ -74,6 +78,8 @@ const deliveryExample = {
   next_attempt_at: null,
   created_at: samples.deliveredAt,
 };
+
+const listedDeliveryExample = { ...deliveryExample, recipient: samples.to, subject: 'Your order' };
 
 const disabled: Refusal = {
   status: 409,
@@ -248,8 +254,8 @@ export const deliveryGroup: Group = {
       query: deliveryQuery,
       answer: {
         description: 'One page.',
-        schema: z.object({ deliveries: list(delivery, 'The page.'), count: total }),
-        example: { deliveries: [deliveryExample], count: 1 },
+        schema: z.object({ deliveries: list(listedDelivery, 'The page.'), count: total }),
+        example: { deliveries: [listedDeliveryExample], count: 1 },
       },
     },
     {

@@ -1,3 +1,4 @@
+import type { ListedAccount } from '../../core/accounts/accounts.ts';
 import { isCounted, planOf } from '../../core/accounts/plans.ts';
 import type * as users from '../../core/accounts/users.ts';
 import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
@@ -22,6 +23,8 @@ export function account(row: Account, now: Date = new Date()) {
     created_at: iso(row.createdAt),
   };
 }
+
+export const listedAccount = (row: ListedAccount) => ({ ...account(row), user_count: row.userCount });
 
 /** Adds the account, for operators, who see more than one. */
 export const withAccount = <T extends object>(shown: T, row: { accountId: string }) => ({

@@ -1,3 +1,4 @@
+import type { ListedDelivery } from '../../core/webhooks/webhook-deliveries.ts';
 import type { Webhook, WebhookDelivery } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 
@@ -18,7 +19,7 @@ export function rotatedWebhook(row: Webhook, secret: string) {
   return { webhook: webhook(row), secret, previous_secret_valid_until: iso(row.previousSecretUntil) };
 }
 
-export function webhookDelivery(row: WebhookDelivery) {
+function webhookDelivery(row: Omit<WebhookDelivery, 'payload'>) {
   return {
     id: row.id,
     webhook_id: row.webhookId,
@@ -30,6 +31,10 @@ export function webhookDelivery(row: WebhookDelivery) {
     next_attempt_at: iso(row.nextAttemptAt),
     created_at: iso(row.createdAt),
   };
+}
+
+export function listedWebhookDelivery(row: ListedDelivery) {
+  return { ...webhookDelivery(row), recipient: row.recipient, subject: row.subject };
 }
 
 /** `payload` is the body that is sent, parsed. */

@@ -78,7 +78,7 @@ export function adminRoutes(router: Router, services: Services): void {
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
     const found = await accounts.list(db, parse(z.object(page), ctx.query));
-    ctx.body = { accounts: found.accounts.map((account) => present.account(account)), count: found.count };
+    ctx.body = { accounts: found.accounts.map(present.listedAccount), count: found.count };
   });
 
   router.get('/admin/accounts/:id', ...operator, async (ctx) => {

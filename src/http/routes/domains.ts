@@ -2,6 +2,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as dkimKeys from '../../core/domains/dkim-keys.ts';
 import * as domains from '../../core/domains/domains.ts';
+import { check } from '../../core/domains/record-checks.ts';
 import { verify } from '../../core/domains/verification.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
@@ -61,6 +62,12 @@ export const domainChange = settings.refine(({ tls, pool }) => tls !== undefined
   message: 'is required unless pool is given',
 });
 
+export const domainQuery = z.object({
+  checks: oneOf(['true'])
+    .optional()
+    .describe('Looks up the three records now, as `verify` does, and adds `checks`. Nothing changes.'),
+});
+
 /** `POST`, `GET`, `GET /:id`, `PATCH /:id`, `POST /:id/verify`, `POST /:id/rotate-dkim` and `DELETE /domains`; `DELETE /dkim-keys/:id`. */
 export function domainRoutes(router: Router, services: Services): void {
   const { db, keyring, mailHostname, surroundings } = services;
@@ -87,7 +94,10 @@ export function domainRoutes(router: Router, services: Services): void {
 
   router.get('/domains/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    ctx.body = await withRecords(await domains.get(db, accountId, ctx.params.id ?? ''));
+    const { checks } = parse(domainQuery, ctx.query);
+    const domain = await domains.get(db, accountId, ctx.params.id ?? '');
+    const found = checks ? { checks: present.checks(await check(domain, surroundings)) } : {};
+    ctx.body = { ...(await withRecords(domain)), ...found };
   });
 
   router.patch('/domains/:id', loggedIn, async (ctx) => {

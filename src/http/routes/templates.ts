@@ -6,13 +6,18 @@ import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { givenContent, newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
-import { page, parse } from '../validation.ts';
+import { line, page, parse } from '../validation.ts';
 
 /** Enough for both bodies and the overhead of JSON. */
 const bodyLimit = 40 * 1024 * 1024;
 const publishLimit = 16 * 1024;
 
 const empty = { from: null, subject: null, replyTo: [], html: null, text: null, variables: [] };
+
+export const templateQuery = z.object({
+  ...page,
+  q: line(200).optional().describe('Only templates with this text in their name or alias; case does not matter.'),
+});
 
 /** `POST`, `GET`, `GET /:id`, `PATCH`, `DELETE`, `POST /:id/publish` and `POST /:id/render` of `/templates`. */
 export function templateRoutes(router: Router, services: Services): void {
@@ -33,7 +38,8 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.get('/templates', reader, async (ctx) => {
-    const found = await templates.list(db, senderOf(ctx).accountId, parse(z.object(page), ctx.query));
+    const { q, ...rest } = parse(templateQuery, ctx.query);
+    const found = await templates.list(db, senderOf(ctx).accountId, { ...rest, q: q ?? null });
     ctx.body = { templates: found.templates.map(present.templateSummary), count: found.count };
   });
 

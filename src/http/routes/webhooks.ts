@@ -137,7 +137,7 @@ export function webhookRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const { webhook_id: webhookId, email_id: emailId, event, status, ...rest } = parse(deliveryQuery, ctx.query);
     const found = await deliveries.list(db, accountId, { webhookId, emailId, event, status }, rest);
-    ctx.body = { deliveries: found.deliveries.map(present.webhookDelivery), count: found.count };
+    ctx.body = { deliveries: found.deliveries.map(present.listedWebhookDelivery), count: found.count };
   });
 
   router.get('/webhook-deliveries/:id', loggedIn, async (ctx) => {
