@@ -14,10 +14,9 @@ export interface DaneFinding {
 }
 
 /** Whether DNSSEC vouches for a domain's MX records, and for which hosts; `unknown` says why that cannot be determined. */
-export type DaneDestination =
-  | { kind: 'insecure' }
-  | { kind: 'secure'; hosts: string[] }
-  | { kind: 'unknown'; reason: string };
+export type DaneDestination = { kind: 'insecure' } | PerhapsSigned;
+
+type PerhapsSigned = { kind: 'secure'; hosts: string[] } | { kind: 'unknown'; reason: string };
 
 /** The DANE rules of MX hosts (RFC 7672), based on the answers of a validating resolver. */
 export class DanePolicies {
@@ -39,8 +38,7 @@ export class DanePolicies {
   }
 
   /** The rule for one host of a domain; null if DANE has nothing to say about it. */
-  async forHost(domain: string, destination: DaneDestination, host: string): Promise<DaneFinding | null> {
-    if (destination.kind === 'insecure') return null;
+  async forHost(domain: string, destination: PerhapsSigned, host: string): Promise<DaneFinding | null> {
     if (destination.kind === 'unknown') return refuse(`DNSSEC for ${domain}`, `its MX records: ${destination.reason}`);
     if (!destination.hosts.some((name) => sameName(name, host))) {
       return refuse(`DNSSEC for ${domain}`, 'the signed MX records do not name this host');

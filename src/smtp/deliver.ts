@@ -134,7 +134,7 @@ class Attempt {
   }
 
   /**
-   * The result of a look-up. Not for what stands between the choice of a host and its idle connection: each further step lets
+   * The result of a look-up. Not for what is known: each further step between the choice of a host and its idle connection lets
    * other attempts take that connection, and a tenth fewer emails a second were delivered.
    *
    * @throws `ended` as soon as the attempt is ended: DNS may take longer than a shutdown
@@ -160,7 +160,13 @@ class Attempt {
     const { destination, tls = opportunistic } = this.#request;
     const names = found.hosts.map(({ preference, name }) => `${preference} ${name}`);
     this.#reports.remark(`MX hosts of ${destination}: ${names.join(', ')}`);
-    const policies = await this.#lookedUp(this.#transport.tlsPolicies.forDestination(destination, tls));
+    const { forHost } = await this.#lookedUp(this.#transport.tlsPolicies.forDestination(destination, tls));
+    const policies: DestinationTls = {
+      forHost: (host) => {
+        const found = forHost(host);
+        return found instanceof Promise ? this.#lookedUp(found) : found;
+      },
+    };
     let left = found.hosts;
     let preference: number | null = null;
     while (this.#isWanted) {

@@ -1,4 +1,4 @@
-import type { DaneDestination, DanePolicies } from './dane-policies.ts';
+import type { DaneDestination, DaneFinding, DanePolicies } from './dane-policies.ts';
 import { type StsPolicy, stsRule } from './mta-sts.ts';
 import type { StsFinding, StsPolicies } from './sts-policies.ts';
 import type { TlsPolicyName } from './tls-names.ts';
@@ -26,7 +26,8 @@ export interface HostTls {
 
 /** The rules for a destination, host by host. */
 export interface DestinationTls {
-  forHost(host: string): Promise<HostTls>;
+  /** A promise only if something must be looked up: whoever waits for nothing lets others take what it has chosen. */
+  forHost(host: string): HostTls | Promise<HostTls>;
 }
 
 /** For people: the policy in force for a destination, who asks for it, and remarks. */
@@ -98,22 +99,27 @@ export class TlsPolicies {
     }
   }
 
-  async #forHost(
+  #forHost(
     domain: string,
     demand: TlsDemand,
     sts: StsFinding | Objection,
     destination: DaneDestination,
     host: string,
-  ): Promise<HostTls> {
-    const dane = (await this.#dane?.forHost(domain, destination, host)) ?? null;
-    const rest = inForce(domain, demand, sts);
-    if (dane === null) return { policy: rest, published: publishedSts(domain, sts) };
-    const published = { domain, lines: dane.records, mx: [host], rule: dane.policy, problem: null };
-    return {
-      policy: dane.authenticates ? dane.policy : allOf(rest, dane.policy),
-      published: { type: 'tlsa', ...published },
-    };
+  ): HostTls | Promise<HostTls> {
+    const rest = { policy: inForce(domain, demand, sts), published: publishedSts(domain, sts) };
+    if (this.#dane === null || destination.kind === 'insecure') return rest;
+    return this.#dane
+      .forHost(domain, destination, host)
+      .then((dane) => (dane === null ? rest : withDane(dane, rest.policy, domain, host)));
   }
+}
+
+function withDane(dane: DaneFinding, rest: TlsPolicy, domain: string, host: string): HostTls {
+  const published = { domain, lines: dane.records, mx: [host], rule: dane.policy, problem: null };
+  return {
+    policy: dane.authenticates ? dane.policy : allOf(rest, dane.policy),
+    published: { type: 'tlsa', ...published },
+  };
 }
 
 const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

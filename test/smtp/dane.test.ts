@@ -227,6 +227,28 @@ t.test('answers too large for a datagram come over TCP; answers from others are 
   t.match(await nobody.query(name, 'TLSA'), { kind: 'temporary', reason: /could not be reached|in time/ });
 });
 
+t.test('an aborted attempt does not wait for the records of a host', { timeout: 30_000 }, async (t) => {
+  const { send, transport, signed, sink } = await start(t, { records: [tlsa(3, 1, 1, own.x509)] });
+  t.match((await send()).sessions, daneHeld);
+  const known = new ValidatingResolver(signed.address, { timeoutMs: 20_000, tries: 1 });
+  for (const silent of ['A', 'TLSA']) {
+    const asked = Promise.withResolvers<void>();
+    const query: ValidatingResolver['query'] = (name, type) => {
+      if (type !== silent) return known.query(name, type);
+      asked.resolve();
+      return new Promise(() => undefined);
+    };
+    const dane = new DanePolicies(Object.assign(Object.create(known), { query }), sink.port);
+    Object.assign(transport, { tlsPolicies: new TlsPolicies({ dane }) });
+    const ended = new AbortController();
+    const sending = send({ signal: ended.signal });
+    await asked.promise;
+    ended.abort();
+    t.match(resultOf(await sending), { outcome: 'deferred', phase: 'local', class: 'other', uncertain: false }, silent);
+  }
+  t.equal(sink.messages.length, 1, 'and sends nothing without them');
+});
+
 t.test('without a validating resolver DANE is not checked, and the report says so', async (t) => {
   const { notes } = await new TlsPolicies({}).describe('example.test', verified, []);
   t.ok(notes.includes('DANE is not checked: no validating resolver is configured.'));
