@@ -49,6 +49,12 @@ const guarded: Guarded[] = [
   },
   { ours: 'attachments', otherwise: 'the files would not be sent', each: 'emails' },
   {
+    ours: 'content_id',
+    otherwise: 'the html could not show the file',
+    // nodemailer; Resend.
+    elsewhere: ['cid', 'inlinecontentid'],
+  },
+  {
     ours: 'type',
     otherwise: 'unsubscribed recipients would get it too',
     // Postmark.
@@ -137,14 +143,15 @@ const isNothing = (value: unknown) => isEmpty(value) || isWord(value, /^(0|false
 
 /**
  * Unknown members are ignored, because clients of other services send some. But a member that means one of those in `guarded`,
- * by another service's name or by a misspelling of ours, is refused if ignoring it would send mail to others, twice, unencrypted
- * or at another time, give a key more rights than intended, or leave a webhook endpoint as it is. It is not refused if ours is
- * given as well.
+ * by another service's name or by a misspelling of ours, is refused if ignoring it would send mail to others, twice, unencrypted,
+ * at another time or without its images, give a key more rights than intended, or leave a webhook endpoint as it is. It is not
+ * refused if ours is given as well. The items of lists, such as attachments, are examined too.
  *
  * @returns the first such member; null if there is none
  */
 export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
-  const members = membersOf(schema);
+  const shape = shapeOf(schema);
+  const members = Object.keys(shape);
   if (members.length === 0 || typeof input !== 'object' || input === null) return null;
   for (const [name, value] of Object.entries(input)) {
     if (members.includes(name)) continue;
@@ -153,6 +160,21 @@ export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
       const words = refusal(row, members, input as Input);
       if (words !== null) return { path: [name], message: `${words}; otherwise ${row.otherwise}` };
     }
+  }
+  for (const name of members) {
+    const fault = passedOverWithin(shape[name] as z.ZodType, (input as Input)[name]);
+    if (fault) return { ...fault, path: [name, ...fault.path] };
+  }
+  return null;
+}
+
+/** The same for the items of a member that is a list. */
+function passedOverWithin(schema: z.ZodType, list: unknown): Fault | null {
+  const item = itemOf(schema);
+  if (item === null || !Array.isArray(list)) return null;
+  for (const [index, each] of list.entries()) {
+    const fault = passedOver(item, each);
+    if (fault) return { ...fault, path: [index, ...fault.path] };
   }
   return null;
 }
@@ -174,9 +196,15 @@ function refusal({ ours, each, not, values }: Guarded, members: string[], input:
 }
 
 /** The members of the schema's input, before any transformation. */
-function membersOf(schema: z.ZodType): string[] {
-  if (schema instanceof z.ZodPipe) return membersOf(schema.in as z.ZodType);
-  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+function shapeOf(schema: z.ZodType): Readonly<Record<string, unknown>> {
+  if (schema instanceof z.ZodPipe) return shapeOf(schema.in as z.ZodType);
+  return schema instanceof z.ZodObject ? schema.shape : {};
+}
+
+/** The schema of an item of the schema's input; null if that is no list. */
+function itemOf(schema: z.ZodType): z.ZodType | null {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) return itemOf(schema.unwrap() as z.ZodType);
+  return schema instanceof z.ZodArray ? (schema.element as z.ZodType) : null;
 }
 
 const isMeantFor = ({ ours, elsewhere }: Guarded, plain: string) =>

@@ -34,14 +34,15 @@ t.test('what programs for other services send is accepted', async (t) => {
   const taken: Record<string, Fields[]> = {
     'the SDK of Resend: 4.0 writes camelCase within files': [
       { attachments: [{ ...file, contentType: 'application/pdf' }] },
-      { attachments: [{ ...logo, contentType: 'image/png', inlineContentId: 'logo' }], html: '<img src="cid:logo">' },
-      { attachments: [{ ...logo, contentId: 'logo', path: 'https://example.com/logo.png' }] },
-      { attachments: [{ ...logo, content_type: 'image/png', inline_content_id: 'logo' }] },
+      {
+        attachments: [{ ...logo, contentType: 'image/png', inlineContentId: '', path: 'https://example.com/logo.png' }],
+      },
+      { attachments: [{ ...logo, content_type: 'image/png', content_id: 'logo', inline_content_id: 'logo' }] },
       { topic_id: 'b6d24b8e-af0b-4c3c-be0c-359bbd97381e', react: null },
     ],
     nodemailer: [
       { attachments: [{ ...file, encoding: 'base64', contentType: 'application/pdf', contentDisposition: 'inline' }] },
-      { attachments: [{ ...logo, cid: 'logo' }], sender: 'a@b.test', priority: 'high', date: at(0) },
+      { attachments: [{ ...logo, cid: null }], sender: 'a@b.test', priority: 'high', date: at(0) },
       { messageId: '<a@b.test>', inReplyTo: '<c@d.test>', references: ['<c@d.test>'], encoding: 'base64' },
       { envelope: { from: 'a@b.test', to: 'c@d.test' }, list: { help: 'x' }, dsn: { id: 'x' }, alternatives: [] },
       { icalEvent: { method: 'request', content: 'x' }, amp: '<!doctype html>', watchHtml: '<b>', requireTLS: false },
@@ -50,7 +51,7 @@ t.test('what programs for other services send is accepted', async (t) => {
       { Tag: 'order', Metadata: { a: '1' }, MessageStream: 'outbound', TrackOpens: true, TrackLinks: 'None' },
       { Cc: null, Bcc: '', ReplyTo: null, Headers: [], Attachments: [], MessageStream: 'receipts' },
       { TemplateAlias: 'welcome', TemplateModel: { a: 1 }, InlineCss: true, HtmlBody: '<p>', TextBody: 't' },
-      { attachments: [{ ...file, Name: 'a.pdf', ContentType: 'application/pdf', ContentID: 'cid:a' }] },
+      { attachments: [{ ...file, Name: 'a.pdf', ContentType: 'application/pdf', ContentID: null }] },
       { MessageStream: 'broadcast', type: 'marketing' },
     ],
     'Postal, Mailgun, SendGrid': [
@@ -161,6 +162,23 @@ t.test('an email that would go to others, twice, unencrypted or at another time 
     const name = Object.keys(fields)[0];
     t.equal(refusalOf(sendRequest, { ...email, ...fields }), `${name}: ${words}`, JSON.stringify(fields));
   }
+});
+
+t.test('a misnamed field of an item of a list is refused', async (t) => {
+  const unseen = 'must be called content_id; otherwise the html could not show the file';
+  for (const name of ['contentId', 'cid', 'ContentID', 'inlineContentId', 'inline_content_id']) {
+    const attachments = [file, { ...logo, [name]: 'logo' }];
+    t.equal(refusalOf(sendRequest, { ...email, attachments }), `attachments[1].${name}: ${unseen}`);
+    t.equal(
+      refusalOf(sendRequest, { ...email, subject: null, text: null, template: { alias: 'a' }, attachments }),
+      `attachments[1].${name}: ${unseen}`,
+    );
+  }
+  const suppressions = [{ address: 'a@b.test' }, { address: 'c@d.test', Reason: 'unsubscribe' }];
+  t.equal(
+    refusalOf(suppressionImport, { suppressions }),
+    'suppressions[1].Reason: must be called reason; otherwise the address would get no mail at all',
+  );
 });
 
 t.test('a field outside the list that would apply to no item is refused', async (t) => {
