@@ -146,7 +146,8 @@ export const webhookGroup: Group = {
       method: 'patch',
       path: '/api/v1/webhooks/:id',
       summary: 'Change an endpoint',
-      description: 'Fields that you omit do not change. Calls that are still waiting go to the new URL.',
+      description:
+        'Takes at least one field; those that you omit do not change. Calls that are still waiting go to the new URL.',
       access: 'login',
       params,
       body: { schema: webhookChanges(false), example: { status: 'disabled' } },

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import * as deliveries from '../../core/webhooks/webhook-deliveries.ts';
 import * as webhooks from '../../core/webhooks/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
+import { invalidRequest } from '../../errors.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
@@ -102,6 +103,8 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.patch('/webhooks/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(changes, await readJson(ctx, bodyLimit));
+    // Not in the schema, whose errors come before a better one: that ours is called `status`.
+    if (Object.keys(input).length === 0) throw invalidRequest('url, events or status is required');
     ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, ctx.params.id ?? '', input)) };
   });
 
