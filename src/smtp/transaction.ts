@@ -181,8 +181,9 @@ class Transaction {
       if (broken !== null && !this.#connection.pending) return this.#results.lose('data', broken);
     }
     const concerned = this.#results.open;
-    // Not asked if the server has spoken: whoever is asked notes that the dot is about to be written.
-    const allowed = !this.#connection.pending && (await beforeDot(concerned));
+    // Not asked if the server has spoken or is gone: whoever is asked notes that the dot is about to be written.
+    const isReady = !this.#connection.pending && this.#connection.lost === null;
+    const allowed = isReady && (await beforeDot(concerned));
     // A reply now is a refusal in the middle of the message; taken for the reply to the dot, it could pass for success.
     if (this.#connection.pending) return this.#interrupted(await this.#connection.read(deadlines.data));
     if (this.#connection.lost !== null) return this.#results.lose('data', this.#connection.lost);

@@ -1,5 +1,9 @@
 import t from 'tap';
+import { Connection } from '../../src/smtp/connection.ts';
+import { prepareContent } from '../../src/smtp/content.ts';
+import { defaultDeadlines } from '../../src/smtp/deadlines.ts';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
+import { transact } from '../../src/smtp/transaction.ts';
 import type { Peer } from '../support/mx.ts';
 import { freePort } from '../support/ports.ts';
 import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';
@@ -54,6 +58,30 @@ t.test('a reply in the middle of the message is a refusal or is not understood, 
     t.match(resultOf(await send({ message: big, beforeDot })), { ...expected, phase: 'data', uncertain: false }, reply);
     t.equal(asked, 0, 'no dot is written, so none is noted');
   }
+});
+
+t.test('a connection that is gone before the dot is no reason to ask for it', async (t) => {
+  const { mx } = await startScripted(t, async (peer) => {
+    peer.send('250 ok\r\n250 ok\r\n354 go\r\n');
+    peer.socket.end();
+  });
+  const connection = new Connection({ host: 'mx.example.test', address: '127.0.0.1', port: mx.port });
+  await connection.open(20_000);
+  // The replies arrived ahead of their commands.
+  await new Promise<void>((resolve) => connection.whenLost(resolve));
+  let asked = 0;
+  const { results } = await transact(connection, {
+    envelope: { from: 'a@sender.test', recipients: ['b@example.test'], smtpUtf8: false },
+    content: prepareContent([message()]),
+    beforeDot: () => {
+      asked += 1;
+      return true;
+    },
+    afterDot: () => undefined,
+    deadlines: defaultDeadlines,
+  });
+  t.match(results, [{ outcome: 'deferred', phase: 'data', class: 'network', uncertain: false }]);
+  t.equal(asked, 0, 'no dot is written, so none is noted');
 });
 
 t.test('without the right to send, the message is not completed', async (t) => {
