@@ -94,7 +94,7 @@ export const templateGroup: Group = {
       path: '/api/v1/templates',
       summary: 'Create a template',
       description:
-        'Creates a draft; publish it to send with it. Anything in two or three braces that is not a key, such as `{{user.name}}`, is refused, because it would be sent literally. Empty, single and unclosed braces are text, and so is the first brace of `{{{KEY}}`. An API key that is restricted to domains cannot do this.',
+        'Creates a draft; publish it to send with it. Anything in two or three braces that is not a key, such as `{{user.name}}`, is refused, because it would be sent literally. Empty, single and unclosed braces are text, and so are braces around more than 100 characters and the first brace of `{{{KEY}}`. An API key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       body: { schema: newTemplate, example: { name: 'Shipped', ...content } },
       answer: {
