@@ -84,7 +84,7 @@ export function connect(settings: ClientOptions): Call {
 
   return async (id, input, options = {}) => {
     const route: Route = routes[id];
-    demandKnown(options, id, route);
+    demandKnown(options, route);
     const { signal } = options;
     const idempotencyKey = route.takesKey ? (options.idempotencyKey ?? newKey()) : null;
     const request = requestOf(base, id, input, headersOf(settings, route, idempotencyKey));
@@ -111,14 +111,16 @@ const optionNames = ['timeoutMs', 'maxAttempts', 'signal', 'idempotencyKey'];
  *
  * @throws TypeError if there is an option that the call does not take
  */
-function demandKnown(options: SendOptions, id: OperationId, { takesKey }: Route): void {
+function demandKnown(options: SendOptions, { method, path, takesKey }: Route): void {
   if (typeof options !== 'object' || options === null)
-    throw new TypeError(`the options of ${id} must be an object: ${options}`);
+    throw new TypeError(`the options of ${method} ${path} must be an object: ${options}`);
   for (const [name, value] of Object.entries(options)) {
     if (!optionNames.includes(name))
       throw new TypeError(`${name} is no option of a call: there are ${optionNames.join(', ')}`);
     if (name === 'idempotencyKey' && value !== undefined && !takesKey)
-      throw new TypeError(`${id} does not accept an idempotencyKey: only calls that send or add something do`);
+      throw new TypeError(
+        `${method} ${path} does not accept an idempotencyKey: only calls that send or add something do`,
+      );
   }
 }
 
@@ -163,7 +165,7 @@ function requestOf<Id extends OperationId>(base: string, id: Id, input: Input<Id
   const given = input as { param?: string; query?: object; body?: unknown };
   const { param, query, body } = given;
   if ('body' in given && body === undefined)
-    throw new TypeError(`what to ${method} to ${path} is missing: ${id} takes an object`);
+    throw new TypeError(`${method} ${path} needs an object with its fields, which are listed at ${base}/docs`);
   if (body !== undefined) headers.set('Content-Type', 'application/json');
   return {
     url: `${base}${pathOf(path, param)}${queryOf(query)}`,

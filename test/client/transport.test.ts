@@ -300,17 +300,17 @@ t.test('options that a call would ignore are refused before anything is sent', a
   const refused: [options: object | string, words: RegExp][] = [
     [{ idempotency_key: 'x' }, /^idempotency_key is no option of a call: there are .*idempotencyKey$/],
     [{ timeout: 5 }, /^timeout is no option/],
-    ['order-7', /^the options of sendEmail must be an object: order-7$/],
+    ['order-7', /^the options of POST \/api\/v1\/emails must be an object: order-7$/],
   ];
   for (const [options, message] of refused)
     await t.rejects(client.emails.send(email, options as object), { name: 'TypeError', message });
   await t.rejects(client.emails.cancel('1', { idempotencyKey: 'x' } as object), {
     name: 'TypeError',
-    message: /^cancelEmail does not accept an idempotencyKey/,
+    message: /^DELETE \/api\/v1\/emails\/\{id\} does not accept an idempotencyKey/,
   });
   await t.rejects(client.emails.send(undefined as unknown as typeof email), {
     name: 'TypeError',
-    message: 'what to POST to /api/v1/emails is missing: sendEmail takes an object',
+    message: /^POST \/api\/v1\/emails needs an object with its fields, which are listed at http:\/\/\S+\/docs$/,
   });
   t.equal(requests.length, 0);
   const signal = AbortSignal.timeout(60_000);
