@@ -135,6 +135,28 @@ t.test('idempotency', async (t) => {
     t.equal((await send('day')).status, 409);
   });
 
+  t.test('gives the first answer also to a request whose time has passed since', async (t) => {
+    const past = { ...body, scheduled_at: new Date(Date.now() - 3_600_000).toISOString() };
+    for (const [path, first, again] of [
+      ['/api/v1/emails', body, past],
+      ['/api/v1/emails/batch', { emails: [body] }, { emails: [past] }],
+    ] as const) {
+      const { body: answer } = await send('past', first, path);
+      const stamp = async (value: unknown) =>
+        node.db.query({
+          text: `UPDATE idempotency_keys SET fingerprint = $1 WHERE key = 'past'`,
+          values: [(await readIdempotency(callTo(path), value))?.fingerprint],
+        });
+      t.match(await send('past', again, path), { status: 400, body: { detail: /scheduled_at: is in the past$/ } });
+      await stamp(again);
+      const replayed = await send('past', again, path);
+      t.strictSame([replayed.status, replayed.body], [200, answer], path);
+      t.equal(replayed.headers.get('idempotent-replayed'), 'true');
+      t.equal((await send('another', again, path)).status, 400, 'with another key it is refused');
+      await node.db.query({ text: `DELETE FROM idempotency_keys WHERE key = 'past'` });
+    }
+  });
+
   t.test('works for batches too', async (t) => {
     const emails = { emails: [body, { ...body, from: 'a@unknown.test' }] };
     const first = await send('b1', emails, '/api/v1/emails/batch');

@@ -63,6 +63,20 @@ async function answered(
   return new Map(rows.map((row) => [row.key, row]));
 }
 
+/**
+ * The answer that was kept for this call, if there is one: a repeated call gets it even if its request would be refused now,
+ * such as because its time has passed.
+ */
+export async function answerTo(db: Sql, accountId: string, call: Idempotency): Promise<{ response: unknown } | null> {
+  const [row] = await db.query<{ response: unknown }>({
+    name: 'idempotency-answer',
+    text: `SELECT response FROM idempotency_keys
+            WHERE account_id = $1 AND key = $2 AND fingerprint = $3 AND expires_at > now()`,
+    values: [accountId, call.key, call.fingerprint],
+  });
+  return row ?? null;
+}
+
 /** Stores the answers of calls whose keys this transaction took, and frees the keys of calls that had no effect. */
 export async function keep(
   tx: Sql,

@@ -2,6 +2,7 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
 import { AccountTurns, type TurnLimits } from '../../account-turns.ts';
+import { answerTo } from '../../core/accounts/idempotency.ts';
 import { limits } from '../../core/accounts/send-limits.ts';
 import { Acceptance } from '../../core/emails/acceptance.ts';
 import type { Accepted } from '../../core/emails/emails.ts';
@@ -64,10 +65,30 @@ export function sendingRoutes(router: Router, services: Services): void {
 
   router.post('/emails', sender, async (ctx) => {
     const { dry_run: dry } = parse(sendQuery, ctx.query);
+  /** @param read makes the requests from the body, or refuses it */
+  async function send(
+    ctx: Context,
+    body: unknown,
+    read: () => Promise<Sendable[]>,
+    respond: (results: Accepted[]) => unknown,
+  ): Promise<void> {
+    const idempotency = await readIdempotency(ctx, body);
+    const requests = await read().catch(async (error: unknown) => {
+      const earlier = idempotency && (await answerTo(db, senderOf(ctx).accountId, idempotency));
+      if (!earlier) throw error;
+      return earlier;
+    });
+    const { response, replayed } = Array.isArray(requests)
+      ? await acceptance.answer(senderOf(ctx), { requests, idempotency, respond })
+      : { ...requests, replayed: true };
+    if (replayed) ctx.set('Idempotent-Replayed', 'true');
+    ctx.body = response;
+  }
+
     const { value: body, escapes } = await readJsonObject(ctx, singleLimit);
-    const request = parse(requestIn(escapes), body);
-    if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, senderOf(ctx), request, services));
-    else await send(ctx, acceptance, body, [request], presentSingle);
+    const read = () => parse(requestIn(escapes), body);
+    if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, senderOf(ctx), read(), services));
+    else await send(ctx, body, async () => [read()], presentSingle);
   });
 
   router.post('/emails/batch', sender, async (ctx) => {
@@ -79,8 +100,9 @@ export function sendingRoutes(router: Router, services: Services): void {
     if (body.emails.length > mostInBatch)
       throw invalidRequest(`emails: must have at most ${grouped(mostInBatch)} entries`);
     const schema = requestIn(escapes);
-    const requests = await givingWay(body.emails, (item, index) => parse(schema, item, ['emails', index]));
-    await send(ctx, acceptance, body, requests, presentBatch);
+    const emails: unknown[] = body.emails;
+    const read = () => givingWay(emails, (item, index) => parse(schema, item, ['emails', index]));
+    await send(ctx, body, read, presentBatch);
   });
 
   router.delete('/emails/:id', sender, async (ctx) => {
@@ -123,27 +145,14 @@ export function sendingRoutes(router: Router, services: Services): void {
         ctx.status = clientGone;
         return;
       }
-      const request = await resendable(db, accountId, ctx.params.id ?? '', recipients);
+      const read = async () => [await resendable(db, accountId, ctx.params.id ?? '', recipients)];
       // Null without recipients, to match the fingerprints of calls to earlier releases, which had no body.
-      await send(ctx, acceptance, recipients ? body : null, [request], presentSingle);
+      await send(ctx, recipients ? body : null, read, presentSingle);
     });
   });
 }
 
 const requestIn = (escapes: boolean) => (escapes ? sendRequest : unescapedSendRequest);
-
-async function send(
-  ctx: Context,
-  acceptance: Acceptance,
-  body: unknown,
-  requests: Sendable[],
-  respond: (results: Accepted[]) => unknown,
-): Promise<void> {
-  const call = { requests, idempotency: await readIdempotency(ctx, body), respond };
-  const { response, replayed } = await acceptance.answer(senderOf(ctx), call);
-  if (replayed) ctx.set('Idempotent-Replayed', 'true');
-  ctx.body = response;
-}
 
 function presentSingle([accepted]: Accepted[]) {
   if (!accepted) throw new Error('answerAll answered for no request');
