@@ -13,7 +13,7 @@ const fixedFields = [...Object.keys(fixedShape), 'template'];
 /**
  * Refuses fields in the change of an email that would change what was accepted, such as other recipients. A field with its
  * accepted or shown value passes, so that a client may send an email back with another time. Files and a template are
- * always refused: only what was made of them is stored, so they cannot be compared.
+ * always refused: only what was made of them is stored, so they cannot be compared. No files pass only if the email has none.
  *
  * @throws ApiError 400 that names the first such field, or 404
  */
@@ -46,8 +46,8 @@ const asList = (value: unknown) => (isEmpty(value) ? [] : [value].flat());
 /** The content of the email in the form of a request; empty if it is no longer kept. */
 async function contentOf(db: Database, accountId: string, id: string) {
   try {
-    const { html, text, headers } = await log.content(db, accountId, id);
-    return { html, text, headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])) };
+    const { headers, ...rest } = await log.content(db, accountId, id);
+    return { ...rest, headers: Object.fromEntries(headers.map(({ name, value }) => [name, value])) };
   } catch (error) {
     if (error instanceof ApiError && error.status === 410) return {};
     throw error;

@@ -13,7 +13,7 @@ async function startMember() {
 
 t.test('only the time of an email can be changed, and other changes are refused by name', async (t) => {
   const { call, node, send, domain, from } = await startMember();
-  const content = { html: '<p>Hi', text: 't', headers: { 'X-A': 'b', 'X-C': 'd' } };
+  const content = { html: `<p>${'Hi '.repeat(20_000)}`, text: 't', headers: { 'X-A': 'b', 'X-C': 'd' } };
   const sent = await send({
     ...content,
     scheduled_at: at(3_600_000),
@@ -69,6 +69,14 @@ t.test('only the time of an email can be changed, and other changes are refused 
     const answer = await call('PATCH', path, body);
     t.match(answer, { status: 200, body: { email: { scheduled_at: body.scheduled_at } } }, JSON.stringify(same));
   }
+  const file = { filename: 'a.txt', content: 'aGk=' };
+  const withFile = (await send({ attachments: [file], scheduled_at: at(3_600_000) })).body.email.id;
+  for (const attachments of [[], [file], [{ ...file, content: 'eW8=' }]])
+    t.match(
+      await call('PATCH', `/emails/${withFile}`, { ...later(), attachments }),
+      { status: 400, body: { detail: 'attachments: cannot be changed: only scheduled_at can' } },
+      'files cannot be compared, and none are not the same as some',
+    );
   t.equal((await call('PATCH', '/emails/01a2001a-7976-7081-b3d3-f5117420f571', before)).status, 404);
   await node.db.query({ text: 'DELETE FROM email_contents WHERE email_id = $1', values: [before.id] });
   const gone = await call('PATCH', path, { ...content, ...later() });

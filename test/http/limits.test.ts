@@ -141,6 +141,8 @@ t.test('limits', async (t) => {
     const large: Record<string, number> = {
       sendEmail: 40 * MB,
       sendBatch: 64 * MB,
+      rescheduleEmail: 40 * MB,
+      resendEmail: MB,
       createTemplate: 40 * MB,
       changeTemplate: 40 * MB,
       renderTemplate: 40 * MB,

@@ -64,6 +64,8 @@ t.test('it can be sent again to some of its recipients', async (t) => {
     [7, 'recipients: must be a string or an array of strings'],
   ] as const)
     t.match(await resend(named), { status: 400, body: { error: 'invalid request', detail } });
+  const long = `${'ü'.repeat(900)} <bob@b.test>`;
+  t.equal((await resend(Array(100).fill(long))).status, 200, 'a hundred, with long names');
   const once = { 'Idempotency-Key': 'some' };
   t.equal((await resend(['bob@b.test'], once)).status, 200);
   t.equal((await resend(['c@d.test'], once)).status, 409, 'with other recipients it is another call');

@@ -14,8 +14,8 @@ import { release, releases } from '../../core/log/uncertainty.ts';
 import { dryRun } from '../../core/outgoing/dry-run.ts';
 import { invalidRequest } from '../../errors.ts';
 import { givingWay } from '../../give-way.ts';
-import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
 import { grouped } from '../../numbers.ts';
+import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
 import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../body.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
@@ -28,7 +28,9 @@ import { mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../validation.t
 /** Enough for 20 MB of attachments as base64, both bodies, and the overhead of JSON. */
 const singleLimit = 40 * 1024 * 1024;
 const batchLimit = 64 * 1024 * 1024;
-const moveLimit = 16 * 1024;
+/** Enough for a hundred recipients with names, however they are escaped. */
+const resendLimit = 1024 * 1024;
+const releaseLimit = 16 * 1024;
 export const mostInBatch = 1_000;
 /** More than 1,000 emails with 100 recipients each, and all their other fields, have. */
 const mostValuesInBatch = 400_000;
@@ -63,8 +65,6 @@ export function sendingRoutes(router: Router, services: Services): void {
   const resends = new AccountTurns(resendLimits);
   const sender = demandLoginOrKey(services, 'send');
 
-  router.post('/emails', sender, async (ctx) => {
-    const { dry_run: dry } = parse(sendQuery, ctx.query);
   /** @param read makes the requests from the body, or refuses it */
   async function send(
     ctx: Context,
@@ -85,6 +85,8 @@ export function sendingRoutes(router: Router, services: Services): void {
     ctx.body = response;
   }
 
+  router.post('/emails', sender, async (ctx) => {
+    const { dry_run: dry } = parse(sendQuery, ctx.query);
     const { value: body, escapes } = await readJsonObject(ctx, singleLimit);
     const read = () => parse(requestIn(escapes), body);
     if (dry === 'true') ctx.body = present.dryRun(await dryRun(db, senderOf(ctx), read(), services));
@@ -113,7 +115,8 @@ export function sendingRoutes(router: Router, services: Services): void {
   router.patch('/emails/:id', sender, async (ctx) => {
     const holder = senderOf(ctx);
     const id = ctx.params.id ?? '';
-    const body = await readJson(ctx, moveLimit);
+    // It may be all of the email, in the form of its request or of an answer.
+    const body = await readJson(ctx, singleLimit);
     await refuseFixedFields(db, holder.accountId, id, body);
     const { scheduled_at: scheduledAt } = parse(move, body);
     ctx.body = { email: present.email(await scheduling.move(db, holder, id, scheduledAt)) };
@@ -121,7 +124,7 @@ export function sendingRoutes(router: Router, services: Services): void {
 
   router.post('/emails/:id/release', sender, async (ctx) => {
     const holder = senderOf(ctx);
-    const input = parse(releaseRequest, await readJson(ctx, moveLimit));
+    const input = parse(releaseRequest, await readJson(ctx, releaseLimit));
     const { email, released } = await release(db, queue, holder, ctx.params.id ?? '', input.as);
     ctx.body = { email: present.email(email), released };
   });
@@ -134,7 +137,7 @@ export function sendingRoutes(router: Router, services: Services): void {
 
   router.post('/emails/:id/resend', sender, async (ctx) => {
     const { accountId } = senderOf(ctx);
-    const body = await readOptionalJson(ctx, moveLimit);
+    const body = await readOptionalJson(ctx, resendLimit);
     // A `to` would be ignored, and the email would go to its previous recipients.
     const asked = Object.keys(sendFields.shape).find((name) => name in body);
     if (asked) throw noSuchField(asked, 'recipients');
