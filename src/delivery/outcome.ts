@@ -99,5 +99,6 @@ export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: st
 const isUnreached = ({ outcome, phase, class: kind }: RecipientResult) =>
   outcome === 'deferred' && beforeMail.has(phase) && kind === 'network';
 
-/** True if this host could not even try to connect. */
-const isUntried = ({ phase, class: kind }: RecipientResult) => phase === 'connect' && kind === 'sender';
+/** True if this host could not even ask DNS, or try to connect. With any other code, DNS named a route that leads back here. */
+const isUntried = ({ phase, class: kind, enhanced }: RecipientResult) =>
+  kind === 'sender' && (phase === 'connect' || (phase === 'dns' && enhanced === '4.4.3'));

@@ -1,8 +1,9 @@
 import { type Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
-import { isIP, connect as netConnect, type Socket } from 'node:net';
+import { isIP, connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
 import { hostOf, isLocalhost, loopback, portOf } from '../endpoint.ts';
 import { isReachable, type PrivateNetworks } from '../ip.ts';
+import { ownTrouble } from './own-trouble.ts';
 import { ask, type Resolver } from './resolver.ts';
 
 /** How to look up the host of a URL that somebody else chose. */
@@ -14,6 +15,12 @@ export interface CheckedLookUp {
 
 /** A call that may not or cannot be made; the message is for the owner of the endpoint. */
 export class CallError extends Error {}
+
+/** This host could not even look up or connect, which says nothing about the endpoint. */
+export class UntriedCall extends CallError {}
+
+/** Begins to open a socket. */
+export type Connect = (options: TcpNetConnectOpts) => Socket;
 
 const connectTimeoutMs = 5_000;
 const mostAddresses = 4;
@@ -60,7 +67,10 @@ async function lookUp(host: string, { resolver }: CheckedLookUp, signal: AbortSi
   );
   const found = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
   if (found.length > 0) return found;
-  for (const answer of answers) if (answer.kind === 'temporary') throw new CallError(`${host}: ${answer.reason}`);
+  for (const answer of answers) {
+    if (answer.kind !== 'temporary') continue;
+    throw answer.untried ? new UntriedCall(answer.reason) : new CallError(`${host}: ${answer.reason}`);
+  }
   throw new CallError(`the host name ${host} has no address`);
 }
 
@@ -75,11 +85,11 @@ export async function openSocket(
   addresses: string[],
   ca: string | undefined,
   signal: AbortSignal,
-  { anyCertificate = false }: { anyCertificate?: boolean } = {},
+  { anyCertificate = false, connect = netConnect }: { anyCertificate?: boolean; connect?: Connect | undefined } = {},
 ): Promise<Socket> {
   let failure: unknown;
   for (const address of addresses) {
-    const socket = netConnect({ host: address, port: portOf(url), noDelay: true });
+    const socket = connect({ host: address, port: portOf(url), noDelay: true });
     const soon = endAfter(connectTimeoutMs, signal);
     try {
       await happens(socket, 'connect', soon.signal);
@@ -87,7 +97,10 @@ export async function openSocket(
     } catch (error) {
       socket.destroy();
       signal.throwIfAborted();
-      failure = error;
+      const own = ownTrouble(error);
+      // An address that does not answer says more.
+      if (own === null) failure = error;
+      else failure ??= new UntriedCall(own);
     } finally {
       soon.clear();
     }

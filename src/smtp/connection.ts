@@ -3,6 +3,7 @@ import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node
 import { type SecureContext, TLSSocket } from 'node:tls';
 import { type Capabilities, noCapabilities } from './capabilities.ts';
 import type { Conversation } from './conversation.ts';
+import { ownTrouble } from './own-trouble.ts';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
 import type { TlsInfo } from './result.ts';
 import { certificatesOf, startTls, tlsInfoOf } from './tls-socket.ts';
@@ -285,23 +286,11 @@ export class Connection {
   }
 }
 
-/**
- * Troubles of this host with every server. Others that look alike say something about one address: without IPv6 it is EADDRNOTAVAIL,
- * and EACCES is also what a distant firewall's "prohibited" becomes over IPv6.
- */
-const ownTroubles: Record<string, string> = {
-  EMFILE: 'this server has no free file descriptors',
-  ENFILE: 'this server has no free file descriptors',
-  ENOBUFS: 'this server has no memory for connections',
-  ENOMEM: 'this server has no memory for connections',
-};
-
 function unreachedBy(error: unknown): Lost {
-  const what = describe(error);
-  const own = ownTroubles[what];
-  return own === undefined
-    ? { lost: 'closed', reason: `could not be reached (${what})` }
-    : { lost: 'ours', reason: `was not reached: ${own} (${what})` };
+  const own = ownTrouble(error);
+  return own === null
+    ? { lost: 'closed', reason: `could not be reached (${describe(error)})` }
+    : { lost: 'ours', reason: `was not reached: ${own}` };
 }
 
 function describe(error: unknown): string {

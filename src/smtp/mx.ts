@@ -11,11 +11,12 @@ export interface MxHost {
 
 /**
  * Why mail cannot be routed. `enhanced` is an RFC 3463 code; the reason is one sentence. Only `bad_domain` says that
- * the domain itself takes no mail; `network` is a mistake in its records, `sender` a route that leads back to us.
+ * the domain itself takes no mail; `network` is a mistake in its records, `sender` a route that leads back to us, or this host
+ * could not even ask.
  */
 export type Unreachable =
   | { kind: 'permanent'; enhanced: string; class: 'bad_domain' | 'network' | 'sender'; reason: string }
-  | { kind: 'temporary'; enhanced: string; class: 'network'; reason: string };
+  | { kind: 'temporary'; enhanced: string; class: 'network' | 'sender'; reason: string };
 
 /** Where a domain's mail goes. */
 export type Destination = { kind: 'hosts'; hosts: MxHost[] } | Unreachable;
@@ -48,7 +49,7 @@ export async function resolveDestination(domain: string, options: LookUpOptions)
   const name = comparableName(domain);
   if (!isHostName(name)) return badDomain('5.1.2', 'The domain is not a host name.');
   const answer = await cache.get(`mx:${name}`, () => resolver.resolveMx(name));
-  if (answer.kind === 'temporary') return unanswered(`MX records of ${name}: ${answer.reason}.`);
+  if (answer.kind === 'temporary') return unanswered(`MX records of ${name}`, answer);
   if (answer.kind === 'nxdomain') return badDomain('5.1.2', `The domain ${name} does not exist.`);
   if (answer.kind === 'nodata') return implicitMx(name, { ...options, cache });
 
@@ -74,7 +75,7 @@ async function implicitMx(name: string, options: LookUpOptions): Promise<Destina
   const found = await lookUpAddresses(name, options);
   const temporary = found.find((answer) => answer.kind === 'temporary');
   if (found.some((answer) => answer.kind === 'records')) return { kind: 'hosts', hosts: [{ name, preference: 0 }] };
-  if (temporary !== undefined) return unanswered(`Addresses of ${name}: ${temporary.reason}.`);
+  if (temporary !== undefined) return unanswered(`Addresses of ${name}`, temporary);
   return badDomain('5.1.2', `The domain ${name} has neither an MX nor an address.`);
 }
 
@@ -96,7 +97,7 @@ export async function resolveHost(host: string, options: LookUpOptions): Promise
   if (allowed.length > 0) return { kind: 'addresses', addresses: allowed.slice(0, maxAddresses), ours };
 
   const temporary = answers.find((answer) => answer.kind === 'temporary');
-  if (temporary !== undefined) return { ...unanswered(`Addresses of ${name}: ${temporary.reason}.`), ours };
+  if (temporary !== undefined) return { ...unanswered(`Addresses of ${name}`, temporary), ours };
   if (ours) return { ...loop(`The host ${name} has the address of this server.`), ours };
   if (found.length === 0) return { ...noRoute(`The host ${name} has no address.`), ours };
   const reason = `The host ${name} has only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not allow.`;
@@ -105,9 +106,13 @@ export async function resolveHost(host: string, options: LookUpOptions): Promise
 
 type Reason = (reason: string) => Unreachable;
 
-const unanswered: Reason = (reason) => ({ kind: 'temporary', enhanced: '4.4.3', class: 'network', reason });
 const noRoute: Reason = (reason) => ({ kind: 'permanent', enhanced: '5.4.4', class: 'network', reason });
 const loop: Reason = (reason) => ({ kind: 'permanent', enhanced: '5.4.6', class: 'sender', reason });
+
+function unanswered(question: string, { reason, untried }: { reason: string; untried: boolean }): Unreachable {
+  const kind = untried ? 'sender' : 'network';
+  return { kind: 'temporary', enhanced: '4.4.3', class: kind, reason: `${question}: ${reason}.` };
+}
 
 function badDomain(enhanced: string, reason: string): Unreachable {
   return { kind: 'permanent', enhanced, class: 'bad_domain', reason };

@@ -1,4 +1,6 @@
+import { createSocket } from 'node:dgram';
 import { Resolver as NodeResolver } from 'node:dns/promises';
+import { ownTrouble } from './own-trouble.ts';
 
 /** The look-ups that sending mail needs; the Resolver of `node:dns/promises` has them all. Errors carry c-ares's `code`. */
 export interface Resolver {
@@ -36,23 +38,42 @@ export const resolveWith =
   async (name, type) =>
     (await resolver.resolve(name, type)) as string[][];
 
-/** c-ares gives each try more time than the one before, for each server anew. Later answers are discarded. */
+/**
+ * c-ares gives each try more time than the one before, for each server anew. Later answers are discarded. It also says that the
+ * server refused if it could open no socket, which only another socket can tell apart.
+ */
 async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(Object.assign(new Error('queryTimeout'), { code: 'ETIMEOUT' })), ms);
   try {
     return await Promise.race([answer, late]);
+  } catch (error) {
+    const isRefusal = error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED';
+    throw (isRefusal && (await findOwnTrouble())) || error;
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** What DNS says about a name: records, none of this type, no such name, or no answer. */
+/** The error of opening a socket if this host is in trouble; null: it is not. */
+function findOwnTrouble(): Promise<Error | null> {
+  return new Promise((resolve) => {
+    const socket = createSocket('udp4');
+    const end = (error: Error | null) => {
+      socket.close();
+      resolve(error);
+    };
+    socket.once('error', (error) => end(ownTrouble(error) === null ? null : error));
+    socket.bind({ address: '127.0.0.1', exclusive: true }, () => end(null));
+  });
+}
+
+/** What DNS says about a name: records, none of this type, no such name, or no answer. `untried`: this host could not even ask. */
 export type Answer<T> =
   | { kind: 'records'; records: T[] }
   | { kind: 'nodata' }
   | { kind: 'nxdomain' }
-  | { kind: 'temporary'; reason: string };
+  | { kind: 'temporary'; reason: string; untried: boolean };
 
 /** Runs one look-up and turns c-ares's errors into an answer. Throws only errors without a code, which are defects. */
 export async function ask<T>(lookUp: () => Promise<T[]>): Promise<Answer<T>> {
@@ -65,7 +86,9 @@ export async function ask<T>(lookUp: () => Promise<T[]>): Promise<Answer<T>> {
     if (code === 'ENODATA') return { kind: 'nodata' };
     // A name that cannot even be put into a query does not exist.
     if (code === 'ENOTFOUND' || code === 'EBADNAME') return { kind: 'nxdomain' };
-    return { kind: 'temporary', reason: temporaryReasons[code] ?? `the DNS look-up failed (${code})` };
+    const own = ownTrouble(error);
+    const reason = own ?? temporaryReasons[code] ?? `the DNS look-up failed (${code})`;
+    return { kind: 'temporary', reason, untried: own !== null };
   }
 }
 

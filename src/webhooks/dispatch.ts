@@ -283,10 +283,9 @@ export class WebhookDispatcher {
         : decide(claim, call, { ...answer, startedAt }, clock.now(), { schedule });
     } catch (error) {
       log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');
-      const answer = { status: null, body: null, retryAfter: null, startedAt, durationMs: 0 };
+      const answer = { status: null, body: null, retryAfter: null, untried: true, startedAt, durationMs: 0 };
       const sentence = 'the call could not be made; the log of the server says why';
-      // This is our fault, and no reason to disable an endpoint.
-      return { ...decide(claim, call, { ...answer, error: sentence }, clock.now(), { schedule }), endpoint: 'unknown' };
+      return decide(claim, call, { ...answer, error: sentence }, clock.now(), { schedule });
     }
   }
 

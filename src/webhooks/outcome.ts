@@ -37,9 +37,10 @@ export function decide(
   }
   // A test is for the person who waits for its result, and says nothing about how long an endpoint has been failing.
   if (call.event === testEvent) return { ...over, status: 'failed', error: null, endpoint: 'unknown' };
+  const endpoint = answer.untried ? 'unknown' : 'fails';
   const delay = schedule[attemptCount - 1];
   if (delay === undefined) {
-    return { ...over, status: 'failed', error: `given up after ${attemptCount} attempts`, endpoint: 'fails' };
+    return { ...over, status: 'failed', error: `given up after ${attemptCount} attempts`, endpoint };
   }
   const asked = status === 429 || status === 503 ? waitOf(answer.retryAfter, now) : 0;
   const waitMs = Math.max(delay * (1 + spread * (2 * random() - 1)), asked);
@@ -48,7 +49,7 @@ export function decide(
     status: 'pending',
     nextAttemptAt: new Date(now.getTime() + waitMs),
     error: null,
-    endpoint: 'fails',
+    endpoint,
   };
 }
 

@@ -5,12 +5,14 @@ import {
   addressesOf,
   CallError,
   type CheckedLookUp,
+  type Connect,
   endAfter,
   exchange,
   exchangeAgain,
   LostConnection,
   openSocket,
   sentenceOf,
+  UntriedCall,
 } from '../smtp/checked-socket.ts';
 import type { KeptSockets, Way } from './kept-sockets.ts';
 
@@ -20,6 +22,8 @@ export interface Answer {
   /** What was read of the body: cleaned, and cut to what the log keeps. */
   body: string | null;
   retryAfter: string | null;
+  /** True if this server could not even call: there is no status, and the endpoint is not to blame. */
+  untried: boolean;
   /** One sentence for the owner of the endpoint; it never says what a name resolved to. */
   error: string | null;
   durationMs: number;
@@ -32,6 +36,7 @@ export interface Poster extends CheckedLookUp {
   timeoutMs?: number;
   /** Trusted instead of the usual certification authorities, in PEM. */
   ca?: string;
+  connect?: Connect;
 }
 
 /** One POST to an endpoint. */
@@ -63,7 +68,7 @@ export async function post(
   const start = performance.now();
   const timeoutMs = poster.timeoutMs ?? defaultTimeoutMs;
   const end = endAfter(timeoutMs, signal);
-  const answer = { status: null, body: null, retryAfter: null, error: null };
+  const answer = { status: null, body: null, retryAfter: null, untried: false, error: null };
   const done = (fields: Partial<Answer>): Answer => ({
     ...answer,
     ...fields,
@@ -73,7 +78,10 @@ export async function post(
     const url = new URL(call.url);
     const refused = refuseUrl(url, poster.allowPrivate);
     if (refused) throw new CallError(`the URL ${refused}`);
-    const open = async () => openSocket(url, await addressesOf(hostOf(url), poster, end.signal), poster.ca, end.signal);
+    const open = async () => {
+      const addresses = await addressesOf(hostOf(url), poster, end.signal);
+      return openSocket(url, addresses, poster.ca, end.signal, { connect: poster.connect });
+    };
     // What an endpoint did to a connection must not affect another account's endpoint on the same host.
     const way = line !== null && poster.kept ? { agent: poster.kept, name: `${line} ${url.origin}`, open } : null;
     const answered = way && (await postOverKept(way, url, call, end.signal));
@@ -86,15 +94,14 @@ export async function post(
     }
   } catch (error) {
     if (signal.aborted) return done({ error: 'the call was cut short by this server' });
-    return done({
-      error: end.signal.aborted ? `there was no answer within ${timeoutMs / 1000} seconds` : sentenceOf(error),
-    });
+    if (end.signal.aborted) return done({ error: `there was no answer within ${timeoutMs / 1000} seconds` });
+    return done({ error: sentenceOf(error), untried: error instanceof UntriedCall });
   } finally {
     end.clear();
   }
 }
 
-type Reply = Omit<Answer, 'durationMs'>;
+type Reply = Omit<Answer, 'durationMs' | 'untried'>;
 
 /** @returns null if the kept connection was gone before an answer came */
 async function postOverKept(way: Way, url: URL, call: PostedCall, signal: AbortSignal): Promise<Reply | null> {

@@ -82,6 +82,9 @@ t.test('a site is to blame if a server of it was asked, and not if this host cou
     'nor if the attempt was ended',
   );
   t.match(settle([untried], { hours: 73 }), [{ status: 'failed', attempts: 8 }], 'it is not tried forever');
+  const unasked: RecipientResult = { ...untried, phase: 'dns', enhanced: '4.4.3' };
+  t.match(recordOf([unasked]), { verdict: 'untried', reply: 'no descriptors' });
+  t.match(recordOf([{ ...unasked, enhanced: '5.4.6' }]), { verdict: 'nothing' }, 'nor is a route that leads back here');
 });
 
 t.test("a server's answer counts, even if the attempt was cut short", async (t) => {

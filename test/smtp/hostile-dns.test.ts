@@ -1,9 +1,12 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import dnsPacket, { type Answer } from 'dns-packet';
 import t from 'tap';
 import { type LookUpOptions, resolveDestination, resolveHost } from '../../src/smtp/mx.ts';
 import { ask, createResolver } from '../../src/smtp/resolver.ts';
 import { ValidatingResolver } from '../../src/smtp/validating-resolver.ts';
 import { least } from '../support/linear.ts';
+import { ownEnv } from '../support/process.ts';
 import { packet, type RawAnswer, type RawQuestion, startRawDns } from '../support/raw-dns.ts';
 
 type Record = Omit<Answer, 'name'> & { name?: string };
@@ -169,6 +172,26 @@ t.test('SSRF-12: a name server that never answers is waited for only so long', a
     least = Math.min(least, performance.now() - started);
   }
   t.ok(least < 1_000, `${least} ms`);
+});
+
+t.test('a process without descriptors is not taken for a name server that refuses', async (t) => {
+  const resolver = new URL('../../src/smtp/resolver.ts', import.meta.url).href;
+  const code = `
+    import { openSync } from 'node:fs';
+    import { ask, createResolver } from '${resolver}';
+    const { resolve4 } = createResolver(['127.0.0.1:1']);
+    const closed = await ask(() => resolve4('a.test'));
+    try {
+      for (;;) openSync('/dev/null');
+    } catch {}
+    const full = await ask(() => resolve4('a.test'));
+    console.log(JSON.stringify([closed, full]));`;
+  const limited = ['-c', 'ulimit -n 64 && exec "$0" --input-type=module -e "$1"', process.execPath, code];
+  const { stdout } = await promisify(execFile)('sh', limited, { env: ownEnv() });
+  t.match(JSON.parse(stdout), [
+    { kind: 'temporary', untried: false },
+    { kind: 'temporary', reason: 'this server has no free file descriptors (EMFILE)', untried: true },
+  ]);
 });
 
 t.test('SSRF-12: as many records as fit into an answer of 64 kB cost almost nothing', async (t) => {

@@ -15,6 +15,19 @@ async function start(t: Test, zoneOf: Record<string, ZoneEntry>, options: Partia
   };
 }
 
+t.test('a host that could not even ask DNS is to blame itself', async (t) => {
+  const full = async () => {
+    throw Object.assign(new Error('query EMFILE'), { code: 'EMFILE' });
+  };
+  const resolver = Object.fromEntries(
+    ['resolveMx', 'resolve4', 'resolve6', 'resolveTxt', 'resolve'].map((name) => [name, full]),
+  ) as unknown as LookUpOptions['resolver'];
+  const ours = { kind: 'temporary', enhanced: '4.4.3', class: 'sender' };
+  const why = 'this server has no free file descriptors (EMFILE).';
+  t.match(await resolveDestination('a.test', { resolver }), { ...ours, reason: `MX records of a.test: ${why}` });
+  t.match(await resolveHost('a.test', { resolver }), { ...ours, reason: `Addresses of a.test: ${why}` });
+});
+
 t.test("where a domain's mail goes", async (t) => {
   const label = 'x'.repeat(63);
   const { destination } = await start(

@@ -25,6 +25,7 @@ const answer = (status: number | null, retryAfter: string | null = null): CallAn
   status,
   body: null,
   retryAfter,
+  untried: false,
   error: status === null ? 'the connection was refused' : null,
   startedAt: now,
   durationMs: 1,
@@ -65,6 +66,13 @@ t.test('what each status means: WH-04', async (t) => {
   }
   t.match(decide(claim, call(), answer(410), now), { status: 'failed', endpoint: 'gone', error: /410/ });
   t.match(decide(claim, call(0, 'webhook.test'), answer(500), now), { status: 'failed', endpoint: 'unknown' });
+});
+
+t.test('what this server could not even try counts as an attempt, and not against the endpoint', async (t) => {
+  const untried = { ...answer(null), untried: true };
+  t.match(decide(claim, call(), untried, now), { status: 'pending', attemptCount: 1, endpoint: 'unknown' });
+  const last = decide(claim, call(8), untried, now);
+  t.match(last, { status: 'failed', error: 'given up after 9 attempts', endpoint: 'unknown' });
 });
 
 t.test('Retry-After: WH-04', async (t) => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -77,6 +77,33 @@ t.test('the next address is tried if one does not answer', async (t) => {
   const poster = await posterFor(t, zone);
   t.equal((await send(poster, `http://two.test:${hook.port}/`)).status, 200);
   t.match(await send(poster, `http://families.test:${hook.port}/`), { status: null, error: /refused|reached/ });
+});
+
+/** A socket that this host cannot open. */
+function unopened(code: string): Socket {
+  const socket = new Socket();
+  process.nextTick(() => socket.destroy(Object.assign(new Error(`connect ${code}`), { code })));
+  return socket;
+}
+
+t.test('trouble of this host alone is called that', async (t) => {
+  const hook = await startHook(t);
+  const zone = { 'one.test': { A: ['127.0.0.1'] }, 'two.test': { A: ['127.0.0.77', '127.0.0.1'] } };
+  const poster = await posterFor(t, zone);
+  const untried = { status: null, untried: true, error: 'this server has no free file descriptors (EMFILE)' };
+  const to = (name: string) => `http://${name}.test:${hook.port}/`;
+  t.match(await send({ ...poster, connect: () => unopened('EMFILE') }, to('one')), untried);
+  const full = async () => {
+    throw Object.assign(new Error('queryA EMFILE'), { code: 'EMFILE' });
+  };
+  t.match(await send({ ...poster, resolver: { resolve4: full, resolve6: full } }, to('one')), untried);
+  for (const other of ['127.0.0.77', '127.0.0.1']) {
+    const connect: Poster['connect'] = ({ host }) => unopened(host === other ? 'EMFILE' : 'ECONNREFUSED');
+    const answer = await send({ ...poster, connect }, to('two'));
+    t.match(answer, { untried: false, error: 'the connection was refused' }, 'an address that refuses says more');
+  }
+  t.match(await send(poster, to('none')), { status: null, untried: false, error: /has no address/ });
+  t.match(await send(poster, to('one')), { status: 200, untried: false });
 });
 
 t.test('no redirect is followed: SSRF-05', async (t) => {

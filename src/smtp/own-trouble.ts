@@ -1,0 +1,17 @@
+/**
+ * Troubles of this host with every server. Others that look alike say something about one address: without IPv6 it is EADDRNOTAVAIL,
+ * and EACCES is also what a distant firewall's "prohibited" becomes over IPv6.
+ */
+const ownTroubles: Record<string, string> = {
+  EMFILE: 'this server has no free file descriptors',
+  ENFILE: 'this server has no free file descriptors',
+  ENOBUFS: 'this server has no memory for connections',
+  ENOMEM: 'this server has no memory for connections',
+};
+
+/** What kept this host from even opening a socket, as a clause; null: something else went wrong. */
+export function ownTrouble(error: unknown): string | null {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const what = ownTroubles[code];
+  return what === undefined ? null : `${what} (${code})`;
+}
