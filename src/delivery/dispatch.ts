@@ -87,7 +87,12 @@ export class Dispatcher {
       release: (some) => this.#releaseUnsent(some),
       comingAfter: (some, count) => this.#comingAfter(some, count),
     });
-    this.#slots = new Slots(limits, standing.throttle, () => this.#serveAll());
+    this.#slots = new Slots(
+      limits,
+      standing.throttle,
+      () => this.#serveAll(),
+      (name) => this.#serve(name),
+    );
   }
 
   /** Claims that are running or wait for their site. */
@@ -204,6 +209,7 @@ export class Dispatcher {
       }
       this.#begin(line, this.#lines.shift(line));
     }
+    if (line.claims.length > 0) this.#slots.noteWaiting(line.site);
     if (this.#lines.ranShort(line, (line) => this.#isShort(line))) this.#intake.take();
     this.#parkOverflow(line);
   }

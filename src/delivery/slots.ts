@@ -31,15 +31,27 @@ export class Slots {
   readonly #limits: { running: number; open: number };
   readonly #throttle: Throttle;
   readonly #onFree: () => void;
+  readonly #onRoom: (name: string) => void;
+  /** Sites that wait until those that took no mail lately have fewer attempts under way, by name. */
+  readonly #waiting = new Set<string>();
   #young = 0;
   #all = 0;
   #unproven = 0;
 
-  /** @param onFree called when there is a slot after there was none */
-  constructor(limits: { running: number; open: number }, throttle: Throttle, onFree: () => void) {
+  /**
+   * @param onFree called when there is a slot after there was none
+   * @param onRoom called with the name of a site that was noted as waiting, when it may have its first slot
+   */
+  constructor(
+    limits: { running: number; open: number },
+    throttle: Throttle,
+    onFree: () => void,
+    onRoom: (name: string) => void,
+  ) {
     this.#limits = limits;
     this.#throttle = throttle;
     this.#onFree = onFree;
+    this.#onRoom = onRoom;
   }
 
   get free(): boolean {
@@ -49,6 +61,11 @@ export class Slots {
   /** Whether this site may have a slot. One with no attempt under way is tried even if many like it wait for an answer. */
   freeFor(site: Site): boolean {
     return this.free && this.#leftFor(site) > 0;
+  }
+
+  /** To be called for a site that has more to send: if only the share of unproven sites is used up, `onRoom` follows once. */
+  noteWaiting(site: Site): void {
+    if (this.free && !this.#hasRoomForFirst && !this.freeFor(site)) this.#waiting.add(site.name);
   }
 
   /** Roughly how many slots this site may have now, whatever its record. */
@@ -62,9 +79,17 @@ export class Slots {
     const left = this.#limits.open - this.#all;
     const { proven, running } = this.#throttle.record(site);
     if (proven) return left;
-    const upTo = (share: number) => Math.ceil(this.#limits.open * share) - this.#unproven;
-    const first = running === 0 ? Math.min(1, upTo(shareOfFirst)) : 0;
-    return Math.min(left, Math.max(0, first, upTo(shareOfUnproven)));
+    const first = running === 0 ? Math.min(1, this.#leftOf(shareOfFirst)) : 0;
+    return Math.min(left, Math.max(0, first, this.#leftOf(shareOfUnproven)));
+  }
+
+  /** How many more attempts unproven sites may have under way, up to this share. */
+  #leftOf(share: number): number {
+    return Math.ceil(this.#limits.open * share) - this.#unproven;
+  }
+
+  get #hasRoomForFirst(): boolean {
+    return this.free && this.#leftOf(shareOfFirst) > 0;
   }
 
   take(site: Site): Slot {
@@ -117,5 +142,10 @@ export class Slots {
     const before = this.free;
     work();
     if (!before && this.free) this.#onFree();
+    for (const name of this.#waiting) {
+      if (!this.#hasRoomForFirst) return;
+      this.#waiting.delete(name);
+      this.#onRoom(name);
+    }
   }
 }

@@ -32,7 +32,12 @@ async function scene(t: Test) {
   const key = testKey(1);
   const sender = await buildSender(db, key);
   const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
-  const slots = new Slots({ running: 1_000, open: 1_000 }, throttle, () => undefined);
+  const slots = new Slots(
+    { running: 1_000, open: 1_000 },
+    throttle,
+    () => undefined,
+    () => undefined,
+  );
   const started: { id: string; email: OutgoingEmail | undefined; end: () => void }[] = [];
   const back: { id: string; closed?: Closed }[] = [];
   const lease = { onHold: false };

@@ -3,12 +3,14 @@ import type { Site } from '../../src/delivery/providers.ts';
 import { Slots } from '../../src/delivery/slots.ts';
 import { Throttle } from '../../src/delivery/throttle.ts';
 
+const ignore = () => undefined;
+
 const site = (name: string): Site => ({ name, connections: 100, perMinute: null, perConnection: null });
 
 t.test('unresponsive sites leave room for those that accept mail, and for first attempts', async (t) => {
   let now = 0;
   const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000, now: () => now });
-  const slots = new Slots({ running: 1_000, open: 80 }, throttle, () => undefined);
+  const slots = new Slots({ running: 1_000, open: 80 }, throttle, ignore, ignore);
   t.teardown(() => {
     for (const one of held) slots.cancel(one);
   });
@@ -48,7 +50,7 @@ t.test(
   'the number of connections that a site may have is the current one, not that of when the slot was taken',
   async (t) => {
     const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
-    const slots = new Slots({ running: 10, open: 10 }, throttle, () => undefined);
+    const slots = new Slots({ running: 10, open: 10 }, throttle, ignore, ignore);
     const [first, second] = [slots.take(site('a.test')), slots.take(site('a.test'))];
     const before = second.connections;
     slots.give(first, 'fine', '250 ok');
@@ -56,3 +58,32 @@ t.test(
     slots.cancel(second);
   },
 );
+
+t.test('a site that waits only for others like it is told as soon as one of their attempts ends', async (t) => {
+  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
+  const told: string[] = [];
+  const taken: ReturnType<Slots['take']>[] = [];
+  const slots = new Slots({ running: 100, open: 8 }, throttle, ignore, (name) => {
+    told.push(name);
+    if (name !== 'gone.test') taken.push(slots.take(site(name)));
+  });
+  const silent = Array.from({ length: 7 }, (_, n) => slots.take(site(`silent${n}.test`)));
+  t.teardown(() => {
+    for (const slot of [...silent, ...taken]) slots.cancel(slot);
+  });
+  slots.give(slots.take(site('known.test')), 'fine', '250 taken');
+  for (const name of ['gone.test', 'a.test', 'b.test', 'a.test', 'known.test']) slots.noteWaiting(site(name));
+  t.same(told, []);
+  const end = () => {
+    const slot = silent.pop();
+    if (slot) slots.give(slot, 'nothing', null);
+  };
+  end();
+  t.same(told, ['gone.test', 'a.test'], 'in their order, as far as there is room');
+  end();
+  end();
+  t.same(told, ['gone.test', 'a.test', 'b.test'], 'each once');
+  slots.noteWaiting(site('c.test'));
+  end();
+  t.same(told.length, 3, 'while there is room nobody waits');
+});
