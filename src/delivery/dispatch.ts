@@ -56,6 +56,8 @@ export class Dispatcher {
   readonly #preparation: Preparation;
   readonly #windingDown = new WindingDown();
   #stopping = false;
+  /** This node's name when it last looked. */
+  #claimsAs: string | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -146,8 +148,10 @@ export class Dispatcher {
     this.#sources
       .exchange(lease.nodeId)
       .catch((error: Error) => log.warn({ error: error.message }, 'the use of new addresses could not be exchanged'));
-    // While mail is on hold, operators may decide about what has not begun.
-    if (lease.onHold) this.#inHand.release(this.#lines.empty());
+    const isRenamed = lease.nodeId !== this.#claimsAs;
+    this.#claimsAs = lease.nodeId;
+    // While mail is on hold, operators may decide about what has not begun. If this node was taken for dead, others may have it.
+    if (lease.onHold || isRenamed) this.#inHand.release(this.#lines.empty());
     this.#serveAll();
     this.#overflow.forgetDue(this.#tools.clock.now());
     for (const site of this.#overflow.sites) this.#callBack(site);

@@ -1,4 +1,5 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
 import type { AttemptTools } from '../../src/delivery/attempt.ts';
 import { Dispatcher } from '../../src/delivery/dispatch.ts';
@@ -7,6 +8,43 @@ import type { SourceAddresses } from '../../src/delivery/source-addresses.ts';
 import type { Standing } from '../../src/delivery/standing.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
+
+const nothing = async () => undefined;
+
+/** A dispatcher over a database that does only what it is told; every site has all that it may have. */
+function startDispatcher(t: Test, db: Partial<Record<'transaction' | 'query', (...told: never[]) => unknown>>) {
+  const lease = { nodeId: 'n', onHold: false, valid: () => true };
+  const patience: number[] = [];
+  const dispatcher = new Dispatcher(
+    { query: async () => [], ...db } as unknown as Database,
+    { onWake: () => () => undefined } as unknown as Queue,
+    {
+      log: silentLog,
+      clock: { now: () => new Date() },
+      policy: { scheduleMs: [], forMs: 0 },
+      lease,
+    } as unknown as AttemptTools,
+    {
+      exchange: nothing,
+      siteOf: async (name: string) => ({ name, connections: 1, perMinute: null, perConnection: null }),
+      throttle: {
+        turn: () => ({ when: 'after another' }),
+        waitFor: () => 0,
+        record: () => ({ proven: true, running: 1 }),
+      },
+    } as unknown as Standing,
+    { exchange: nothing, giveBack: nothing } as unknown as SourceAddresses,
+    { giveUpAfter: (ms: number) => patience.push(ms) } as unknown as Recorder,
+  );
+  dispatcher.start();
+  let stopping: Promise<void> | undefined;
+  const stop = () => {
+    stopping ??= dispatcher.stop();
+    return stopping;
+  };
+  t.teardown(stop);
+  return { dispatcher, lease, patience, stop };
+}
 
 t.test(
   'a stop counts the time for what is under way from its beginning, also while the database is silent',
@@ -17,28 +55,31 @@ t.test(
       asked.resolve();
       return silence.promise;
     };
-    const patience: number[] = [];
-    const nothing = async () => undefined;
-    const lease = { nodeId: 'n', onHold: false, valid: () => true };
-    const dispatcher = new Dispatcher(
-      { transaction, query: async () => [] } as unknown as Database,
-      { onWake: () => () => undefined } as unknown as Queue,
-      {
-        log: silentLog,
-        clock: { now: () => new Date() },
-        policy: { scheduleMs: [], forMs: 0 },
-        lease,
-      } as unknown as AttemptTools,
-      { exchange: nothing } as unknown as Standing,
-      { exchange: nothing, giveBack: nothing } as unknown as SourceAddresses,
-      { giveUpAfter: (ms: number) => patience.push(ms) } as unknown as Recorder,
-    );
-    dispatcher.start();
+    const { patience, stop } = startDispatcher(t, { transaction });
     await asked.promise;
-    const stopped = dispatcher.stop();
+    const stopped = stop();
     t.same(patience, [20_000]);
     silence.reject(new Error('no answer'));
     await stopped;
     t.same(patience, [20_000]);
   },
 );
+
+t.test('what waits here is not sent after this node was taken for dead', { timeout: 30_000 }, async (t) => {
+  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', recipients: [] };
+  const batches = [[claim]];
+  const placed = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<unknown[]>();
+  const { dispatcher, lease } = startDispatcher(t, {
+    transaction: async () => {
+      const claims = batches.shift() ?? [];
+      if (claims.length === 0) placed.resolve();
+      return { taken: claims.length, claims };
+    },
+    query: async ({ values }: { values: unknown[] }) => released.resolve(values),
+  });
+  await placed.promise;
+  t.equal(dispatcher.held, 1);
+  lease.nodeId = 'another';
+  t.same(await released.promise, [['e'], ['j'], ['n']]);
+});
