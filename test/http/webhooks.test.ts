@@ -257,21 +257,21 @@ t.test('deliveries', async (t) => {
       attempts: [{ response_status: 500 }],
       next_attempt_at: /Z$/,
       created_at: /Z$/,
+      recipient: 'a@one.test',
+      subject: 'Grüße ✓',
     });
     t.notOk('payload' in first.deliveries[0]);
     const ids = first.deliveries.map(({ id }: { id: string }) => id);
-    t.strictSame(ids, ids.toSorted().reverse(), 'newest first');
-      recipient: 'a@one.test',
-      subject: 'Grüße ✓',
-    const emailId = first.deliveries.find(({ event }: { event: string }) => event === 'email.failed').email_id;
-    for (const [query, count] of [
-      [`webhook_id=${body.webhook.id}`, 2],
     await node.db.query({
       text: `UPDATE webhook_deliveries
                 SET payload = jsonb_set(payload::jsonb, '{data,recipients}', '[{"address": "b@two.test"}]') WHERE id = $1`,
       values: [ids[0]],
     });
     t.match((await listed('limit=1')).deliveries, [{ recipient: 'b@two.test' }], 'the one that the event is about');
+    t.strictSame(ids, ids.toSorted().reverse(), 'newest first');
+    const emailId = first.deliveries.find(({ event }: { event: string }) => event === 'email.failed').email_id;
+    for (const [query, count] of [
+      [`webhook_id=${body.webhook.id}`, 2],
       [`webhook_id=${second.body.webhook.id}`, 1],
       [`webhook_id=${newId()}`, 0],
       ['event=email.sent', 2],
