@@ -1,37 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchLoop } from '../batch-loop.ts';
-import type { Clock } from '../clock.ts';
 import { ClaimsInDoubt } from '../core/recipients/claims-in-doubt.ts';
 import * as calls from '../core/webhooks/webhook-calls.ts';
-import { openSecret } from '../core/webhooks/webhooks.ts';
 import type { Database } from '../db/client.ts';
-import type { Logger } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
 import type { Queue } from '../queue.ts';
-import type { Keyring } from '../seal.ts';
 import { Tally } from '../tally.ts';
+import { type CallTools, makeCall } from './call.ts';
 import type { Answered } from './endpoint-room.ts';
 import { KeptSockets } from './kept-sockets.ts';
 import { Lines } from './lines.ts';
-import { decide, defaultSchedule, undone, withoutEndpoint } from './outcome.ts';
-import { type Poster, post } from './post.ts';
+import { withoutEndpoint } from './outcome.ts';
 import { createRecorder, type Recorder } from './record.ts';
-import { signatureHeaders } from './sign.ts';
 import { defaultLimits, type Limits, Slots } from './slots.ts';
-
-/** What all calls share. */
-export interface CallTools {
-  poster: Poster;
-  keyring: Keyring;
-  /** This node's right to make calls: the name it claims under, and whether the right still holds. */
-  lease: { readonly nodeId: string; readonly onHold: boolean; valid(): boolean };
-  /** The clock by which times are set; see `DatabaseClock`. */
-  clock: Clock;
-  log: Logger;
-  metrics: Metrics;
-  /** See `outcome.ts`. */
-  schedule?: number[];
-}
 
 const batchSize = 100;
 const pollEveryMs = 1_000;
@@ -258,35 +238,9 @@ export class WebhookDispatcher {
     if (this.#leftOut.delete(webhookId)) this.#intake.wake();
   }
 
-  async #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
-    const { poster, keyring, lease, clock, log, schedule = defaultSchedule } = this.#tools;
-    // By the database's clock, because it is compared with the time at which an endpoint began to fail.
-    const startedAt = clock.now();
-    try {
-      const secrets = [call.sealedSecret, call.sealedPreviousSecret].flatMap((sealed) =>
-        sealed ? [openSecret(keyring, claim.webhookId, sealed)] : [],
-      );
-      const body = Buffer.from(call.payload);
-      const signed = { id: claim.deliveryId, timestamp: Math.floor(startedAt.getTime() / 1000), body };
-      // If this process was frozen and taken for dead, another node makes this call. On hold none does.
-      if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
-      const headers = signatureHeaders(signed, secrets);
-      const others = this.#lines.has(claim) || this.#slots.of(claim.webhookId) > 1;
-      const answer = await post(
-        poster,
-        { url: call.url, headers, body },
-        this.#abort.signal,
-        others ? claim.webhookId : null,
-      );
-      return answer.status === null && this.#abort.signal.aborted
-        ? undone(claim, call, clock.now())
-        : decide(claim, call, { ...answer, startedAt }, clock.now(), { schedule });
-    } catch (error) {
-      log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');
-      const answer = { status: null, body: null, retryAfter: null, untried: true, startedAt, durationMs: 0 };
-      const sentence = 'the call could not be made; the log of the server says why';
-      return decide(claim, call, { ...answer, error: sentence }, clock.now(), { schedule });
-    }
+  #call(claim: calls.Claim, call: calls.Call): Promise<calls.CallOutcome> {
+    const others = this.#lines.has(claim) || this.#slots.of(claim.webhookId) > 1;
+    return makeCall(this.#tools, claim, call, this.#abort.signal, others ? claim.webhookId : null);
   }
 
   #freeSlot(claim: calls.Claim, answered: Answered | null): void {
