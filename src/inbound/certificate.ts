@@ -1,5 +1,5 @@
 import { createPrivateKey, randomUUID, X509Certificate } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { selfSignedCertificate } from '../certificate.ts';
 import { makeDataDir, unusableDataDir } from '../data-dir.ts';
@@ -68,6 +68,8 @@ async function readOwn(dataDir: string, host: string): Promise<TlsCertificate> {
     await writeFile(unfinished, key + cert, { mode: 0o600, flag: 'wx' });
     await rename(unfinished, file);
   } catch (error) {
+    // With a full disk every start would leave another one.
+    await rm(unfinished, { force: true });
     throw unusableDataDir(dataDir, error as Error);
   }
   // If two processes do this at once, both use the file that was renamed last.

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -31,6 +31,13 @@ t.test('a new one is made for another host, if it is damaged, and before it expi
   const old = selfSignedCertificate('b.test', new Date(Date.now() - 300 * 86_400_000));
   await writeFile(file, old.key + old.cert);
   t.not((await own('b.test')).cert, old.cert);
+});
+
+t.test('one that cannot be kept is no start, and leaves nothing behind', async (t) => {
+  const full = join(folder, 'full');
+  await mkdir(join(full, 'smtp-tls.pem'), { recursive: true });
+  await t.rejects(readCertificate({ dataDir: full, host: 'a.test', files: null }), /cannot be used/);
+  t.same(await readdir(full), ['smtp-tls.pem']);
 });
 
 t.test('files of the operator are used as they are, or the start says what is wrong with them', async (t) => {
