@@ -54,6 +54,13 @@ export class Standing {
   async siteOf(destination: string): Promise<Site> {
     const apart = this.#apart.siteOf(destination);
     if (apart) return apart;
+    const site = await this.#knownSiteOf(destination);
+    const seen = this.#seen.get(site.name) ?? new Set();
+    if (seen.size < destinationsShown) this.#seen.set(site.name, seen.add(destination));
+    return site;
+  }
+
+  #knownSiteOf(destination: string): Promise<Site> {
     const known = this.#sites.get(destination);
     if (known && known.until > performance.now()) return known.site;
     const site = this.#findSite(destination);
@@ -65,10 +72,7 @@ export class Standing {
   async #findSite(destination: string): Promise<Site> {
     const found = await resolveDestination(destination, this.#transport).catch(() => null);
     if (found?.kind !== 'hosts') this.#sites.delete(destination);
-    const site = siteOf(destination, found?.kind === 'hosts' ? (found.hosts[0]?.name ?? null) : null, this.#providers);
-    const seen = this.#seen.get(site.name) ?? new Set();
-    if (seen.size < destinationsShown) this.#seen.set(site.name, seen.add(destination));
-    return site;
+    return siteOf(destination, found?.kind === 'hosts' ? (found.hosts[0]?.name ?? null) : null, this.#providers);
   }
 
   /** False while nothing is paused, which is nearly always. */
@@ -149,13 +153,14 @@ export class Standing {
     // Under a new name it has reported nothing yet.
     const before = nodeId === this.#reportedAs ? this.#reported : new Map<string, string>();
     const states = this.throttle.states();
-    const seen = [...this.#seen.keys()];
+    // At once: a site that comes into use later on must not lose what was just seen there.
+    const used = new Set(states.map(({ site }) => site.name));
+    for (const name of this.#seen.keys()) if (!used.has(name)) this.#seen.delete(name);
     const current = new Map<string, string>();
     for (const [index, state] of states.entries()) {
       if (index % sitesAtOnce === sitesAtOnce - 1) await nextTurn();
       current.set(state.site.name, this.#summaryOf(state, waitingOf));
     }
-    for (const name of seen) if (!current.has(name)) this.#seen.delete(name);
     const news = states.filter(({ site }) => current.get(site.name) !== before.get(site.name));
     const gone = [...before.keys()].filter((name) => !current.has(name));
     const reports = news.map((state) => this.#reportOf(state, waitingOf));

@@ -167,6 +167,28 @@ t.test('if the database goes away while a flush is read, the flush is made up fo
   t.equal(await asked(), 0, 'and each once');
 });
 
+t.test('a site that is used again while a report about very many yields keeps its destinations', async (t) => {
+  const reports: unknown[][] = [];
+  const db = { query: async ({ values }: { values: unknown[] }) => void reports.push(values) } as unknown as Database;
+  const resolver = { resolveMx: async () => [{ exchange: 'mx.receiver.test', priority: 10 }] };
+  const transport = { resolver } as unknown as Transport;
+  let now = 0;
+  const standing = new Standing(db, transport, [], { backoffMs: 1_000, longestMs: 1_000, now: () => now });
+  const use = async () => {
+    const site = await standing.siteOf('receiver.test');
+    standing.throttle.end(standing.throttle.begin(site), 'fine', null);
+  };
+  await use();
+  for (let n = 0; n < 2_500; n += 1)
+    standing.throttle.begin({ name: `site${n}.test`, connections: 5, perMinute: null, perConnection: null });
+  now = 3_600_001;
+  const reporting = standing.report('node', () => 0);
+  await use();
+  await reporting;
+  await standing.report('node', () => 0);
+  t.match(reports[1]?.slice(1, 3), [['receiver.test'], ['["receiver.test"]']]);
+});
+
 t.test('a report about very many sites lets other work go on', async (t) => {
   const order: string[] = [];
   const db = {
