@@ -7,7 +7,7 @@ import type { Logger } from './log.ts';
 import { createQueue, ownConnections, type Queue } from './queue.ts';
 import type { Keyring } from './seal.ts';
 import { StartError } from './start-error.ts';
-import type { Stops } from './stops.ts';
+import { keep, type Lifetime } from './stops.ts';
 
 /** The pool's, and two of pg-boss's own. Migrating takes one more, while the pool has only one. */
 export const connectionsOfNode = poolSize + ownConnections;
@@ -29,9 +29,9 @@ export const keyRefusals = {
 
 /**
  * Opens the database of a node: refuses one that cannot be worked with, brings its schema up to date, and starts the
- * queue. The steps that close it again are added to `stops`, even if this fails.
+ * queue. The steps that close it again are added to `life`, even if this fails.
  *
- * @throws StartError
+ * @throws StartError, or Error if the life ended meanwhile
  */
 export async function openDatabase(
   options: {
@@ -43,23 +43,26 @@ export async function openDatabase(
     /** The connections of this process's pool, and those that the database must allow the whole node. */
     connections?: { pool: number; needed: number };
   },
-  stops: Stops,
+  life: Lifetime,
 ): Promise<{ db: Database; queue: Queue }> {
   const { databaseUrl, keyring, allowUnsafe, log, onProgress } = options;
   const { pool, needed } = options.connections ?? { pool: poolSize, needed: connectionsOfNode };
   const db = connect(databaseUrl, log, pool);
-  stops.push(() => db.close());
+  life.stops.push(() => db.close());
   const refusal = await refuseDatabase(db, { connections: needed, allowUnsafe }).catch((error: Error) => {
     throw startErrorOf(error, true);
   });
   if (refusal) throw new StartError(refusal);
+  life.goOn();
   onProgress?.('Preparing the schema');
   await migrate(databaseUrl);
-  const holding = await hold(db, keyring, log);
-  stops.push(() => holding.stop());
-  if (holding.admission !== 'admitted') throw new StartError(keyRefusals[holding.admission]);
+  life.goOn();
+  const { admission } = await keep(life.stops, hold(db, keyring, log), (holding) => holding.stop());
+  if (admission !== 'admitted') throw new StartError(keyRefusals[admission]);
+  life.goOn();
   const queue = createQueue(databaseUrl, log);
-  stops.push(() => queue.stop());
+  life.stops.push(() => queue.stop());
   await queue.start();
+  life.goOn();
   return { db, queue };
 }

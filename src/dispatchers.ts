@@ -30,7 +30,7 @@ import { createTransport, type Transport } from './smtp/deliver.ts';
 import { createResolver } from './smtp/resolver.ts';
 import type { TlsPolicies } from './smtp/tls-policies.ts';
 import { TlsResults } from './smtp/tls-results.ts';
-import type { Stops } from './stops.ts';
+import type { Lifetime, Stops } from './stops.ts';
 import { WebhookDispatcher } from './webhooks/dispatch.ts';
 import { addUpkeep as addWebhookUpkeep } from './webhooks/upkeep.ts';
 
@@ -55,7 +55,7 @@ export interface DispatcherParts {
 const tlsResultsMs = 30_000;
 
 /** Starts what this node's roles ask for: delivering mail, calling webhooks. Both need its lease. */
-export async function startDispatchers(parts: DispatcherParts, stops: Stops): Promise<void> {
+export async function startDispatchers(parts: DispatcherParts, life: Lifetime): Promise<void> {
   const { config, foundation, queue } = parts;
   const { siblings, log } = foundation;
   if (siblings) {
@@ -65,11 +65,12 @@ export async function startDispatchers(parts: DispatcherParts, stops: Stops): Pr
   const dispatchers: { stop(): Promise<void> }[] = [];
   if (config.roles.has('mta')) {
     await letPoolGiveWay(log);
-    dispatchers.push(startDelivery(parts, stops));
+    life.goOn();
+    dispatchers.push(startDelivery(parts, life.stops));
   }
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
   // At the same time: each may need most of the time that there is.
-  stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
+  life.stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
 }
 
 /** Records what killed processes knew, while their claims still stand: afterwards anybody may take those. */

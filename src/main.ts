@@ -24,8 +24,9 @@ async function main(): Promise<void> {
   const log = createLog(config.logLevel, process.stdout, worker ? { worker: worker.id } : null);
   const stops: Stops = [];
   if (worker) {
-    onSignal(new Ending(stops, log, stopWithinMs));
-    return runWorker(config, log, stops);
+    const ending = new Ending(stops, log, stopWithinMs);
+    onSignal(ending);
+    return runWorker(config, log, stops, () => ending.isBegun);
   }
   const ending = new Ending(stops, log, stopWithinMs + (config.workers > 1 ? stopWorkersMs : 0));
   onSignal(ending);

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expositionType } from './metrics.ts';
+import { portError } from './start-error.ts';
 
 const headersTimeoutMs = 5_000;
 const requestTimeoutMs = 10_000;
@@ -8,16 +9,21 @@ const requestTimeoutMs = 10_000;
 /** The only clients are a Prometheus or two. */
 const mostConnections = 20;
 
+export interface MetricsServer {
+  port: number;
+  close(): Promise<void>;
+}
+
 /**
  * Opens the port that Prometheus reads. It has no authentication, so strangers must not reach it.
  *
- * @param read returns the metrics as text
- * @throws Error with `code` EADDRINUSE and the like
+ * @param read returns the metrics as text; while it fails, the answer is a 503
+ * @throws StartError if the port cannot be listened on
  */
 export async function openMetrics(
   { host, port }: { host: string; port: number },
   read: () => Promise<string>,
-): Promise<{ port: number; close(): Promise<void> }> {
+): Promise<MetricsServer> {
   const server = createServer(
     {
       headersTimeout: headersTimeoutMs,
@@ -35,7 +41,9 @@ export async function openMetrics(
   );
   server.maxConnections = mostConnections;
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
+    server.once('error', (error) =>
+      reject(portError({ port: 'METRICS_PORT', host: 'METRICS_HOST' }, { host, port }, error)),
+    );
     server.listen({ host, port, exclusive: true }, resolve);
   });
   return {

@@ -24,14 +24,15 @@ import type { Services } from './http/services.ts';
 import type { SubmissionServer } from './inbound/submission.ts';
 import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf } from './internet.ts';
 import type { Logger } from './log.ts';
-import { Metrics } from './metrics.ts';
+import { exposition, Metrics } from './metrics.ts';
+import { type MetricsServer, openMetrics } from './metrics-port.ts';
 import type { Queue } from './queue.ts';
 import { Rounds } from './rounds.ts';
 import type { Keyring } from './seal.ts';
 import { type Siblings, shareBuckets } from './siblings.ts';
 import { resolveWith } from './smtp/resolver.ts';
-import { openAll } from './start-error.ts';
-import type { Stops } from './stops.ts';
+import { openAll, TakenPorts } from './start-error.ts';
+import { Lifetime, type Stops } from './stops.ts';
 
 /** What a node needs besides the configuration: where its database is, and the secrets that may have been generated. */
 export interface Foundation {
@@ -46,6 +47,8 @@ export interface Foundation {
   dashboard?: DashboardFiles | null;
   /** The other processes of this node, the first of which makes up for those that die; none: it is the only one. */
   siblings?: Siblings;
+  /** Ports that the first process found taken: this one names them along with its own, and does not start. */
+  taken?: TakenPorts['ports'];
 }
 
 export interface SendwrightNode {
@@ -72,6 +75,9 @@ export interface SendwrightNode {
 /** For the requests and the messages that are being received. */
 const graceMs = 5_000;
 
+/** Leaves a moment of the 30 seconds to those who end what the node stands on. */
+const stopWithinMs = 28_000;
+
 /**
  * How many of a process's connections slow work has at once, one for each turn. The rest (apart from those of `resends`, in
  * the routes of sending) are for delivery, and for work that is usually short.
@@ -90,51 +96,29 @@ export async function startNode(
   foundation: Foundation,
   stopsOfProcess: Stops = [],
 ): Promise<SendwrightNode> {
-  const stops: Stops = [];
-  let isEnded = false;
-  let stopping = Promise.resolve();
-  const stop = () => {
-    isEnded = true;
-    stopping = stopping.then(() => endAll(stops, foundation.log));
-    return stopping;
-  };
-  const goOn = () => {
-    if (isEnded) throw new Error('the node was ended during its start');
-  };
+  const life = new Lifetime(foundation.log, stopWithinMs);
+  const stop = () => life.end();
   stopsOfProcess.push(stop);
   try {
-    return { ...(await bringUp(config, foundation, stops, goOn)), stop };
+    return { ...(await bringUp(config, foundation, life)), stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-/** Takes each step off the list: a start that goes on a little after its end may add more. */
-async function endAll(stops: Stops, log: Logger): Promise<void> {
-  for (let step = stops.pop(); step; step = stops.pop())
-    await step().catch((error: Error) => log.warn({ error: error.message }, 'a component did not stop cleanly'));
-}
-
-/** @param goOn throws if the node was ended meanwhile */
-async function bringUp(
-  config: Config,
-  foundation: Foundation,
-  stops: Stops,
-  goOn: () => void,
-): Promise<Omit<SendwrightNode, 'stop'>> {
-  const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, stops);
-  goOn();
+async function bringUp(config: Config, foundation: Foundation, life: Lifetime): Promise<Omit<SendwrightNode, 'stop'>> {
+  const { stops } = life;
+  const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase }, life);
   const admin = await prepareAdmin(opened.db, config.admin);
-  const parts = await makeParts(config, foundation, opened, stops);
-  goOn();
+  const parts = await makeParts(config, foundation, opened, life);
   await joinNodes(parts, stops);
-  goOn();
+  life.goOn();
   const { close, ...ports } = await openDoors(parts, stops);
-  goOn();
+  life.goOn();
   // After the doors: a node whose ports are taken sends nothing.
-  await startDispatchers(parts, stops);
-  goOn();
+  await startDispatchers(parts, life);
+  life.goOn();
   // Also closed before the dispatchers stop.
   stops.push(close);
   const { db, surroundings, metrics } = parts;
@@ -151,14 +135,17 @@ async function makeParts(
   config: Config,
   foundation: Foundation,
   { db, queue }: { db: Database; queue: Queue },
-  stops: Stops,
+  life: Lifetime,
 ): Promise<Parts> {
+  const { stops } = life;
   const { log, keyring, siblings } = foundation;
   const metrics = new Metrics();
   metrics.watch({ depth: watchDepth(db), connections: () => db.connections() });
   const tokenKeys = await readTokenKeys(db, keyring);
   const returnPath = { key: tokenKeys.returnPath, host: config.mailHostname };
   const internet = await findInternet(config, db, log, returnPath, stops);
+  const providers = await readProviders(config.providersFile);
+  life.goOn();
   const surroundings: Surroundings = {
     resolve: resolveWith(internet.resolver),
     mailHostname: config.mailHostname,
@@ -181,7 +168,7 @@ async function makeParts(
     surroundings,
     tlsPolicies,
     rounds,
-    providers: await readProviders(config.providersFile),
+    providers,
     lease: new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue)),
     fresh: new FreshBodies(config.roles.has('mta') ? {} : { room: 0 }),
   };
@@ -197,9 +184,11 @@ async function joinNodes({ config, foundation, db, queue, lease }: Parts, stops:
   }
   if (!config.roles.has('mta') && !config.roles.has('webhooks')) return;
   await tellTime(db, lease.clock);
-  await lease.start(alone);
+  const starting = lease.start(alone);
+  // A lease that was not taken to the end may stand on the list all the same.
+  stops.push(() => Promise.allSettled([starting]).then(() => lease.stop()));
+  await starting;
   if (lease.onHold) log.warn('the service is on hold, so nothing is sent: see sendwright release --help');
-  stops.push(() => lease.stop());
 }
 
 async function openDoors(
@@ -232,10 +221,20 @@ async function openDoors(
     () => kept(openInbound(behind, tokenKeys)),
     () => kept(openSubmission(behind, limiter)),
     async () => app && kept(openHttp(app, config)),
+    () => kept(openOwnMetrics(parts)),
   ]);
   if (inbound) internet.sendReturnsTo?.({ host: reachable(config.smtp.host), port: inbound.port });
   const baseUrl = http && config.http.port === 0 ? `http://localhost:${http.port}` : config.baseUrl;
   return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, close };
+}
+
+/** The port for Prometheus; null if this node has none, or its first process has opened it for all. */
+async function openOwnMetrics({ config, foundation, metrics }: Parts): Promise<MetricsServer | null> {
+  const { siblings, taken = [] } = foundation;
+  if (taken.length > 0) throw new TakenPorts(taken);
+  if (config.metrics.port === 0 || siblings) return null;
+  metrics.watchProcess();
+  return openMetrics(config.metrics, async () => exposition([{ name: 'main', measured: await metrics.measure() }]));
 }
 
 /** The address at which this process reaches its own port; null, or an address that stands for all: loopback. */

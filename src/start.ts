@@ -3,15 +3,14 @@ import * as keys from './core/accounts/keys.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
+import { readProviders } from './delivery/providers-file.ts';
 import { prepareSandbox, showFirstScreen } from './first-screen.ts';
 import { readDashboard } from './http/dashboard-files.ts';
+import { readCertificate } from './inbound/certificate.ts';
 import type { Logger } from './log.ts';
-import { exposition, type Measured } from './metrics.ts';
-import { openMetrics } from './metrics-port.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
 import { keyringOf } from './seal.ts';
-import { openAll, portError } from './start-error.ts';
-import type { Stops } from './stops.ts';
+import { keep, type Stops } from './stops.ts';
 import { startWorkers } from './workers.ts';
 
 /** The fewest connections of the embedded database, and those kept for others: its superuser, and people who look into it. */
@@ -36,42 +35,28 @@ export interface StartOptions {
  */
 export async function start(config: Config, options: StartOptions): Promise<void> {
   const { log, say, stops } = options;
+  await demandFiles(config);
   const { foundation, sandboxKey } = await layGround(config, options);
   if (config.workers > 1) {
-    const starting = startWorkers(config, foundation, stops);
-    const node = await withMetrics(config, stops, starting, (node) => node.measure());
+    const node = await startWorkers(config, foundation, stops);
     await showFirstScreen(config, node, null, say);
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
-  const starting = startNode(config, { ...foundation, dashboard: await readDashboard() }, stops);
-  const node = await withMetrics(config, stops, starting, async ({ metrics }) => [
-    { name: 'main', measured: await metrics.measure() },
-  ]);
-  if (config.metrics.port !== 0) node.metrics.watchProcess();
+  const node = await startNode(config, { ...foundation, dashboard: await readDashboard() }, stops);
   await showFirstScreen(config, node, await showSandbox(config, node, sandboxKey), say);
   log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
 }
 
-/** The node once it is up, beside the port for Prometheus if there is to be one. */
-async function withMetrics<Node>(
-  { metrics }: Config,
-  stops: Stops,
-  starting: Promise<Node>,
-  measure: (node: Node) => Promise<{ name: string; measured: Measured }[]>,
-): Promise<Node> {
-  if (metrics.port === 0) return starting;
-  const open = async () => {
-    const door = await openMetrics(metrics, async () => exposition(await measure(await starting))).catch(
-      (error: Error) => {
-        throw portError({ port: 'METRICS_PORT', host: 'METRICS_HOST' }, metrics, error);
-      },
-    );
-    // Closed first, as nothing under way needs it.
-    stops.push(() => door.close());
-  };
-  const [node] = await openAll([() => starting, open]);
-  return node;
+/**
+ * Files that variables name are checked along with the variables, before anything is begun. What needs them reads them again.
+ *
+ * @throws StartError
+ */
+async function demandFiles({ providersFile, roles, ports, smtp, dataDir, mailHostname }: Config): Promise<void> {
+  await readProviders(providersFile);
+  const hasPort = roles.has('smtp') && Object.values(ports).some((port) => port !== 0);
+  if (hasPort && smtp.tls) await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
 }
 
 /** The ground that a node stands on: the named database or the embedded one, and the secrets. */
@@ -92,17 +77,12 @@ async function layGround(
   say('Starting PostgreSQL');
   const settings = { max_connections: String(Math.max(usualConnections, connectionsOf(config.workers) + spare)) };
   const password = secrets.databasePassword;
-  const starting = startEmbedded({ dataDir, password, log, onProgress: say, onLost, settings });
-  // Added before it is up: a signal in the middle of the start takes the server down again.
-  stops.push(async () => {
-    // A failure is the error of the start; or the same signal has reached what it was running, such as initdb.
-    const postgres = await starting.catch(() => null);
-    await postgres?.stop();
-  });
-  const postgres = await starting.catch((error: Error) => {
-    stops.pop();
-    throw unusableEmbedded(dataDir, error);
-  });
+  const starting = startEmbedded({ dataDir, password, log, onProgress: say, onLost, settings }).catch(
+    (error: Error) => {
+      throw unusableEmbedded(dataDir, error);
+    },
+  );
+  const postgres = await keep(stops, starting, (postgres) => postgres.stop());
   const foundation = {
     databaseUrl: postgres.url,
     // Workers of a killed process that are still finishing are nodes like any other.

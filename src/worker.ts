@@ -10,9 +10,19 @@ import type { News, Siblings } from './siblings.ts';
 import { TakenPorts } from './start-error.ts';
 import type { Stops } from './stops.ts';
 
+/** What a worker stands on. */
+export interface Ground {
+  kind: 'ground';
+  databaseUrl: string;
+  jwtSecret: string;
+  encryptionKeys: string[];
+  /** See `Foundation`. */
+  taken: TakenPorts['ports'];
+}
+
 /** Messages from the first process of a node to its workers. */
 export type ToWorker =
-  | { kind: 'ground'; databaseUrl: string; jwtSecret: string; encryptionKeys: string[] }
+  | Ground
   | { kind: 'news'; news: News }
   /** Asks for what this worker counts. */
   | { kind: 'measure'; question: number };
@@ -31,26 +41,32 @@ export type FromWorker =
 /**
  * Runs one of the processes of a node, on the ground that the first one has laid, with the ports that it shares out. In all
  * else it is a node of its own: own connections, own lease, own journal.
+ *
+ * @param stops the steps that stop it; it grows during the start
+ * @param isEnding whether these have been taken
  */
-export async function runWorker(config: Config, log: Logger, stops: Stops): Promise<void> {
+export async function runWorker(config: Config, log: Logger, stops: Stops, isEnding: () => boolean): Promise<void> {
   endWithFirst(log);
   try {
-    const { databaseUrl, jwtSecret, encryptionKeys } = await ground();
+    const { databaseUrl, jwtSecret, encryptionKeys, taken } = await ground();
     const [first = Buffer.alloc(0), ...others] = encryptionKeys.map((key) => Buffer.from(key, 'base64'));
-    const node = await startNode(config, {
+    const foundation = {
       databaseUrl,
       alone: false,
       jwtSecret,
       keyring: new Keyring(first, ...others),
       log,
       siblings,
+      taken,
       dashboard: await readDashboard(),
-    });
-    stops.push(node.stop);
+    };
+    const node = await startNode(config, foundation, stops);
     if (config.metrics.port !== 0) answerMeasures(node.metrics, log);
     const { baseUrl, submission, inbound } = node;
     say({ kind: 'ready', baseUrl, submission, inbound });
   } catch (error) {
+    // An end during the start takes its ground away: whatever fails then is no error.
+    if (isEnding()) return;
     const expected = startErrorOf(error);
     const { stack = '' } = error as Error;
     const taken = expected instanceof TakenPorts ? expected.ports : [];
@@ -82,7 +98,7 @@ function answerMeasures(metrics: Metrics, log: Logger): void {
   });
 }
 
-function ground(): Promise<Extract<ToWorker, { kind: 'ground' }>> {
+function ground(): Promise<Ground> {
   return new Promise((resolve) => {
     process.on('message', (message: ToWorker) => {
       if (message.kind === 'ground') resolve(message);

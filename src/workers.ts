@@ -7,11 +7,12 @@ import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
 import { isUnavailable } from './db/errors.ts';
 import { recoverJournals } from './dispatchers.ts';
 import type { Logger } from './log.ts';
-import type { Measured } from './metrics.ts';
+import { exposition, type Measured } from './metrics.ts';
+import { openMetrics } from './metrics-port.ts';
 import { type Foundation, prepareAdmin, type SendwrightNode } from './node.ts';
 import { StartError, TakenPorts } from './start-error.ts';
-import type { Stops } from './stops.ts';
-import type { FromWorker, ToWorker } from './worker.ts';
+import { keep, Lifetime, type Stops } from './stops.ts';
+import type { FromWorker, Ground, ToWorker } from './worker.ts';
 
 /** A worker stops by itself within 30 seconds. */
 const stopWithinMs = 31_000;
@@ -23,6 +24,9 @@ const healthyAfterMs = 60_000;
 
 /** Between two attempts to make up for a worker: nodes that were away as well wait 30 s before they take others for dead. */
 const longestMakingUpPauseMs = 2_000;
+
+/** A moment longer than that. */
+const stopAllWithinMs = 31_500;
 
 /** A worker that is busy for longer is left out of what Prometheus reads. */
 const measureMs = 5_000;
@@ -40,29 +44,55 @@ export async function startWorkers(
   config: Config,
   foundation: Foundation,
   stops: Stops,
-): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'> & Pick<Workers, 'measure'>> {
+): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'>> {
   const { databaseUrl, jwtSecret, keyring, log } = foundation;
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
-  const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, stops);
+  const life = new Lifetime(log, stopAllWithinMs);
+  stops.push(() => life.end());
+  const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, life);
   const { db } = opened;
   const listener = nodes.reportHeld(log, opened.queue);
   const admin = await prepareAdmin(db, config.admin);
   await recoverJournals(config, foundation, opened);
   await hold.noteStart(db, config.startOnHold);
   if (foundation.alone) await nodes.removeAll(db, listener);
-  const ground: ToWorker = {
+  life.goOn();
+  const ground: Ground = {
     kind: 'ground',
     databaseUrl: named(databaseUrl),
     jwtSecret,
     encryptionKeys: keyring.all.map(({ key }) => key.toString('base64')),
+    taken: [],
   };
   const makeUpFor = async (names: string[]) => {
     await recoverJournals(config, { alone: false, log }, opened);
     for (const name of names) await nodes.removeCrashed(db, name, listener);
   };
   const workers = new Workers({ ground, makeUpFor, log });
-  stops.push(() => workers.stop());
-  return { ...(await workers.start(config.workers)), db, admin, measure: () => workers.measure() };
+  life.stops.push(() => workers.stop());
+  ground.taken = await openMetricsOf(workers, config, life);
+  life.goOn();
+  return { ...(await workers.start(config.workers)), db, admin };
+}
+
+/**
+ * Opens the port for Prometheus, if there is to be one, before any worker sends something.
+ *
+ * @returns that port if it is taken: the workers name it along with theirs
+ */
+async function openMetricsOf(workers: Workers, { metrics }: Config, { stops }: Lifetime): Promise<TakenPorts['ports']> {
+  if (metrics.port === 0) return [];
+  try {
+    await keep(
+      stops,
+      openMetrics(metrics, async () => exposition(await workers.measure())),
+      (door) => door.close(),
+    );
+    return [];
+  } catch (error) {
+    if (error instanceof TakenPorts) return error.ports;
+    throw error;
+  }
 }
 
 /** Sessions of workers are recognized by their name: see `EmbeddedPostgres.left`. */
@@ -86,7 +116,7 @@ interface Running {
 }
 
 interface WorkersOptions {
-  ground: ToWorker;
+  ground: Ground;
   /** Records what a dead worker knew, and frees its claims under these names. */
   makeUpFor: (names: string[]) => Promise<void>;
   log: Logger;
@@ -126,7 +156,11 @@ class Workers {
     await this.#makingUp;
   }
 
-  /** What each worker counts, by the number that its log lines have too; one that does not answer in time is left out. */
+  /**
+   * What each worker counts, by the number that its log lines have too; one that does not answer in time is left out.
+   *
+   * @throws Error if none does, as while they start
+   */
   async measure(): Promise<{ name: string; measured: Measured }[]> {
     const answers = [...this.#running].map(async ({ worker, asked }) => {
       const question = ++this.#questions;
@@ -136,7 +170,9 @@ class Workers {
       asked.delete(question);
       return measured === null ? [] : [{ name: String(worker.id), measured }];
     });
-    return (await Promise.all(answers)).flat();
+    const measured = (await Promise.all(answers)).flat();
+    if (measured.length === 0) throw new Error('no worker answers');
+    return measured;
   }
 
   async #keepRunning(first: Running): Promise<void> {

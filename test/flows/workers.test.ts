@@ -1,11 +1,16 @@
 import { spawnSync } from 'node:child_process';
+import cluster from 'node:cluster';
+import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
 import t, { type Test } from 'tap';
+import type { Ground } from '../../src/worker.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startGate } from '../support/gate.ts';
@@ -259,6 +264,35 @@ t.test('if no process can be created, the others go on, and it is tried again', 
   t.ok(childrenOf(app.pid).includes(before[1] ?? 0), 'the other one was left alone');
   t.equal((await app.call('GET', '/healthz')).status, 200);
   t.equal(await app.end('SIGTERM'), 0);
+});
+
+t.test('a worker that is stopped during its start takes itself off the list of nodes', async (t) => {
+  const { env } = await startReceiver(t);
+  const databaseUrl = await createDatabase();
+  const all = testEnv(databaseUrl, { ...env, DATA_DIR: await folder(t), WORKERS: '2' });
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  t.teardown(() => client.end());
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('../../src/main.ts', import.meta.url)), execArgv: [] });
+  const worker = cluster.fork(all);
+  t.teardown(() => worker.process.kill('SIGKILL'));
+  const ended = once(worker, 'exit');
+  // It reads this table right after it has put itself on the list.
+  await client.query('BEGIN; LOCK TABLE service_hold');
+  const encryptionKeys = [Buffer.from(all.ENCRYPTION_KEY ?? '', 'hex').toString('base64')];
+  worker.send({
+    kind: 'ground',
+    databaseUrl,
+    jwtSecret: all.JWT_SECRET ?? '',
+    encryptionKeys,
+    taken: [],
+  } satisfies Ground);
+  const nodes = async () => (await client.query('SELECT FROM nodes')).rowCount;
+  await eventually(async () => (await nodes()) === 1);
+  worker.process.kill('SIGTERM');
+  await client.query('COMMIT');
+  await ended;
+  t.equal(await nodes(), 0);
 });
 
 t.test('whatever keeps a worker from starting is logged as one line of the first process', async (t) => {

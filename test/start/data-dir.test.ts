@@ -6,12 +6,13 @@ import pg from 'pg';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
 import { readSecrets, unusableDataDir } from '../../src/data-dir.ts';
-import { silentLog } from '../../src/log.ts';
+import { type Logger, silentLog } from '../../src/log.ts';
+import { startNode } from '../../src/node.ts';
 import { start } from '../../src/start.ts';
 import type { StartError } from '../../src/start-error.ts';
 import { type Stops, stopAll } from '../../src/stops.ts';
 import { createDatabase } from '../support/db.ts';
-import { eventually, testEnv } from '../support/node.ts';
+import { eventually, foundationOf, testEnv } from '../support/node.ts';
 import { lastWordsOf, makeFolder, refusalOf } from '../support/start.ts';
 
 const messageOf = (work: Promise<unknown>) => work.then(String, (error: StartError) => error.message);
@@ -159,6 +160,45 @@ t.test('a signal in the middle of a start ends what there is of the node, and th
     return rows.length === 0;
   });
   t.same((await client.query('SELECT FROM nodes')).rows, [], 'no node has begun');
+});
+
+t.test('a node that is ended while it puts itself on a list takes itself off again', async (t) => {
+  const url = await createDatabase();
+  const config = readConfig(testEnv(url, { DATA_DIR: await makeFolder(t) }));
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  t.teardown(() => client.end());
+  const count = async (text: string) => (await client.query(text)).rowCount;
+  for (const list of ['key_holders', 'nodes']) {
+    const warnings: string[] = [];
+    const log = Object.assign(Object.create(silentLog) as Logger, {
+      warn: (_: unknown, what: string) => warnings.push(what),
+    });
+    const stops: Stops = [];
+    await client.query(`BEGIN; LOCK TABLE ${list}`);
+    const starting = startNode(config, { ...foundationOf(config), log }, stops);
+    const refused = t.rejects(starting);
+    const waiting = `SELECT FROM pg_locks WHERE relation = '${list}'::regclass AND mode = 'RowExclusiveLock' AND NOT granted`;
+    await eventually(async () => (await count(waiting)) !== 0);
+    const ended = stopAll(stops);
+    await client.query('COMMIT');
+    await refused;
+    await ended;
+    t.notOk(warnings.includes('a component did not stop cleanly'), list);
+    t.equal(await count(`SELECT FROM ${list}`), 0, list);
+  }
+});
+
+t.test('files that variables name are checked before anything is begun', async (t) => {
+  const folder = await makeFolder(t);
+  const file = join(folder, 'file');
+  await writeFile(file, '{}');
+  for (const [env, refusal] of [
+    [{ PROVIDERS_FILE: file }, /^PROVIDERS_FILE \S.* is wrong: must be an array$/],
+    [{ SMTP_TLS_CERT: file, SMTP_TLS_KEY: file, SUBMISSION_PORT: '2587' }, /^SMTP_TLS_CERT .* does not contain a cert/],
+  ] as const)
+    t.match(await refusalOf({ ...env, DATA_DIR: join(folder, 'data') }), refusal);
+  t.same(await readdir(folder), ['file'], 'there is no database yet');
 });
 
 t.test('two simultaneous first starts have the same secrets', async (t) => {

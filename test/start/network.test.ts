@@ -16,6 +16,8 @@ import { makeFolder, refusalOf, takePort } from '../support/start.ts';
 
 const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'out.sender.test', DNS_SERVERS: '127.0.0.1:1' };
 
+const noSiblings = { tellName: () => undefined, tell: () => undefined, onNews: () => undefined };
+
 t.test('SENDING_IPS that this machine does not have', async (t) => {
   const env = testEnv(await createDatabase(), { ...direct, DATA_DIR: await makeFolder(t) });
   for (const address of ['192.0.2.9', '2001:db8::9']) {
@@ -47,10 +49,12 @@ t.test('ports that other programs listen on are all named at once', async (t) =>
     await refusalOf({ ...env, ...taken }),
     `SUBMISSION_PORT ${submission}, SUBMISSIONS_PORT ${submissions}, HTTP_PORT ${http} and METRICS_PORT ${metrics} are in use by other programs: stop them, or set these variables to free ports`,
   );
-  t.equal(
-    await refusalOf({ ...env, METRICS_PORT: metrics }),
-    `METRICS_PORT ${metrics} is in use by another program: stop it, or set METRICS_PORT to a free one`,
-  );
+  const config = readConfig({ ...env, METRICS_PORT: metrics });
+  const port = { name: 'METRICS_PORT', port: Number(metrics) };
+  const message = `METRICS_PORT ${metrics} is in use by another program: stop it, or set METRICS_PORT to a free one`;
+  await t.rejects(startNode(config, foundationOf(config)), { message }, 'before anything is sent');
+  const worker = { ...foundationOf(config), siblings: noSiblings, taken: [port] };
+  await t.rejects(startNode(config, worker), { message }, 'nor by the workers of such a process');
 });
 
 t.test('a node that is ended while it opens its ports leaves none of them open', async (t) => {
