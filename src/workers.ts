@@ -25,8 +25,8 @@ const healthyAfterMs = 60_000;
 /** Between two attempts to make up for a worker: nodes that were away as well wait 30 s before they take others for dead. */
 const longestMakingUpPauseMs = 2_000;
 
-/** A moment longer than that. */
-const stopAllWithinMs = 31_500;
+/** Then there is nothing under way, and the first process only has to say goodbye to the database. */
+const goodbyeMs = 1_500;
 
 /** A worker that is busy for longer is left out of what Prometheus reads. */
 const measureMs = 5_000;
@@ -47,7 +47,7 @@ export async function startWorkers(
 ): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'>> {
   const { databaseUrl, jwtSecret, keyring, log } = foundation;
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
-  const life = new Lifetime(log, stopAllWithinMs);
+  const life = new Lifetime(log, goodbyeMs);
   stops.push(() => life.end());
   const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, life);
   const { db } = opened;
@@ -69,8 +69,8 @@ export async function startWorkers(
     for (const name of names) await nodes.removeCrashed(db, name, listener);
   };
   const workers = new Workers({ ground, makeUpFor, log });
-  life.stops.push(() => workers.stop());
-  ground.taken = await openMetricsOf(workers, config, life);
+  stops.push(() => workers.stop());
+  ground.taken = await openMetricsOf(workers, config, stops);
   life.goOn();
   return { ...(await workers.start(config.workers)), db, admin };
 }
@@ -80,7 +80,7 @@ export async function startWorkers(
  *
  * @returns that port if it is taken: the workers name it along with theirs
  */
-async function openMetricsOf(workers: Workers, { metrics }: Config, { stops }: Lifetime): Promise<TakenPorts['ports']> {
+async function openMetricsOf(workers: Workers, { metrics }: Config, stops: Stops): Promise<TakenPorts['ports']> {
   if (metrics.port === 0) return [];
   try {
     await keep(
