@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import { verify } from '../../src/core/domains/verification.ts';
 import { buildKey } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
+import { eventually } from '../support/node.ts';
 import type { ZoneEntry } from '../support/zone.ts';
 import { manageDomains } from './scene.ts';
 
@@ -232,4 +233,29 @@ t.test('only one account holds a name, as long as it publishes its record: SSRF-
   );
   const holders = await node.db.prisma.domain.count({ where: { domain: 'race.test', status: 'verified' } });
   t.equal(holders, 1);
+});
+
+t.test('the other reads of an account do not wait while it looks records up', async (t) => {
+  const { node } = await startVerifying(t);
+  const { call } = await manageDomains(node);
+  /** Whether a read was answered while as many look-ups as an account has turns were waiting for a slow name server. */
+  const isAnswered = async (round: number) => {
+    const names = ['a', 'b', 'c'].map((name) => `${name}${round}.test`);
+    const ids: string[] = [];
+    for (const domain of names) ids.push((await call('POST', '', { domain })).body.domain.id);
+    node.zone.delay(3_000);
+    let ended = 0;
+    const lookUps = ids.map((id) => call('GET', `/${id}?checks=true`).finally(() => (ended += 1)));
+    await eventually(() => names.every((name) => node.zone.queries.includes(`txt _sendwright.${name}`)));
+    t.equal((await call('GET', '')).status, 200);
+    const isMeanwhile = ended === 0;
+    node.zone.delay(0);
+    for (const { status, body } of await Promise.all(lookUps))
+      t.match([status, Object.keys(body.checks)], [200, ['verification', 'dkim', 'spf']]);
+    return isMeanwhile;
+  };
+  let isMeanwhile = false;
+  // A machine that stalls for seconds shows nothing.
+  for (let round = 0; round < 5 && !isMeanwhile; round += 1) isMeanwhile = await isAnswered(round);
+  t.ok(isMeanwhile);
 });

@@ -9,7 +9,7 @@ import type { Domain } from '../../generated/prisma/client.ts';
 import { dkimAlgorithms } from '../../mail/dkim-key.ts';
 import { poolName, type SendingPools } from '../../sending-pools.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
-import { demandLogin, sessionOf } from '../auth.ts';
+import { demandLogin, demandSession, sessionOf } from '../auth.ts';
 import { readJson, readOptionalJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -92,7 +92,8 @@ export function domainRoutes(router: Router, services: Services): void {
     ctx.body = { domains: found.map(present.domain) };
   });
 
-  router.get('/domains/:id', loggedIn, async (ctx) => {
+  // No turn is held: it may look up DNS, which can take 15 seconds.
+  router.get('/domains/:id', demandSession(services), async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { checks } = parse(domainQuery, ctx.query);
     const domain = await domains.get(db, accountId, ctx.params.id ?? '');
