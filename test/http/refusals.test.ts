@@ -80,7 +80,7 @@ t.test('every documented answer is given', async (t) => {
     });
     await holdAll(({ operation }) => operation.requestBody && { headers: { 'Content-Type': 'text/plain' } });
     await holdAll(({ operation: { operationId, requestBody } }) => {
-      const isLarge = /^send|^import|Template$/.test(operationId);
+      const isLarge = /^send|^re(schedule|send)|^import|Template$/.test(operationId);
       return requestBody && { body: ' '.repeat((isLarge ? 64 * 1024 : 64) * 1024 + 1) };
     });
     await slow.call('GET', '/api/v1/emails', { key });
