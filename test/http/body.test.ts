@@ -198,7 +198,10 @@ t.test('a body that is too large is refused before it is read, and the client se
   const json = { 'Content-Type': 'application/json' };
   const exactly = `{"email":"${'x'.repeat(limit - 12)}"}`;
   t.equal((await post(node, '/api/v1/auth/login', json, exactly)).status, 400, 'exactly the limit');
-  const tooLarge = { error: 'payload too large', detail: `the body must have at most 16 KB (${limit} bytes)` };
+  const tooLarge = {
+    error: 'payload too large',
+    detail: `the body must have at most 16 KB (${limit.toLocaleString('en-US')} bytes)`,
+  };
   t.strictSame(await post(node, '/api/v1/auth/login', json, `${exactly} `), { status: 413, body: tooLarge });
 
   const head = 'POST /api/v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n';

@@ -15,7 +15,11 @@ t.test('DOS-13: the number of recipients of a call is limited', async (t) => {
     { to: many(10_000) },
   ]) {
     const { status, body } = await send(more);
-    t.match([status, body.error, body.detail], [400, 'invalid request', /100/], JSON.stringify(more).slice(0, 60));
+    t.match(
+      [status, body.error, body.detail],
+      [400, 'invalid request', / 100 | 10,000 /],
+      JSON.stringify(more).slice(0, 60),
+    );
   }
   const same = await send({ to: Array(100).fill('One@B.test'), headers: {} });
   t.equal(same.status, 200, same.body.detail);
@@ -29,7 +33,7 @@ t.test('DOS-13: the number of recipients of a call is limited', async (t) => {
 
   const batch = (count: number, each: object) =>
     node.call('POST', '/api/v1/emails/batch', { key, body: { emails: Array(count).fill({ ...fields, ...each }) } });
-  t.match(await batch(1_001, {}), { status: 400, body: { detail: /1000/ } });
+  t.match(await batch(1_001, {}), { status: 400, body: { detail: /1,000/ } });
   const heavy = { attachments: [{ filename: 'a', content: 'YQ=='.repeat(18_000) }] };
   t.match(await batch(1_000, heavy), { status: 413 }, 'a thousand files of 54 kB exceed the limit of a batch');
   const before = await node.db.prisma.attachment.count();

@@ -263,9 +263,8 @@ t.test('deliveries', async (t) => {
     t.notOk('payload' in first.deliveries[0]);
     const ids = first.deliveries.map(({ id }: { id: string }) => id);
     await node.db.query({
-      text: `UPDATE webhook_deliveries
-                SET payload = jsonb_set(payload::jsonb, '{data,recipients}', '[{"address": "b@two.test"}]') WHERE id = $1`,
-      values: [ids[0]],
+      text: `UPDATE webhook_deliveries SET payload = jsonb_set(payload::jsonb, '{data,recipients}', $2) WHERE id = $1`,
+      values: [ids[0], JSON.stringify([{ address: 'b@two.test', status: 'failed', response: null }])],
     });
     t.match((await listed('limit=1')).deliveries, [{ recipient: 'b@two.test' }], 'the one that the event is about');
     t.strictSame(ids, ids.toSorted().reverse(), 'newest first');
