@@ -246,7 +246,7 @@ t.test('the other reads of an account do not wait while it looks records up', as
     node.zone.delay(3_000);
     let ended = 0;
     const lookUps = ids.map((id) => call('GET', `/${id}?checks=true`).finally(() => (ended += 1)));
-    await eventually(() => names.every((name) => node.zone.queries.includes(`txt _sendwright.${name}`)));
+    await eventually(async () => names.every((name) => node.zone.queries.includes(`txt _sendwright.${name}`)));
     t.equal((await call('GET', '')).status, 200);
     const isMeanwhile = ended === 0;
     node.zone.delay(0);
