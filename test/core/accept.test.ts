@@ -15,16 +15,25 @@ const request = (from: string, fields: Partial<SendRequest> = {}) =>
     ...fields,
   });
 
+type Observe = (statement: Statement) => void;
+
+/** The same database, with every statement observed. */
+function observing(db: Database, { before, after }: { before?: Observe; after?: Observe }): Database {
+  const noting = (sql: Sql): Sql => ({
+    async query<Row>(statement: Statement) {
+      before?.(statement);
+      const rows = await sql.query<Row>(statement);
+      after?.(statement);
+      return rows;
+    },
+  });
+  return { ...db, ...noting(db), transaction: (work) => db.transaction((tx) => work(noting(tx))) };
+}
+
 /** The same database, with every statement recorded. */
 function counting(db: Database): { db: Database; statements: string[] } {
   const statements: string[] = [];
-  const noting = (sql: Sql): Sql => ({
-    query<Row>(statement: Statement) {
-      statements.push(statement.text);
-      return sql.query<Row>(statement);
-    },
-  });
-  return { db: { ...db, ...noting(db), transaction: (work) => db.transaction((tx) => work(noting(tx))) }, statements };
+  return { db: observing(db, { before: ({ text }) => statements.push(text) }), statements };
 }
 
 t.test('accepting', async (t) => {
@@ -75,6 +84,62 @@ t.test('accepting', async (t) => {
       1,
       'repeated bytes are stored once',
     );
+  });
+
+  t.test('thousands of recipients are written some at a time, each with its own job', async (t) => {
+    const written: number[] = [];
+    const noting = observing(plain, {
+      before: ({ name, values }) => {
+        if (name === 'accept-recipients') written.push((values as unknown[][])[0]?.length ?? 0);
+      },
+    });
+    const other = await buildAccount(plain);
+    const sender = `s@${(await buildVerifiedDomain(plain, other.id, encryptionKey)).domain}`;
+    const to = Array.from({ length: 100 }, (_, index) => `r${index}@d${index % 2}.test`);
+    const batch = Array.from({ length: 60 }, () => requestOf(sender, to));
+    const results = await accept(noting, queue, holderOf(other), batch);
+    t.same(written, [5_000, 1_000]);
+    const rows = await plain.query<{ addresses: string[]; wrong: number; woken: number }>({
+      text: `SELECT array_agg(r.address ORDER BY r.position) AS addresses, count(r.job_id)::int AS woken,
+                    count(*) FILTER (WHERE r.job_id IS NOT NULL AND (j.id IS NULL OR j.data->>'destination' <> r.destination
+                                       OR NOT (j.data->'others' || jsonb_build_array(j.data->'emailId')) ? r.email_id::text))::int AS wrong
+               FROM recipients r LEFT JOIN pgboss.job j ON j.name = 'deliver' AND j.id = r.job_id
+              WHERE r.account_id = $1 GROUP BY r.email_id ORDER BY r.email_id`,
+      values: [other.id],
+    });
+    t.equal(rows.length, results.length);
+    for (const { addresses, wrong } of rows) t.same([addresses, wrong], [to, 0]);
+    t.same(
+      rows.map(({ woken }) => woken),
+      batch.map((_, index) => (index < 25 ? 100 : 0)),
+      'those that the line has room for',
+    );
+  });
+
+  t.test('other work goes on while a batch is laid out', async (t) => {
+    let wentOn = false;
+    let answer: boolean | null = null;
+    const watched = observing(plain, {
+      before: ({ name }) => {
+        if (name === 'mail-lines-under-way') answer ??= wentOn;
+      },
+      after: ({ name }) => {
+        if (name === 'suppressions-find') setImmediate(() => (wentOn = true));
+      },
+    });
+    const slow = Array.from({ length: 20 }, () => {
+      const one = request(from);
+      const { subject } = one;
+      return Object.defineProperty(one, 'subject', {
+        get() {
+          const until = performance.now() + 1;
+          while (performance.now() < until);
+          return subject;
+        },
+      });
+    });
+    await accept(watched, queue, holder, slow);
+    t.equal(answer, true);
   });
 
   t.test('refuses each email on its own', async (t) => {

@@ -7,9 +7,12 @@ import { storeFiles } from './attachments.ts';
 import type { Draft } from './draft.ts';
 import type { LinedUp } from './mail-lines.ts';
 
+/** Recipients in one statement: the values of more of them would hold up everything else while they are made. */
+const recipientsAtOnce = 5_000;
+
 /**
  * Writes all rows of the drafts and enqueues their jobs, in the caller's transaction and with the same number of statements
- * for one email and for a thousand.
+ * for one email and for a thousand, unless they have thousands of recipients.
  *
  * @returns the id of the transaction that wrote the contents, which identifies this version of their rows
  */
@@ -24,9 +27,15 @@ export async function store(
     attachments.map(({ sha256, content }) => ({ sha256, content, lastUsedAt: email.scheduledAt ?? email.createdAt })),
   );
   await storeFiles(tx, accountId, files);
-  await insertEmails(tx, drafts);
+  const groups = byWeight(drafts, recipientsAtOnce, ({ recipients }) => recipients.length);
+  for (const some of groups) await insertEmails(tx, some);
   const version = await storeContents(tx, drafts);
-  await insertRecipients(tx, accountId, drafts, jobIds);
+  let from = 0;
+  for (const some of groups) {
+    const to = from + some.reduce((sum, { recipients }) => sum + recipients.length, 0);
+    await insertRecipients(tx, accountId, some, jobIds.slice(from, to));
+    from = to;
+  }
   await queue.enqueue(tx, jobs);
   return version;
 }

@@ -1,6 +1,8 @@
+import { byWeight } from '../../by-weight.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { ApiError, fromDomainNotVerified, quotaExceeded } from '../../errors.ts';
-import type { Email } from '../../generated/prisma/client.ts';
+import type { Email, SuppressionReason } from '../../generated/prisma/client.ts';
+import { givingWay } from '../../give-way.ts';
 import type { Queue } from '../../queue.ts';
 import * as idempotency from '../accounts/idempotency.ts';
 import type { Sender } from '../accounts/keys.ts';
@@ -30,8 +32,9 @@ export type SendAnswer = { response: unknown; replayed: boolean } | { error: unk
 
 /**
  * Accepts the emails of calls that one API key makes together, with the same number of statements for one email and for a
- * whole batch. Each email is accepted or refused by itself. All accepted ones are committed together, with their recipients,
- * contents and jobs, before this returns. The idempotency key of a call without an accepted email stays free.
+ * whole batch, unless that has thousands of recipients. Each email is accepted or refused by itself. All accepted ones are
+ * committed together, with their recipients, contents and jobs, before this returns. The idempotency key of a call without an
+ * accepted email stays free.
  *
  * @param calls no two have the same idempotency key
  * @param fresh keeps the bodies for this process, which sends them soon
@@ -118,9 +121,8 @@ async function acceptIn(
   const { domains, now } = await sendersNow(tx, sender.accountId, names);
   const unverified = names.filter((name) => !domains.has(name));
   const added = await addedDomains(tx, sender.accountId, unverified);
-  const addresses = requests.flatMap(({ to, cc, bcc }) => [...to, ...cc, ...bcc].map((mailbox) => mailbox.address));
-  const suppressed = await suppressions.find(tx, sender.accountId, addresses);
-  const drafted = resolved.map((request): Drafted => {
+  const suppressed = await findSuppressed(tx, sender.accountId, requests);
+  const drafted = await givingWay(resolved, (request): Drafted => {
     if (request instanceof ApiError) return { refusal: request };
     const { domain } = request.from;
     const refusal = refusalOfKey(sender, domain) ?? refusalOfPlace(request);
@@ -138,6 +140,23 @@ async function acceptIn(
   const events = drafts.map(({ email }) => eventOf(email));
   const webhookDeliveries = await emit(tx, queue, events);
   return { results, webhookDeliveries, stored: { version, drafts } };
+}
+
+/** Addresses that are looked up together: more of them would hold up everything else. */
+const addressesAtOnce = 5_000;
+
+async function findSuppressed(
+  tx: Sql,
+  accountId: string,
+  requests: SendRequest[],
+): Promise<Map<string, SuppressionReason>> {
+  const lists = requests.map(({ to, cc, bcc }) => [...to, ...cc, ...bcc]);
+  const found = new Map<string, SuppressionReason>();
+  for (const some of byWeight(lists, addressesAtOnce, ({ length }) => length)) {
+    const addresses = some.flat().map(({ address }) => address);
+    for (const [address, reason] of await suppressions.find(tx, accountId, addresses)) found.set(address, reason);
+  }
+  return found;
 }
 
 const eventOf = (email: Email): EmailEvent => ({
