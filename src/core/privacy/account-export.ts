@@ -1,3 +1,4 @@
+import { byWeight } from '../../by-weight.ts';
 import type { Database } from '../../db/client.ts';
 import type {
   Account,
@@ -18,6 +19,7 @@ import type {
 import { floorId } from '../../ids.ts';
 import type { StoredAttachment } from '../emails/draft.ts';
 import { contentGroups } from './content-reads.ts';
+import { deliveriesAtOnce } from './erasing-deliveries.ts';
 
 /** The content of an email; its files are given by their hashes. */
 export interface ExportedContent {
@@ -85,7 +87,7 @@ export async function* exported(
   yield* attachments(db, account.id, options.files);
   const emailPage = (after: string | null) => prisma.email.findMany({ ...of(after), take: emailsAtOnce });
   for await (const page of pages(emailPage, emailsAtOnce)) yield* emailsOf(db, page);
-  yield* each('webhook_delivery', (after) => prisma.webhookDelivery.findMany(of(after)));
+  yield* deliveriesOf(db, account.id);
 }
 
 async function* pages<Row extends { id: string }>(
@@ -174,4 +176,20 @@ async function* contentsOf(db: Database, ids: string[]): AsyncGenerator<Exported
     });
     for (const row of rows) yield { type: 'content', row };
   }
+}
+
+/** A few megabytes at a time: a payload names all recipients of its email. */
+async function* deliveriesOf(db: Database, accountId: string): AsyncGenerator<Exported, void> {
+  const sizes = (after: string | null) =>
+    db.query<{ id: string; bytes: number }>({
+      text: `SELECT id, octet_length(payload) + pg_column_size(attempts) AS bytes FROM webhook_deliveries
+              WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT ${rowsAtOnce}`,
+      values: [accountId, after ?? floorId(new Date(0))],
+    });
+  for await (const page of pages(sizes))
+    for (const some of byWeight(page, deliveriesAtOnce, ({ bytes }) => bytes)) {
+      const where = { accountId, id: { in: some.map(({ id }) => id) } };
+      const rows = await db.prisma.webhookDelivery.findMany({ where, orderBy: { id: 'asc' } });
+      for (const row of rows) yield { type: 'webhook_delivery', row };
+    }
 }
