@@ -80,6 +80,18 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.ok((tiles ?? 0) - (last ?? 0) <= 1, 'there is no hole among the numbers');
     await page.getByRole('link', { name: /^Failed/ }).click();
     await page.waitForURL('**/emails?status=failed&time=24h');
+    // In this page alone: no hour begins between the two questions.
+    await page.evaluate('void (Date.now = ((now) => () => now)(Date.now()))');
+    for (const [range, time] of Object.entries({ week: '7d', month: '30d' })) {
+      const counted = page.waitForRequest(/[/]stats[?]/);
+      await go(page, `/overview?range=${range}`, 'of those settled');
+      const { searchParams } = new URL((await counted).url());
+      const listed = page.waitForRequest(/[/]emails[?].*created_after/);
+      await page.getByRole('link', { name: /^Accepted/ }).click();
+      await page.waitForURL(`**/emails?time=${time}`);
+      const { searchParams: sought } = new URL((await listed).url());
+      t.equal(sought.get('created_after'), searchParams.get('from'), `${time}: what is counted is listed`);
+    }
     t.strictSame(complaints, []);
   });
 

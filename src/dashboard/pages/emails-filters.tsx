@@ -1,6 +1,7 @@
 import type { Email, ListEmailsQuery } from '../../client/index.ts';
 import { ChoiceField, SearchField } from '../parts/filters.tsx';
 import { useSession } from '../session.ts';
+import { intervalsOf, type Span, spans } from '../spans.ts';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 
@@ -9,14 +10,7 @@ const held = 'held';
 /** Not one either: the email is queued until its time comes. */
 const scheduled = 'scheduled';
 
-/** How far back, as written in the address. */
-const times = [
-  { value: '1h', label: 'Last hour' },
-  { value: '24h', label: 'Last 24 hours' },
-  { value: '7d', label: 'Last 7 days' },
-  { value: '30d', label: 'Last 30 days' },
-];
-const hours: Record<string, number> = { '1h': 1, '24h': 24, '7d': 168, '30d': 720 };
+const times = Object.entries(spans).map(([value, { label }]) => ({ value, label }));
 
 /** What the list keeps in its address. */
 export const names = [
@@ -34,18 +28,13 @@ export const names = [
   'page',
 ] as const;
 
-/** Rounded to the minute, so that the query stays the same for a while. */
-function since(time: string | undefined): string | undefined {
-  const back = hours[time ?? ''];
-  return back === undefined ? undefined : new Date(Math.floor(Date.now() / 60_000 - back * 60) * 60_000).toISOString();
-}
-
 type Name = (typeof names)[number];
 type State = Partial<Record<Name, string>>;
 
 /** What is asked of the server; the pages of the list are added to it. @param all whether the list is of all accounts */
 export function filtersOf(state: State, all: boolean): ListEmailsQuery {
-  const after = since(state.time);
+  const after =
+    state.time !== undefined && Object.hasOwn(spans, state.time) ? intervalsOf(state.time as Span)[0] : null;
   return {
     ...(state.to ? { to: state.to } : {}),
     ...(state.q ? { q: state.q } : {}),
@@ -56,7 +45,7 @@ export function filtersOf(state: State, all: boolean): ListEmailsQuery {
     // Only an account's own log has this filter.
     ...(state.scheduled && !all ? { scheduled: 'true' } : {}),
     ...(state.type ? { type: state.type as Email['type'] } : {}),
-    ...(after ? { created_after: after } : {}),
+    ...(after ? { created_after: after.toISOString() } : {}),
     ...(state.before ? { created_before: state.before } : {}),
   };
 }

@@ -4,7 +4,6 @@ import { useContext } from 'react';
 import type { ListEmailsQuery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { firstEmail } from '../commands.ts';
 import { count } from '../format.ts';
 import { Connected } from '../live.ts';
 import { DataTable } from '../parts/data-table.tsx';
@@ -17,13 +16,14 @@ import { useSession } from '../session.ts';
 import { account, columns, type Row, recipient } from './emails-columns.tsx';
 import { EmailFilters, filtersOf, names } from './emails-filters.tsx';
 import { OnTheList } from './suppression-standing.tsx';
+import { UntilFirstEmail } from './until-first-email.tsx';
 
 /** Just after an email's millisecond, with which its id begins; others of that millisecond are listed again. */
 const justAfter = (id: string) => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) + 1).toISOString();
 
 /** The delivery log. */
 export function Emails() {
-  const { user, account: own, service } = useSession();
+  const { user, account: own } = useSession();
   const [state, change] = useAddressState(names);
   const connected = useContext(Connected);
   const page = pageOf(state.page);
@@ -86,10 +86,9 @@ export function Emails() {
                 <ClearFilters clear={clear} />
               </Empty>
             ) : (
-              <Empty
+              <UntilFirstEmail
                 title="No emails yet"
                 words="Send one, and watch it here: each attempt, what the server said, and what happens next."
-                command={firstEmail(service.base_url, service.sandbox ? 'example.test' : 'your-domain.example')}
               />
             )
           }

@@ -7,6 +7,7 @@ import { Failure } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import type { Span } from '../spans.ts';
 import { causeAt, isStalled, waitingAt } from './destination-standing.ts';
 
 interface Concern {
@@ -24,8 +25,8 @@ const fewest = 20;
 /** If nothing can be reached, every destination would be listed and hide the rest. */
 const mostDestinations = 5;
 
-/** What needs somebody's attention, in words. */
-export function Concerns({ buckets }: { buckets: Bucket[] }) {
+/** What needs somebody's attention, in words. @param props.time how far back the numbers go */
+export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
   const { user, service } = useSession();
   const isAdmin = user.role === 'admin';
   const { data, error } = useQuery({
@@ -50,7 +51,7 @@ export function Concerns({ buckets }: { buckets: Bucket[] }) {
     ...ofHold(service.on_hold_since, isAdmin),
     ...ofHeld(held.data?.count ?? 0),
     ...(data ?? []),
-    ...ofNumbers(buckets),
+    ...ofNumbers(buckets, time),
   ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
@@ -143,7 +144,7 @@ function ofDestinations(destinations: Destination[]): Concern[] {
   return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
 }
 
-function ofNumbers(buckets: Bucket[]): Concern[] {
+function ofNumbers(buckets: Bucket[], time: Span): Concern[] {
   const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
   const [accepted, delivered, failed] = [
     sum((one) => one.accepted),
@@ -162,7 +163,7 @@ function ofNumbers(buckets: Bucket[]): Concern[] {
     concerns.push({
       urgent: true,
       words: `${percent(failed, settled)} of recipients failed for good${first ? `, most of them for “${spaced(first[0])}”` : ''}.`,
-      href: '/emails?status=failed',
+      href: `/emails?status=failed&time=${time}`,
       link: 'Show them',
     });
   }

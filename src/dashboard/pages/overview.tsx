@@ -5,45 +5,35 @@ import { Link } from 'wouter';
 import type { Bucket } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { firstEmail } from '../commands.ts';
-import { compact, count, duration, percent } from '../format.ts';
+import { compact, count, duration, percent, plural } from '../format.ts';
 import { Chart } from '../parts/chart.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
-import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
-import { useSession } from '../session.ts';
+import { intervalsOf, type Span } from '../spans.ts';
 import { Concerns } from './overview-concerns.tsx';
+import { UntilFirstEmail } from './until-first-email.tsx';
 
-const hourMs = 3_600_000;
 const ranges = {
-  day: { label: '24 hours', time: '24h', interval: 'hour', stepMs: hourMs, steps: 24 },
-  week: { label: '7 days', time: '7d', interval: 'hour', stepMs: hourMs, steps: 168 },
-  month: { label: '30 days', time: '30d', interval: 'day', stepMs: 24 * hourMs, steps: 30 },
+  day: { label: '24 hours', span: '24h', interval: 'hour' },
+  week: { label: '7 days', span: '7d', interval: 'hour' },
+  month: { label: '30 days', span: '30d', interval: 'day' },
 } as const;
 type Range = keyof typeof ranges;
 
-/** From the beginning of the first interval until now. */
-function timesOf(range: Range): Date[] {
-  const { stepMs, steps } = ranges[range];
-  const last = Math.floor(Date.now() / stepMs) * stepMs;
-  return Array.from({ length: steps }, (_, index) => new Date(last - (steps - 1 - index) * stepMs));
-}
-
 /** How sending is going. */
 export function Overview() {
-  const { service } = useSession();
   const [state, change] = useAddressState(['range']);
   const range: Range = state.range !== undefined && state.range in ranges ? (state.range as Range) : 'day';
   const { data, error, refetch } = useQuery({
     queryKey: ['stats', range],
     queryFn: async () => {
-      const times = timesOf(range);
-      const { interval } = ranges[range];
+      const { span, interval } = ranges[range];
+      const times = intervalsOf(span);
       const from = times[0]?.toISOString() ?? '';
       const [{ buckets }, grouped, queue, any] = await Promise.all([
         api.stats.get({ from, interval }),
-        api.stats.get({ from, interval: range === 'month' ? 'day' : 'hour', group_by: 'provider' }),
+        api.stats.get({ from, interval, group_by: 'provider' }),
         api.emails.list({ limit: 1, status: 'queued' }),
         api.emails.list({ limit: 1 }),
       ]);
@@ -70,19 +60,18 @@ export function Overview() {
       {!data && !error && <Waiting bars={8} />}
       {data && !data.any && (
         <div className="table-box">
-          <Empty
+          <UntilFirstEmail
             title="Nothing has been sent yet"
             words="Once there is mail, this page shows how delivery is going."
-            command={firstEmail(service.base_url, service.sandbox ? 'example.test' : 'your-domain.example')}
           />
         </div>
       )}
       {data?.any && (
         <div className="overview">
-          <Tiles buckets={data.buckets} queued={data.queued} time={ranges[range].time} />
+          <Tiles buckets={data.buckets} queued={data.queued} time={ranges[range].span} />
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns pressing">
-            <Concerns buckets={data.buckets} />
+            <Concerns buckets={data.buckets} time={ranges[range].span} />
             <Providers rows={data.byProvider} />
           </div>
         </div>
@@ -100,7 +89,7 @@ interface Tile {
 }
 
 /** @param props.time how far back the numbers go, as the list of emails has it in its address */
-function Tiles({ buckets, queued, time }: { buckets: Bucket[]; queued: number; time: string }) {
+function Tiles({ buckets, queued, time }: { buckets: Bucket[]; queued: number; time: Span }) {
   const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
   const [delivered, failed] = [sum((one) => one.delivered), sum((one) => one.failed)];
   const latest = buckets.findLast(({ latency_ms: latency }) => latency !== null)?.latency_ms;
@@ -115,14 +104,14 @@ function Tiles({ buckets, queued, time }: { buckets: Bucket[]; queued: number; t
     {
       name: 'Delivered',
       value: compact(delivered),
-      more: `${percent(delivered, delivered + failed)} of settled recipients`,
+      more: `recipients, ${percent(delivered, delivered + failed)} of those settled`,
       href: emails('sent'),
     },
     { name: 'Deferred', value: compact(sum((one) => one.deferrals)), more: 'answers of “later”' },
     {
       name: 'Failed',
       value: compact(failed),
-      more: `${percent(failed, delivered + failed)} of settled recipients`,
+      more: `recipients, ${percent(failed, delivered + failed)} of those settled`,
       href: emails('failed'),
     },
     {
@@ -206,6 +195,9 @@ function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {
 
 type ByProvider = Pick<Bucket, 'accepted' | 'delivered' | 'deferrals' | 'failed' | 'pending'> & { name: string };
 
+/** The rest says little, and there may be thousands. */
+const mostProviders = 12;
+
 /** Sums up each provider's intervals, the provider with the most mail first. */
 function together(buckets: Bucket[]): ByProvider[] {
   const byName = new Map<string, ByProvider>();
@@ -221,7 +213,7 @@ function together(buckets: Bucket[]): ByProvider[] {
       pending: known.pending + pending,
     });
   }
-  return [...byName.values()].sort((a, b) => b.accepted - a.accepted).slice(0, 12);
+  return [...byName.values()].sort((a, b) => b.accepted - a.accepted);
 }
 
 const columns: Column<ByProvider>[] = [
@@ -252,10 +244,15 @@ function Providers({ rows }: { rows: ByProvider[] }) {
       <DataTable
         label="By provider"
         columns={columns}
-        rows={rows}
+        rows={rows.slice(0, mostProviders)}
         idOf={({ name }) => name}
         empty={<div className="body dim">Nothing was sent in this period.</div>}
       />
+      {rows.length > mostProviders && (
+        <div className="body dim" style={{ fontSize: 12.5 }}>
+          {plural(rows.length - mostProviders, 'more provider')} with less mail
+        </div>
+      )}
     </Panel>
   );
 }

@@ -2,19 +2,16 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from 'wouter';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { firstEmail } from '../commands.ts';
 import { shownSubject } from '../format.ts';
-import { Empty } from '../parts/empty.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
-import { useSession } from '../session.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
+import { UntilFirstEmail } from './until-first-email.tsx';
 
 /** The mailbox that receives all mail while none leaves the machine. */
 export function Sandbox() {
-  const { service } = useSession();
   const { id } = useParams<{ id?: string }>();
   const [state, change] = useAddressState(['page']);
   const page = pageOf(state.page);
@@ -35,10 +32,9 @@ export function Sandbox() {
       {!data && !error && <Waiting />}
       {data?.count === 0 && (
         <div className="table-box">
-          <Empty
+          <UntilFirstEmail
             title="Nothing has arrived yet"
             words="Send to any address. bounced@, deferred@, full@, slow@ and others behave as their names say."
-            command={firstEmail(service.base_url, 'example.test')}
           />
         </div>
       )}
