@@ -1,7 +1,7 @@
 import { Button, Group, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Account } from '../../client/index.ts';
+import type { Account, ListedAccount } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { count } from '../format.ts';
@@ -23,10 +23,15 @@ const plans = [
   { value: 'unlimited', label: 'unlimited' },
 ];
 
-/** Usage is counted only if there is a limit. */
-const used = (number: number | null) => (number === null ? '–' : count(number));
+const amounts = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2 });
 
-const columns: Column<Account>[] = [
+const money = (credit: string) => amounts.format(Number(credit));
+
+/** Usage is counted only if there is a limit. */
+const used = (number: number | null) =>
+  number === null ? <span title="Not counted on this plan">–</span> : count(number);
+
+const columns: Column<ListedAccount>[] = [
   {
     id: 'name',
     header: 'Account',
@@ -44,6 +49,7 @@ const columns: Column<Account>[] = [
     cell: ({ suspended_at: since }) => <Status value={since ? 'suspended' : 'active'} />,
   },
   { id: 'plan', header: 'Plan', kind: 'narrow', cell: ({ plan }) => plan },
+  { id: 'users', header: 'Users', kind: 'number', cell: ({ user_count: users }) => count(users) },
   { id: 'day', header: 'Today', kind: 'number', cell: ({ usage }) => used(usage.day) },
   { id: 'month', header: 'This month', kind: 'number', cell: ({ usage }) => used(usage.month) },
   {
@@ -57,7 +63,7 @@ const columns: Column<Account>[] = [
       </span>
     ),
   },
-  { id: 'credit', header: 'Credit', kind: 'number', cell: ({ credit }) => credit },
+  { id: 'credit', header: 'Credit', kind: 'number', cell: ({ credit }) => money(credit) },
   { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   { id: 'act', header: '', kind: 'acts', cell: (account) => <Orders account={account} /> },
 ];
@@ -123,7 +129,7 @@ function Change({ account: now, close }: { account: Account; close: () => void }
         <TextField
           name="amount"
           label="Add credit"
-          description={`The balance is ${now.credit}. On the plan pro, each email above the monthly limit takes 0.50.`}
+          description={`The balance is ${money(now.credit)}. On the plan pro, each email above the monthly limit takes 0.50.`}
           placeholder="0.00"
           inputMode="decimal"
           mt="sm"

@@ -1,10 +1,21 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
+import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { Failure } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
+
+/** Events that each recipient of an email has. */
+const aboutOne = new Set<string>([
+  'email.sent',
+  'email.delayed',
+  'email.uncertain',
+  'email.bounced',
+  'email.complained',
+  'email.unsubscribed',
+] satisfies EventType[]);
 
 /** The webhooks that were called for an email. */
 export function EmailWebhooks({ id }: { id: string }) {
@@ -31,6 +42,9 @@ export function EmailWebhooks({ id }: { id: string }) {
             <Link href={`/webhooks/${delivery.webhook_id}?delivery=${delivery.id}`} className="link">
               {delivery.event}
             </Link>
+            {delivery.recipient && aboutOne.has(delivery.event) && (
+              <span className="soft wrap-anywhere">{delivery.recipient}</span>
+            )}
             <span className="dim">{delivery.attempts.at(-1)?.response_status ?? delivery.attempts.at(-1)?.error}</span>
             <span className="dim" style={{ marginLeft: 'auto' }}>
               <Moment at={delivery.created_at} />

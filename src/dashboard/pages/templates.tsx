@@ -4,11 +4,13 @@ import { Link, useLocation } from 'wouter';
 import type { TemplateSummary } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
+import { plural } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
+import { SearchField } from '../parts/filters.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -53,11 +55,12 @@ const columns: Column<TemplateSummary>[] = [
 /** Texts to make emails from. */
 export function Templates() {
   const { service } = useSession();
-  const [state, change] = useAddressState(['new', 'page']);
+  const [state, change] = useAddressState(['new', 'q', 'page']);
   const page = pageOf(state.page);
+  const query = { limit: pageSize, offset: (page - 1) * pageSize, ...(state.q ? { q: state.q } : {}) };
   const { data, error, refetch } = useQuery({
-    queryKey: ['templates', page],
-    queryFn: () => api.templates.list({ limit: pageSize, offset: (page - 1) * pageSize }),
+    queryKey: ['templates', query],
+    queryFn: () => api.templates.list(query),
     placeholderData: keepPreviousData,
   });
   return (
@@ -67,6 +70,20 @@ export function Templates() {
         words="Texts for your emails. Programs name a template, and fill in its variables."
         actions={<Button onClick={() => change({ new: '1' })}>New template</Button>}
       />
+      {data && (data.count > 0 || state.q) && (
+        <search className="filters">
+          <SearchField
+            label="Name or alias"
+            value={state.q}
+            change={(q) => change({ q, page: null })}
+            first
+            width={240}
+          />
+          <span className="count" aria-live="polite">
+            {plural(data.count, 'template')}
+          </span>
+        </search>
+      )}
       <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Templates"
@@ -77,6 +94,8 @@ export function Templates() {
           empty={
             data && data.count > 0 ? (
               <PastEnd go={(to) => change(pageState(to))} />
+            ) : state.q ? (
+              <Empty title="No template matches" words="Remove the search to see more." />
             ) : (
               <Empty
                 title="No template yet"

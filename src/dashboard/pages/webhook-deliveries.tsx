@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { count, duration, exact, plural } from '../format.ts';
+import { count, duration, exact, plural, shownSubject } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -58,10 +58,10 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
     {
       id: 'email',
       header: 'Email',
-      cell: ({ email_id: email }) =>
+      cell: ({ email_id: email, recipient, subject }) =>
         email ? (
-          <Link href={`/emails/${email}`} className="link mono cut" title={email}>
-            {email}
+          <Link href={`/emails/${email}`} className="link cut" title={shownSubject(subject ?? '')}>
+            {recipient ?? shownSubject(subject ?? '')}
           </Link>
         ) : (
           <span className="dim">none</span>
