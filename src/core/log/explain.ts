@@ -119,6 +119,8 @@ function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | nul
   const next = recipient.nextAttemptAt?.toISOString() ?? '';
   switch (cause) {
     case null:
+      // Somebody has decided: no server answered that it has it.
+      if (attempt && attempt.outcome !== 'delivered') return `Counts as delivered: ${recipient.lastResponse}.`;
       return `Delivered to ${host}, which answered: ${attempt?.reply ?? recipient.lastResponse ?? ''}`;
     case 'scheduled':
       return `Waits for its scheduled time, ${email.scheduledAt?.toISOString()}.`;
