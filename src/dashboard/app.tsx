@@ -3,10 +3,12 @@ import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Router, Switch } from 'wouter';
+import type { Session } from '../client/index.ts';
 import { api, queries } from './api.ts';
 import { loadAnew, navigateIfAgreed } from './leaving.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
+import { entries, visible } from './pages.ts';
 import { Boundary, Failure, Waiting } from './parts/failure.tsx';
 import { PageHead } from './parts/page.tsx';
 import { endedByItself, forgetAll, noteLogin, ShownTo, useSessionState } from './session.ts';
@@ -35,6 +37,12 @@ const routes: [path: string, page: ComponentType][] = [
   ['/settings', page(() => import('./pages/settings.tsx'), 'Settings')],
   ['/keys', page(() => import('./pages/keys.tsx'), 'Keys')],
 ];
+
+/** Whether the navigation leads this user to such a page, or to the list that it belongs to. */
+function isFor({ user, service }: Session, path: string): boolean {
+  const entry = entries.find((one) => one.path === path.split('/:', 1)[0]);
+  return entry !== undefined && visible(entry, { admin: user.role === 'admin', sandbox: service.sandbox });
+}
 
 export function App() {
   return (
@@ -66,9 +74,7 @@ function Gate() {
           <Switch>
             {routes.map(([path, Page]) => (
               <Route key={path} path={path}>
-                <Boundary key={path}>
-                  <Page />
-                </Boundary>
+                <Boundary key={path}>{isFor(session, path) ? <Page /> : <Nowhere />}</Boundary>
               </Route>
             ))}
             <Route path="/">
@@ -116,7 +122,7 @@ function Home() {
 function Nowhere() {
   return (
     <>
-      <PageHead title="No such page" words="There is no page at this address. It may be mistyped." />
+      <PageHead title="No such page" words="There is no page for you at this address. It may be mistyped." />
       <Link href="/">Go to the first page</Link>
     </>
   );

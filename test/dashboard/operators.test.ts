@@ -33,11 +33,13 @@ t.test('what operators see', inBrowser, async (t) => {
   });
 
   t.test('a member hears of it, and not how it is ended', async (t) => {
-    const { page } = await view(t, node, '/overview', { loggedIn: false });
+    const { page, complaints } = await view(t, node, '/overview', { loggedIn: false });
     await logIn(page, shop.account.email, shop.account.password);
     await page.getByText('until its operators end it').waitFor();
     t.equal(await page.getByText('release --waiting').count(), 0);
     t.equal(await page.getByRole('link', { name: 'Before going live' }).count(), 0);
+    for (const path of ['/accounts?new=1', '/destinations', '/doctor']) await go(page, path, 'No such page');
+    t.strictSame(complaints, [], 'and what is for operators is not asked for');
   });
 
   t.test('emails of other accounts are listed and not opened', async (t) => {
