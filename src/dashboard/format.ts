@@ -46,11 +46,18 @@ const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeSt
 /** In the reader's own time zone, which it names. */
 export const exact = (at: Date): string => exactly.format(at);
 
+const decision = 'choose “Send again”, “It arrived” or “It did not” above';
+
 /** Rewrites the API's texts, which are for programs too, for people who have the buttons before them. */
 export const forPeople = (text: string): string =>
   text
     .replaceAll(/`([\w ]{1,40})`/g, '$1')
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z/g, (time) => exact(new Date(time)))
+    .replace('choose retry, delivered or failed with POST /api/v1/emails/:id/release', decision)
+    .replace(
+      'choose retry with POST /api/v1/emails/:id/release, or failed',
+      'choose “Send again” above, or “It did not”',
+    )
     .replace('with POST /api/v1/emails/:id/release', 'with the buttons above')
     .replace('at /api/v1/admin/destinations', 'under Destinations');
 

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type { Email, EmailContent } from '../../src/client/index.ts';
 import { readSuppressionsCsv } from '../../src/client/index.ts';
+import { adviceOf } from '../../src/core/log/advice.ts';
 import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/commands.ts';
 import { duration, exact, forPeople, percent, relative, whatBecame } from '../../src/dashboard/format.ts';
 
@@ -160,4 +161,10 @@ t.test('what became of an email that was just sent is said as it is', async (t) 
     'As `on_uncertain` is `hold` since 2026-11-21T09:00:00.123Z; say retry with POST /api/v1/emails/:id/release.';
   const at = exact(new Date('2026-11-21T09:00:00.123Z'));
   t.equal(forPeople(said), `As on_uncertain is hold since ${at}; say retry with the buttons above.`);
+  const held = { lastResponse: null } as Parameters<typeof adviceOf>[0];
+  for (const cause of ['uncertain', 'crashed'] as const) {
+    const advice = forPeople(adviceOf(held, cause, null) ?? '');
+    t.match(advice, /choose “Send again”.* “It did not”/, 'the buttons are named as they are labelled');
+    t.notMatch(advice, /retry|POST|buttons/);
+  }
 });

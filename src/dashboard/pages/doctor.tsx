@@ -92,7 +92,7 @@ function Findings({ findings, at }: { findings: Finding[]; at: string }) {
   const counts =
     number('problem') === 0 && number('unknown') === 0
       ? 'All is well'
-      : `${plural(number('problem'), 'problem')}, ${number('unknown')} unknown, ${number('ok')} in order`;
+      : `${plural(number('problem'), 'problem')}, ${number('unknown')} unknown, ${plural(number('note'), 'note')}, ${number('ok')} in order`;
   return (
     <Panel
       title={counts}

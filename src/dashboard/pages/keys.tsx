@@ -107,7 +107,10 @@ export function Keys() {
           idOf={({ id }) => id}
           empty={
             data && data.api_keys.length > 0 ? (
-              <Empty title="No key matches" words="Remove a filter to see more." />
+              <Empty
+                title={state.q || state.status ? 'No key matches' : 'No key can be used'}
+                words={state.q || state.status ? 'Remove a filter to see more.' : 'All were revoked, or have expired.'}
+              />
             ) : (
               <Empty
                 title="No key yet"

@@ -166,7 +166,7 @@ function SendOne({ from }: { from: string }) {
           Send a test email
         </Button>
         {sandbox && (
-          <span className="dim" style={{ fontSize: 12.5, lineHeight: '30px' }}>
+          <span className="dim" style={{ fontSize: 12.5, paddingTop: 6 }}>
             Try bounced@, deferred@ or complained@anywhere.test, too.
           </span>
         )}

@@ -51,7 +51,7 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
           Show the cause
         </Link>
       ) : (
-        <span className="dim">added by hand</span>
+        <span className="dim">added or imported</span>
       ),
   },
   { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
