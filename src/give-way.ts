@@ -1,14 +1,20 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** How long one piece of work may hold up everything else, in milliseconds. */
-const mostMs = 4;
+const usualMs = 4;
 
 /** Tells when work has gone on for long enough. */
 export class Pace {
+  readonly #mostMs: number;
   #since = performance.now();
 
+  /** @param mostMs how long the work may go on before it gives way */
+  constructor(mostMs = usualMs) {
+    this.#mostMs = mostMs;
+  }
+
   get isDue(): boolean {
-    return performance.now() - this.#since > mostMs;
+    return performance.now() - this.#since > this.#mostMs;
   }
 
   /** Lets other work have its turn. */

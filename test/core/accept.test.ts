@@ -127,7 +127,7 @@ t.test('accepting', async (t) => {
         if (name === 'suppressions-find') setImmediate(() => (wentOn = true));
       },
     });
-    const slow = Array.from({ length: 20 }, () => {
+    const slow = Array.from({ length: 60 }, () => {
       const one = request(from);
       const { subject } = one;
       return Object.defineProperty(one, 'subject', {

@@ -2,7 +2,7 @@ import { byWeight } from '../../by-weight.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { ApiError, fromDomainNotVerified, quotaExceeded } from '../../errors.ts';
 import type { Email, SuppressionReason } from '../../generated/prisma/client.ts';
-import { givingWay } from '../../give-way.ts';
+import { givingWay, Pace } from '../../give-way.ts';
 import type { Queue } from '../../queue.ts';
 import * as idempotency from '../accounts/idempotency.ts';
 import type { Sender } from '../accounts/keys.ts';
@@ -108,6 +108,9 @@ function respondTo({ respond }: SendCall, results: Accepted[]): SendAnswer {
   }
 }
 
+/** How long laying out a batch may hold up everything else, in ms: giving way prolongs a transaction, and few batches need it. */
+const layingOutMs = 25;
+
 /** Accepts the emails that can be, and stores them. */
 async function acceptIn(
   tx: Sql,
@@ -122,15 +125,19 @@ async function acceptIn(
   const unverified = names.filter((name) => !domains.has(name));
   const added = await addedDomains(tx, sender.accountId, unverified);
   const suppressed = await findSuppressed(tx, sender.accountId, requests);
-  const drafted = await givingWay(resolved, (request): Drafted => {
-    if (request instanceof ApiError) return { refusal: request };
-    const { domain } = request.from;
-    const refusal = refusalOfKey(sender, domain) ?? refusalOfPlace(request);
-    if (refusal) return { refusal };
-    const domainId = domains.get(domain);
-    if (!domainId) return { refusal: fromDomainNotVerified(domain, added.has(domain)) };
-    return { draft: draft(request, sender, domainId, suppressed, now) };
-  });
+  const drafted = await givingWay(
+    resolved,
+    (request): Drafted => {
+      if (request instanceof ApiError) return { refusal: request };
+      const { domain } = request.from;
+      const refusal = refusalOfKey(sender, domain) ?? refusalOfPlace(request);
+      if (refusal) return { refusal };
+      const domainId = domains.get(domain);
+      if (!domainId) return { refusal: fromDomainNotVerified(domain, added.has(domain)) };
+      return { draft: draft(request, sender, domainId, suppressed, now) };
+    },
+    new Pace(layingOutMs),
+  );
   const charged = await withinPlan(tx, sender, drafted);
   const results = charged.map((result) => ('draft' in result ? { email: result.draft.email } : result));
   const drafts = charged.flatMap((result) => ('draft' in result ? [result.draft] : []));
