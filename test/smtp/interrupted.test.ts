@@ -29,7 +29,7 @@ t.test('MX-10: a break in the middle of the message leaves no doubt', async (t) 
         await peer.until('x\r\n');
         ending(peer);
       },
-      { deadlines: name === 'a server that stops reading' ? { content: 1, transaction: 3_000 } : {} },
+      { deadlines: name === 'a server that stops reading' ? { content: 1 } : {} },
     );
     t.match(resultOf(await send({ message: big })), { outcome: 'deferred', phase: 'data', uncertain: false }, name);
   }
@@ -221,7 +221,7 @@ t.test('a large message gets the time that a slow link needs, beyond the deadlin
       await peer.until('\r\n.\r\n');
       peer.send('250 taken\r\n');
     },
-    { deadlines: { transaction: 1_500, minBytesPerSecond: 700_000 } },
+    { deadlines: { transaction: 1_500, minBytesPerSecond: 100_000 } },
   );
   const big = message('x'.repeat(70).concat('\r\n').repeat(200_000));
   t.match(resultOf(await send({ message: big })), { outcome: 'delivered', phase: 'dot' });

@@ -46,10 +46,10 @@ const notesOf = (delivery: { sessions: { conversation: { by: string; text: strin
 t.test('MX-09: an IPv6 address that does not answer costs a quarter of a second', async (t) => {
   const mx = await startMx(t, accept);
   const { dials, connect } = dialler((options) => (isIPv6(options.host ?? '') ? blackHole() : netConnect(options)));
-  const { send } = await startScene(t, mx.port, both, { connect });
+  const { send } = await startScene(t, mx.port, both, { connect, deadlines: { connect: 60_000 } });
   const started = performance.now();
   const delivery = await send();
-  t.ok(performance.now() - started < 10_000, 'much less than its time to answer');
+  t.ok(performance.now() - started < 30_000, 'much less than its time to answer');
   t.match(delivery.sessions, [{ remoteAddress: '127.0.0.1', results: [{ outcome: 'delivered' }] }]);
   t.equal(delivery.sessions.length, 1);
   const notes = notesOf(delivery).join('\n');
@@ -60,7 +60,7 @@ t.test('MX-09: an IPv6 address that does not answer costs a quarter of a second'
     ['::1', '127.0.0.1'],
   );
   const pause = (dials[1]?.at ?? 0) - (dials[0]?.at ?? 0);
-  t.ok(pause > 245 && pause < 5_000, `${pause} ms`);
+  t.ok(pause > 245 && pause < 30_000, `${pause} ms`);
   t.equal(dials[0]?.socket.destroyed, true);
 });
 

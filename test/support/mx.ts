@@ -8,7 +8,9 @@ export { type ReceivedMessage, type Sink, type SinkOptions, startSink } from './
 /** One connection to a scripted MX, from the server's side. */
 export class Peer {
   socket: Socket;
-  #chunks: Buffer[] = [];
+  /** Twice as large each time it is full: joining the chunks of a large message anew with each of them takes seconds. */
+  #memory = Buffer.alloc(1_024);
+  #length = 0;
   #read = 0;
 
   constructor(socket: Socket) {
@@ -18,14 +20,23 @@ export class Peer {
 
   /** Everything that the client sent. */
   get received(): Buffer {
-    // Joined only when needed: a large message comes in very many chunks.
-    if (this.#chunks.length > 1) this.#chunks = [Buffer.concat(this.#chunks)];
-    return this.#chunks[0] ?? Buffer.alloc(0);
+    return this.#memory.subarray(0, this.#length);
   }
 
   #listen(socket: Socket): void {
     socket.on('error', () => {});
-    socket.on('data', (chunk) => this.#chunks.push(chunk));
+    socket.on('data', (chunk) => this.#keep(chunk));
+  }
+
+  #keep(chunk: Buffer): void {
+    const length = this.#length + chunk.length;
+    if (length > this.#memory.length) {
+      const larger = Buffer.allocUnsafe(2 * length);
+      this.received.copy(larger);
+      this.#memory = larger;
+    }
+    chunk.copy(this.#memory, this.#length);
+    this.#length = length;
   }
 
   /** Sends these exact bytes; text is Latin-1, so that `\xff` is one byte. */
@@ -35,14 +46,15 @@ export class Peer {
 
   /** What the client sends up to and including this text; rejects if the client disconnects before. */
   async until(text: string): Promise<string> {
-    for (;;) {
-      const received = this.received;
-      const at = received.indexOf(text, this.#read, 'latin1');
+    for (let from = this.#read; ; ) {
+      const { received } = this;
+      const at = received.indexOf(text, from, 'latin1');
       if (at !== -1) {
         const found = received.toString('latin1', this.#read, at + text.length);
         this.#read = at + text.length;
         return found;
       }
+      from = Math.max(this.#read, received.length - text.length + 1);
       const ended = () => new Error(`the client left while ${JSON.stringify(text)} was awaited`);
       if (this.socket.destroyed || this.socket.readableEnded) throw ended();
       const over = new AbortController();

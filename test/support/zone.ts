@@ -21,7 +21,7 @@ export interface ZoneRecords {
 export interface Zone {
   /** `ip:port`. */
   address: string;
-  /** Asks only this zone, with short timeouts. */
+  /** Asks only this zone; it waits a second for a name that is silent on purpose, and for others as long as a full machine needs. */
   resolver: Resolver;
   /** Every question so far, such as `mx example.test`, oldest first. */
   queries: string[];
@@ -40,9 +40,6 @@ export async function startZone(literal: Record<string, ZoneEntry> = {}): Promis
   const queries: string[] = [];
   let delayMs = 0;
   let signed = false;
-  // A server that is silent on purpose is not waited for; an answer may be late if the test itself keeps the process
-  // busy.
-  const timeoutMs = Object.values(literal).includes('drop') ? 1_000 : 5_000;
   const server = await startDnsServer({
     answer: async (name, type) => {
       queries.push(`${type.toLowerCase()} ${name}`);
@@ -51,9 +48,19 @@ export async function startZone(literal: Record<string, ZoneEntry> = {}): Promis
       return answer === 'drop' ? answer : { ...answer, authentic: signed && isSigned(entries, name, type) };
     },
   });
+  // After some quick answers c-ares waits a second for the next, whatever it is told: only more tries make it wait longer.
+  const patient = createResolver([server.address], { timeoutMs: 5_000, tries: 10, mostMs: 60_000 });
+  const impatient = createResolver([server.address], { timeoutMs: 1_000, tries: 1 });
+  const resolverOf = (name: string) => (entries.get(name.toLowerCase()) === 'drop' ? impatient : patient);
   return {
     address: server.address,
-    resolver: createResolver([server.address], { timeoutMs, tries: 1 }),
+    resolver: {
+      resolveMx: (name) => resolverOf(name).resolveMx(name),
+      resolve4: (name) => resolverOf(name).resolve4(name),
+      resolve6: (name) => resolverOf(name).resolve6(name),
+      resolveTxt: (name) => resolverOf(name).resolveTxt(name),
+      resolve: (name, type) => resolverOf(name).resolve(name, type),
+    },
     queries,
     set(name, entry) {
       if (entry === undefined) entries.delete(name.toLowerCase());
