@@ -477,7 +477,8 @@ export interface Account {
   /** How long the plan keeps data, in days from when an email was due. Waiting emails are always kept. */
   retention: {
     /** Days that the log is kept, at least: whole weeks are deleted at a time. */ log_days: number;
-    /** Days that the content of emails is kept. */ content_days: number;
+    /** Days that the content of emails is kept; of a canceled one, from when it was canceled. */
+    content_days: number;
   };
   /** When it was suspended: its users cannot log in or send; null: it is not suspended. */
   suspended_at: string | null;

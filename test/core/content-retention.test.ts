@@ -1,12 +1,16 @@
 import t from 'tap';
 import * as log from '../../src/core/log/email-log.ts';
 import { resendable } from '../../src/core/log/resending.ts';
+import { cancel } from '../../src/core/log/scheduling.ts';
 import { pruneContents } from '../../src/core/retention/content-retention.ts';
+import * as suppressions from '../../src/core/returns/suppressions.ts';
 import type { Database } from '../../src/db/client.ts';
 import { ensurePartitions } from '../../src/db/partitions.ts';
 import { floorId, newId } from '../../src/ids.ts';
-import { buildAccount, buildSender } from '../support/build.ts';
-import { openDatabase } from '../support/db.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildSender, holderOf } from '../support/build.ts';
+import { openDatabase, openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -94,6 +98,40 @@ t.test('DOS-16: content is deleted once its plan no longer keeps it, but never w
   await pruneContents(db, new Date(), { contentDays: shortAndLong });
   t.strictSame(await files(db), ['scheduled', 'shared', 'young'], 'deleted once it no longer waits');
 });
+
+t.test(
+  'content of mail that ended before its time is kept from its end, with the files that no other email has',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const sender = await buildSender(db, testKey(5));
+    const holder = holderOf(sender.account);
+    await suppressions.add(db, holder.accountId, { address: 'listed@x.test', reason: 'manual' });
+    const send = async (to: string, names: string[]) => {
+      const attachments = names.map((filename) => {
+        return { filename, contentType: 'text/plain', contentId: null, content: Buffer.from(filename) };
+      });
+      const request = requestOf(sender.from, [to], { scheduledAt: ago(-200), attachments });
+      const [accepted] = await accept(db, queue, holder, [request]);
+      if (!accepted || !('email' in accepted)) throw new Error('not accepted');
+      return accepted.email;
+    };
+    const canceled = await send('ann@x.test', ['canceled', 'shared']);
+    const waiting = await send('ann@x.test', ['shared', 'waits']);
+    t.equal((await send('listed@x.test', ['suppressed'])).status, 'suppressed');
+    await cancel(db, holder, canceled.id);
+    const contentDays = { unlimited: 1, free: 1 };
+    t.strictSame(await pruneContents(db, new Date(), { contentDays }), { contents: 0, attachments: 0 }, 'too early');
+
+    // A moment later, for a plan that keeps nothing.
+    await db.query({ text: `UPDATE emails SET created_at = created_at - interval '1 hour'` });
+    await db.query({ text: `UPDATE recipients SET settled_at = settled_at - interval '1 hour'` });
+    await db.query({ text: `UPDATE attachments SET last_used_at = last_used_at - interval '1 hour'` });
+    const nothing = { unlimited: 0, free: 0 };
+    t.strictSame(await pruneContents(db, new Date(), { contentDays: nothing }), { contents: 2, attachments: 2 });
+    t.strictSame(await kept(db), [waiting.id]);
+    t.strictSame(await files(db), ['shared', 'waits']);
+  },
+);
 
 t.test('no plan keeps content for more than 30 days', async (t) => {
   const db = await openDatabase(t);

@@ -10,7 +10,7 @@ export interface Plan {
   pricePast: number | null;
   /** How long the log of its emails is kept at least, in days from when each was due. */
   logDays: number;
-  /** How long the content of its emails is kept, in days from when each was due; longer while an email waits. */
+  /** How long the content of its emails is kept, in days from when each was due, or ended before; longer while an email waits. */
   contentDays: number;
 }
 

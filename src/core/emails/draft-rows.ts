@@ -23,9 +23,11 @@ export async function store(
   drafts: Draft[],
   { jobs, jobIds }: LinedUp,
 ): Promise<string> {
-  const files = drafts.flatMap(({ email, attachments }) =>
-    attachments.map(({ sha256, content }) => ({ sha256, content, lastUsedAt: email.scheduledAt ?? email.createdAt })),
-  );
+  const files = drafts.flatMap(({ email, attachments }) => {
+    // A suppressed email does not wait for its time.
+    const lastUsedAt = (email.status === 'queued' && email.scheduledAt) || email.createdAt;
+    return attachments.map(({ sha256, content }) => ({ sha256, content, lastUsedAt }));
+  });
   await storeFiles(tx, accountId, files);
   const groups = byWeight(drafts, recipientsAtOnce, ({ recipients }) => recipients.length);
   for (const some of groups) await insertEmails(tx, some);

@@ -19,6 +19,8 @@ export async function cancel(db: Database, sender: Sender, id: string): Promise<
   await db.transaction(async (tx) => {
     await changeWaiting(tx, id, `status = 'canceled', next_attempt_at = NULL, settled_at = now()`, []);
     await tx.query({ text: `UPDATE emails SET status = 'canceled', pending = 0 WHERE id = $1`, values: [id] });
+    // If another email has such a file, retention sees that.
+    await changeLastUse(tx, id, 'least(a.last_used_at, now())', []);
   });
   return (await log.get(db, sender.accountId, id)).email;
 }
@@ -33,12 +35,7 @@ export async function move(db: Database, sender: Sender, id: string, scheduledAt
   await db.transaction(async (tx) => {
     await changeWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
     await tx.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: [id, scheduledAt] });
-    await tx.query({
-      text: `UPDATE attachments a SET last_used_at = greatest(a.last_used_at, $2)
-               FROM emails e JOIN email_contents c ON c.email_id = e.id, jsonb_array_elements(c.attachments) used
-              WHERE e.id = $1 AND a.account_id = e.account_id AND a.sha256 = decode(used ->> 'sha256', 'hex')`,
-      values: [id, scheduledAt],
-    });
+    await changeLastUse(tx, id, 'greatest(a.last_used_at, $2)', [scheduledAt]);
   });
   return (await log.get(db, sender.accountId, id)).email;
 }
@@ -70,6 +67,20 @@ async function changeWaiting(tx: Sql, id: string, change: string, values: unknow
     values: [id],
   });
   if (!email || email.pending === 0 || waiting.length < email.pending) throw conflict(await whyNot(tx, id));
+}
+
+/**
+ * Changes when the files of an email are needed last.
+ *
+ * @param change SQL: the new time of each; its values start at `$2`
+ */
+async function changeLastUse(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
+  await tx.query({
+    text: `UPDATE attachments a SET last_used_at = ${change}
+             FROM emails e JOIN email_contents c ON c.email_id = e.id, jsonb_array_elements(c.attachments) used
+            WHERE e.id = $1 AND a.account_id = e.account_id AND a.sha256 = decode(used ->> 'sha256', 'hex')`,
+    values: [id, ...values],
+  });
 }
 
 /**

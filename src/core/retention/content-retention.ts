@@ -29,8 +29,9 @@ export interface Pruned {
 
 /**
  * Removes the content of emails that were due longer ago than their account's plan keeps it: bodies, custom header fields,
- * and files that no email needs any more. The log stays as long as its week. Emails that still wait keep their content,
- * even if they are older. Skips everything younger than the shortest time of any plan. Only one node at a time does this.
+ * and files that no email needs any more. An email that ended before its time is due when it ends. The log stays as long as
+ * its week. Emails that still wait keep their content, even if they are older. Skips everything younger than the shortest time
+ * of any plan. Only one node at a time does this.
  *
  * @param now if the database's clock is behind it, the database's counts: a wrong clock must not cost mail
  */
@@ -65,6 +66,9 @@ interface Keeps {
 const isOver = (at: string, account: string) =>
   `${at} < $1::timestamptz - make_interval(days => coalesce(($2::json ->> ${account}.plan)::int, $3::int))`;
 
+/** SQL: when an email ended that was not sent. If it was suppressed when it was accepted, no recipient has a time. */
+const endedAt = 'coalesce((SELECT max(r.settled_at) FROM recipients r WHERE r.email_id = e.id), e.created_at)';
+
 /** @returns where to continue; null at the end */
 async function pruneStretch(
   session: Sql,
@@ -80,7 +84,8 @@ async function pruneStretch(
            stretch AS MATERIALIZED (SELECT email_id FROM looked WHERE before < ${heaviestStretch}),
            old AS (
              SELECT e.id FROM stretch s JOIN emails e ON e.id = s.email_id JOIN accounts a ON a.id = e.account_id
-              WHERE e.pending = 0 AND ${isOver('coalesce(e.scheduled_at, e.created_at)', 'a')}),
+              WHERE e.pending = 0 AND (${isOver('coalesce(e.scheduled_at, e.created_at)', 'a')}
+                 OR e.scheduled_at IS NOT NULL AND e.status IN ('canceled', 'suppressed') AND ${isOver(endedAt, 'a')})),
            gone AS (DELETE FROM email_contents c USING old WHERE c.email_id = old.id RETURNING 1)
            SELECT (SELECT count(*)::int FROM gone) AS gone,
                   (SELECT email_id FROM stretch WHERE (SELECT count(*) FROM looked) = $6 OR EXISTS (SELECT FROM looked WHERE before >= ${heaviestStretch})

@@ -27,7 +27,7 @@ const accountFields = {
   retention: z
     .object({
       log_days: integer('Days that the log is kept, at least: whole weeks are deleted at a time.'),
-      content_days: integer('Days that the content of emails is kept.'),
+      content_days: integer('Days that the content of emails is kept; of a canceled one, from when it was canceled.'),
     })
     .describe('How long the plan keeps data, in days from when an email was due. Waiting emails are always kept.'),
   suspended_at: time('When it was suspended: its users cannot log in or send; null: it is not suspended.').nullable(),
