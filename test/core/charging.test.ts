@@ -49,7 +49,11 @@ t.test('a call that began before midnight and is charged after it counts for the
   });
   const before = await db.prisma.account.findUniqueOrThrow({ where: { id } });
   const charged = await db.transaction((tx) => plans.charge(tx, id, 3));
-  t.same(charged, { granted: 2, dayIsFull: true });
+  const [{ tomorrow } = {}] = await db.query<{ tomorrow: Date }>({
+    text: `SELECT usage_day::timestamp AT TIME ZONE 'UTC' AS tomorrow FROM accounts WHERE id = $1`,
+    values: [id],
+  });
+  t.same(charged, { granted: 2, dayIsFull: true, now: tomorrow });
   const after = await db.prisma.account.findUniqueOrThrow({ where: { id } });
   t.same(after, { ...before, usageDayCount: 100, usageMonthCount: 100 });
 });

@@ -13,6 +13,7 @@ import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { dayLasting } from '../support/midnight.ts';
 
 const hourMs = 3_600_000;
 
@@ -107,6 +108,28 @@ t.test(
     t.ok(Date.now() - (times[0] ?? 0) < 60_000);
   },
 );
+
+t.test('when a plan allows mail again is said by the clock of the database', async (t) => {
+  await dayLasting(10_000);
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  await db.query({
+    text: `UPDATE accounts SET plan = 'free', usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = 100 WHERE id = $1`,
+    values: [account.id],
+  });
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const request = requestOf(`s@${domain}`, ['a@receiver.test']);
+  mock.timers.enable({ apis: ['Date'], now: Date.now() + 30 * 24 * hourMs });
+  const [refused] = await accept(db, queue, { ...holderOf(account), plan: 'free' }, [request]).finally(() =>
+    mock.timers.reset(),
+  );
+  if (!refused || !('refusal' in refused)) throw new Error('it was accepted');
+  const { message, detail = '', headers } = refused.refusal;
+  t.equal(message, 'quota exceeded');
+  t.ok(Number(headers['Retry-After']) <= 24 * 3_600);
+  const at = new Date(/resumes at (\S+)$/.exec(detail)?.[1] ?? 0);
+  t.ok(at.getTime() - Date.now() <= 24 * hourMs, detail);
+});
 
 t.test('a retired DKIM key stays on the list for its week, even if the clock of a node is ahead', async (t) => {
   const { db } = await openQueue(t);

@@ -32,14 +32,15 @@ export const isCounted = (name: string): boolean => planOf(name).perMonth !== nu
  * Charges the account for emails, inside the transaction that accepts them. The account's row stays locked until that
  * transaction ends, so the count is exact for any number of concurrent calls and nodes. Days and months are in UTC.
  *
- * @returns how many of the emails the plan and the credit allow, and whether the day's number is used up
+ * @returns how many of the emails the plan and the credit allow, whether the day's number is used up, and what time it is by
+ *   the database's clock
  */
 export async function charge(
   tx: Sql,
   accountId: string,
   emails: number,
-): Promise<{ granted: number; dayIsFull: boolean }> {
-  const [row] = await tx.query<{ granted: number; dayIsFull: boolean }>({
+): Promise<{ granted: number; dayIsFull: boolean; now: Date }> {
+  const [row] = await tx.query<{ granted: number; dayIsFull: boolean; now: Date }>({
     name: 'plans-charge',
     // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan.
     // A transaction from before midnight may find that a later one has begun the new day: it counts for that day too. Otherwise
@@ -69,10 +70,11 @@ export async function charge(
                   usage_month = c.month, usage_month_count = c.month_used + c.granted,
                   credit = c.credit - coalesce(c.price * c.paid_with_credit, 0)
              FROM charged c WHERE a.id = c.id
-        RETURNING c.granted, coalesce(c.day_used + c.granted >= c.per_day, false) AS "dayIsFull"`,
+        RETURNING c.granted, coalesce(c.day_used + c.granted >= c.per_day, false) AS "dayIsFull",
+                  greatest(now(), c.day::timestamp AT TIME ZONE 'UTC') AS now`,
     values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
   });
-  return row ?? { granted: 0, dayIsFull: false };
+  return row ?? { granted: 0, dayIsFull: false, now: new Date() };
 }
 
 /** Why the plan grants no more emails, and in how many seconds it grants some again. */
