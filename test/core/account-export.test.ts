@@ -2,8 +2,10 @@ import t from 'tap';
 import { type Exported, exported } from '../../src/core/privacy/account-export.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
-import { buildAccount } from '../support/build.ts';
-import { openDatabase } from '../support/db.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildSender, holderOf } from '../support/build.ts';
+import { openDatabase, openQueue } from '../support/db.ts';
+import { testKey } from '../support/keys.ts';
 
 t.test('webhook deliveries are exported a few megabytes at a time, each once and in order', async (t) => {
   const db = await openDatabase(t);
@@ -34,4 +36,33 @@ t.test('webhook deliveries are exported a few megabytes at a time, each once and
     ids,
   );
   t.ok(Math.max(...pages) < 3_000_000, `${pages}`);
+});
+
+t.test('emails with many recipients are exported a few at a time, each once and in order', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, testKey(5));
+  const account = await db.prisma.account.findUniqueOrThrow({ where: { id: sender.account.id } });
+  const to = Array.from({ length: 100 }, (_, n) => `r${n}@x.test`);
+  const requests = Array.from({ length: 12 }, (_, n) => requestOf(sender.from, n % 2 ? to : ['ann@x.test']));
+  const accepted = await accept(db, queue, holderOf(sender.account), requests);
+  const pages: number[] = [];
+  const prisma = db.prisma.$extends({
+    query: {
+      recipient: {
+        async findMany({ args, query }) {
+          const rows = await query(args);
+          pages.push(rows.length);
+          return rows;
+        },
+      },
+    },
+  }) as unknown as Database['prisma'];
+  const found: [id: string, recipients: number][] = [];
+  for await (const one of exported({ ...db, prisma }, account, { files: false }))
+    if (one.type === 'email') found.push([one.row.id, one.recipients.length]);
+  t.strictSame(
+    found,
+    accepted.map((one, n) => ['email' in one && one.email.id, n % 2 ? 100 : 1]),
+  );
+  t.strictSame(pages, [405, 201]);
 });

@@ -55,6 +55,8 @@ export type Exported =
 
 const rowsAtOnce = 500;
 const emailsAtOnce = 50;
+/** Of the emails that are read together: one may have a hundred. */
+const recipientsAtOnce = 500;
 
 /**
  * Everything that an account has, oldest first, read a page at a time, so that memory holds only a few megabytes. Each
@@ -86,7 +88,9 @@ export async function* exported(
   yield* each('erasure', (after) => prisma.erasure.findMany(of(after)));
   yield* attachments(db, account.id, options.files);
   const emailPage = (after: string | null) => prisma.email.findMany({ ...of(after), take: emailsAtOnce });
-  for await (const page of pages(emailPage, emailsAtOnce)) yield* emailsOf(db, page);
+  for await (const page of pages(emailPage, emailsAtOnce))
+    for (const some of byWeight(page, recipientsAtOnce, ({ recipientAddresses }) => recipientAddresses.length))
+      yield* emailsOf(db, some);
   yield* deliveriesOf(db, account.id);
 }
 
@@ -131,7 +135,7 @@ async function* attachments(db: Database, accountId: string, files: boolean): As
   }
 }
 
-/** Each email of a page, then their attempts, then their contents. */
+/** Each of these emails, then their attempts, then their contents. */
 async function* emailsOf(db: Database, emails: Email[]): AsyncGenerator<Exported, void> {
   const ids = emails.map(({ id }) => id);
   const where = { emailId: { in: ids } };
