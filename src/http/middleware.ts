@@ -24,9 +24,12 @@ export function requestId(log: Logger): Middleware {
   };
 }
 
+/** The end of these paths is an address, or a token with which its reader could unsubscribe somebody. */
+const personal = /^(\/api\/v1\/suppressions|\/unsubscribe)\/(?!import$|export$).+/is;
+
 /**
  * Logs one line a request: method, path, status, duration, and the email that it is about. The metrics count the same by the
- * route's pattern.
+ * route's pattern. Of a path that names a person only the beginning is logged.
  */
 export function accessLog(metrics: Metrics): Middleware {
   return async function accessLog(ctx, next) {
@@ -39,7 +42,7 @@ export function accessLog(metrics: Metrics): Middleware {
     (ctx.state.log as Logger).info(
       {
         method: ctx.method,
-        path: ctx.path.slice(0, 200),
+        path: ctx.path.replace(personal, '$1/…').slice(0, 200),
         status: ctx.status,
         ms: Math.round(ms),
         ...(emailId === undefined ? {} : { emailId }),

@@ -224,3 +224,28 @@ t.test('each request is a line that names it and the email it was about', async 
   ]);
   t.notOk('emailId' in (lines[1] ?? {}));
 });
+
+t.test('the line of a request names no address and no token', async (t) => {
+  const paths: string[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void paths.push(JSON.parse(line).path) });
+  const app = new Koa();
+  app.use(requestId(log));
+  app.use(accessLog(new Metrics()));
+  const server = await listen(app, '127.0.0.1', 0);
+  t.teardown(() => server.close(0));
+  const cases: [path: string, logged: string][] = [
+    ['/api/v1/suppressions/ann%40x.test', '/api/v1/suppressions/…'],
+    ['/api/v1/suppressions/import/ann@x.test', '/api/v1/suppressions/…'],
+    ['/API/v1/Suppressions/ann@x.test', '/API/v1/Suppressions/…'],
+    ['/unsubscribe/token', '/unsubscribe/…'],
+    ['/unsubscribe/token/?x=y', '/unsubscribe/…'],
+    ...['/api/v1/suppressions', '/api/v1/suppressions/import', '/api/v1/suppressions/export', '/unsubscribe/'].map(
+      (path): [string, string] => [path, path],
+    ),
+  ];
+  for (const [path] of cases) await fetch(`http://127.0.0.1:${server.port}${path}`);
+  t.strictSame(
+    paths,
+    cases.map(([, logged]) => logged),
+  );
+});
