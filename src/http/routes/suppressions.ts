@@ -3,6 +3,7 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as suppressions from '../../core/returns/suppressions.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
+import { givingWay } from '../../give-way.ts';
 import { comparable } from '../../mail/address.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
@@ -41,6 +42,9 @@ export const suppressionImport = z.object({
     .describe('The addresses, each with the same fields as a single one.'),
 });
 
+/** The same before its items are parsed, one by one. */
+const importBody = z.object({ suppressions: list(z.unknown(), mostImported).min(1, 'must not be empty') });
+
 /** `GET` and `POST /suppressions`, `POST /suppressions/import`, `GET /suppressions/export`, and `DELETE /suppressions/:address`. */
 export function suppressionRoutes(router: Router, services: Services): void {
   const { db } = services;
@@ -65,13 +69,11 @@ export function suppressionRoutes(router: Router, services: Services): void {
 
   router.post('/suppressions/import', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const { suppressions: given } = parse(suppressionImport, await readJson(ctx, importLimit, mostValuesImported));
-    const entries = given.map(({ address: { address }, reason }) => ({
-      accountId,
-      address,
-      reason: reason ?? 'manual',
-      emailId: null,
-    }));
+    const { suppressions: given } = parse(importBody, await readJson(ctx, importLimit, mostValuesImported));
+    const entries = await givingWay(given, (item, index) => {
+      const { address, reason } = parse(newSuppression, item, ['suppressions', index]);
+      return { accountId, address: address.address, reason: reason ?? ('manual' as const), emailId: null };
+    });
     await services.commitTurns.take(accountId, () => suppressions.addAll(db, entries));
     const addresses = new Set(entries.map(({ address }) => comparable(address)));
     const { size } = addresses;
