@@ -23,6 +23,7 @@ import {
 } from './config-values.ts';
 import { quickSchedule, usualBlocklists, usualPlan } from './config-variables.ts';
 import type { PrivateNetworks } from './ip.ts';
+import { grouped } from './numbers.ts';
 import type { SendingPools } from './sending-pools.ts';
 
 const nodeRoles = ['api', 'mta', 'webhooks', 'smtp'] as const;
@@ -239,7 +240,7 @@ function refuseEndlessTrying({ retryScheduleMs, retryForMs }: Config): void {
   const last = retryScheduleMs.at(-1) ?? retryForMs;
   const attempts = retryScheduleMs.length + Math.ceil(Math.max(0, retryForMs - listed) / last);
   if (attempts <= mostAttempts) return;
-  const most = `RETRY_SCHEDULE must lead to at most ${mostAttempts} attempts within RETRY_FOR, not ${attempts}`;
+  const most = `RETRY_SCHEDULE must lead to at most ${grouped(mostAttempts)} attempts within RETRY_FOR, not ${grouped(attempts)}`;
   throw new ConfigError(`${most}: make its last delay longer, or RETRY_FOR shorter`);
 }
 

@@ -1,13 +1,17 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
+import { grouped } from '../numbers.ts';
 import { oneLine, StartError } from '../start-error.ts';
 import { type Provider, wellKnown } from './providers.ts';
 
 const largestBytes = 1024 * 1024;
 
 const whole = (most: number) =>
-  z.int('must be a whole number').min(1, 'must be 1 or more').max(most, `must be at most ${most}`);
+  z
+    .int('must be a whole number')
+    .min(1, 'must be 1 or more')
+    .max(most, `must be at most ${grouped(most)}`);
 
 const mxEnd = z.string('must be a string').transform((value, context) => {
   try {
@@ -35,7 +39,7 @@ const provider = z
     }),
   );
 
-const file = z.array(provider, 'must be an array').max(10_000, 'must have at most 10000 entries');
+const file = z.array(provider, 'must be an array').max(10_000, 'must have at most 10,000 entries');
 
 /**
  * Reads an operator's providers, which go before the well-known ones: a JSON array of objects with `name`, `mx` (ends of MX

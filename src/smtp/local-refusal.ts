@@ -1,3 +1,4 @@
+import { grouped } from '../numbers.ts';
 import type { Connection } from './connection.ts';
 import type { Content } from './content.ts';
 import { type Envelope, needsUtf8 } from './envelope.ts';
@@ -17,7 +18,11 @@ export function refuseLocally(
   };
   const all = envelope.recipients;
   if (size !== null && content.size > size) {
-    return refuse(all, '5.3.4', `${host} accepts messages of at most ${size} bytes; this one has ${content.size}.`);
+    return refuse(
+      all,
+      '5.3.4',
+      `${host} accepts messages of at most ${grouped(size)} bytes; this one has ${grouped(content.size)}.`,
+    );
   }
   const noUtf8 = `${host} does not accept internationalised addresses (SMTPUTF8).`;
   if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);

@@ -124,7 +124,7 @@ t.test(
       const email = await node.read(large.id);
       return email.status === 'failed' && email;
     });
-    t.match(refused.recipients[0].last_response, /accepts messages of at most 1000000 bytes/, 'refused before DATA');
+    t.match(refused.recipients[0].last_response, /accepts messages of at most 1,000,000 bytes/, 'refused before DATA');
   },
 );
 
