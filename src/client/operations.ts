@@ -163,7 +163,7 @@ export interface Operations {
     answer: {
       /** The page. */ emails: ListedEmail[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;
-      /** False if more may match than `count` says: a search by recipient, or by more than one of tag, sender and domain, counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000. */
+      /** False if more may match than `count` says: a search for a recipient, for held or scheduled emails, or by more than one of tag, sender and domain counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000. */
       count_exact: boolean;
       /** The `cursor` of the next page; null on the last. A search by the recipients’ domain looks at 100,000 emails at a time, so a page may be short or empty although another follows. */
       next_cursor: string | null;
@@ -440,7 +440,7 @@ export interface Operations {
     answer: {
       /** The page. */ emails: AccountEmail[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;
-      /** False if more may match than `count` says: a search by recipient, or by more than one of tag, sender and domain, counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000. */
+      /** False if more may match than `count` says: a search for a recipient, for held or scheduled emails, or by more than one of tag, sender and domain counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000. */
       count_exact: boolean;
       /** The `cursor` of the next page; null on the last. A search by the recipients’ domain looks at 100,000 emails at a time, so a page may be short or empty although another follows. */
       next_cursor: string | null;

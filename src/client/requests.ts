@@ -195,9 +195,9 @@ export interface RotateDkimBody {
 
 export interface CreateKeyBody {
   /** The name of the key. */ name: string;
-  /** `send` allows every operation on emails and templates, `read` only reading. Defaults to `["send"]`. */
+  /** `send` allows every operation on emails and templates, and erasing recipients; `read` only reading. Defaults to `["send"]`. */
   scopes?: ('send' | 'read')[] | null;
-  /** The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not allow all domains. */
+  /** The domains of the account, verified or not, that the key may send from, and whose emails it may cancel, reschedule, stop and release; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not allow all domains. */
   domains?: string[] | null;
   /** When the key expires. Omitted: never. */ expires_at?: string | null;
 }

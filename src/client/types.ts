@@ -16,7 +16,7 @@ export type EventType =
 /** An email in the log. */
 export interface Email {
   /** Its id. */ id: string;
-  /** `queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address was added to the list while the email waited, the others got it); `canceled`: canceled before its scheduled time. */
+  /** `queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address was added to the list while the email waited, the others got it); `canceled`: canceled before it was sent. */
   status: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
   /** The sender. */ from: string;
   /** The first recipient. */ to: string;
@@ -29,7 +29,7 @@ export interface Email {
   /** When it was accepted. */ created_at: string;
   /** When it is to be sent; absent if it was not scheduled. */ scheduled_at?: string;
   /** When it was delivered to the last recipient; null unless all have it. */ sent_at: string | null;
-  /** Why it failed; null if it did not. */ error: string | null;
+  /** Why it failed or was suppressed; null otherwise. */ error: string | null;
 }
 
 /** What would happen to an email. Nothing was stored or sent. */

@@ -31,8 +31,8 @@ export interface OpenApiDocument {
 
 const description = `Sends email, and tells you what happened to each one and why.
 
-Bodies are JSON in UTF-8. Unknown fields are ignored, with one exception: another service's name for a field, such as \`replyTo\` or
-\`send_at\`, is refused with 400 \`invalid request\` if ignoring it would send an email to other people, twice, unencrypted, at another time or without its files, or would give a key more rights. In fields that accept it, \`null\` means omitted. Ids are UUIDs in order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
+Bodies are JSON in UTF-8. Unknown fields are ignored, with two exceptions: another service's name for a field, such as \`replyTo\` or
+\`send_at\`, is refused with 400 \`invalid request\` if ignoring it would send an email to other people, twice, unencrypted, at another time or without its files or images, would give a key more rights, or would leave a webhook endpoint as it is; and a \`POST\` for which no body is described refuses any field. In fields that accept it, \`null\` means omitted. Ids are UUIDs in order of time, and lists begin with the newest. Times are ISO 8601 in UTC.
 A query parameter that the operation does not have, or that is not percent-encoded UTF-8, is refused with 400 \`invalid request\`.
 
 To send and read emails, use an API key in \`X-API-Key\`, or the token of a login in \`Authorization: Bearer\`; to manage

@@ -176,7 +176,7 @@ export const domainGroup: Group = {
       path: '/api/v1/domains',
       summary: 'Add a domain',
       description:
-        'Creates its keys, and returns the three records to publish. DNS can take up to 48 hours; until then the domain is also checked automatically.',
+        'Creates its DKIM key, and returns the three records to publish. DNS can take up to 48 hours; until then the domain is also checked automatically.',
       access: 'login',
       body: { schema: newDomain, example: { domain: 'shop.example.com' } },
       answer: {
@@ -275,7 +275,7 @@ export const domainGroup: Group = {
       path: '/api/v1/domains/:id/rotate-dkim',
       summary: 'Change the DKIM key, or add an Ed25519 one',
       description:
-        'Returns the record to publish, under `dkim_keys`. The new key signs as soon as the record is found, at the next `verify` or automatically within minutes; until then the old key signs. A pending key of the same algorithm is replaced. Leave the old record in DNS for a week, because receivers may still verify mail that the old key signed.',
+        'Returns the record to publish, under `dkim_keys`. The new key signs as soon as the record is found, at the next `verify` or at one of the automatic checks of the next 48 hours; until then the old key signs. A pending key of the same algorithm is replaced. Leave the old record in DNS for a week, because receivers may still verify mail that the old key signed.',
       access: 'login',
       params,
       body: { schema: newDkimKey, example: { algorithm: 'rsa' }, optional: true },

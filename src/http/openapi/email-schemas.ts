@@ -10,7 +10,7 @@ const emailFields = {
   id: id('Its id.'),
   status: oneOf(
     emailStatuses,
-    '`queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address was added to the list while the email waited, the others got it); `canceled`: canceled before its scheduled time.',
+    '`queued`: at least one recipient is not settled; `sent`: delivered to all; `failed`: at least one failed for good; `suppressed`: a recipient is on the suppression list, and nobody got the email (if the address was added to the list while the email waited, the others got it); `canceled`: canceled before it was sent.',
   ),
   from: words('The sender.'),
   to: words('The first recipient.'),
@@ -23,7 +23,7 @@ const emailFields = {
   created_at: time('When it was accepted.'),
   scheduled_at: time('When it is to be sent; absent if it was not scheduled.').optional(),
   sent_at: time('When it was delivered to the last recipient; null unless all have it.').nullable(),
-  error: words('Why it failed; null if it did not.').nullable(),
+  error: words('Why it failed or was suppressed; null otherwise.').nullable(),
 };
 
 export const email = z.object(emailFields).meta({ id: 'Email', description: 'An email in the log.' });
@@ -186,7 +186,7 @@ export const explanation = z
 export const besideEmails = {
   count: total,
   count_exact: flag(
-    'False if more may match than `count` says: a search by recipient, or by more than one of tag, sender and domain, counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000.',
+    'False if more may match than `count` says: a search for a recipient, for held or scheduled emails, or by more than one of tag, sender and domain counts up to 10,000; a search by words or by the recipients’ domain, up to 1,000.',
   ),
   next_cursor: id(
     'The `cursor` of the next page; null on the last. A search by the recipients’ domain looks at 100,000 emails at a time, so a page may be short or empty although another follows.',

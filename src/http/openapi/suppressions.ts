@@ -23,7 +23,7 @@ const example = { address: samples.to, reason: 'bounce', email_id: samples.email
 export const suppressionGroup: Group = {
   name: 'Suppressions',
   description:
-    'Addresses that you do not send to. An address is added automatically if its server says that it does not exist, or if its owner complains. If an address is on the list when an email is accepted, the whole email is stopped; if it is added while the email waits, only that address is left out.',
+    'Addresses that you do not send to. An address is added automatically if its server says that it does not exist, or if its owner complains or unsubscribes. If an address is on the list when an email is accepted, the whole email is stopped; if it is added while the email waits, only that address is left out.',
   operations: [
     {
       id: 'listSuppressions',

@@ -15,12 +15,14 @@ export const newKey = z
     scopes: list(oneOf(keys.scopes), keys.scopes.length)
       .min(1, 'must name at least one scope')
       .nullish()
-      .describe('`send` allows every operation on emails and templates, `read` only reading. Defaults to `["send"]`.'),
+      .describe(
+        '`send` allows every operation on emails and templates, and erasing recipients; `read` only reading. Defaults to `["send"]`.',
+      ),
     domains: list(domainName, 100)
       .min(1, 'must name at least one domain; null: all domains of the account')
       .nullish()
       .describe(
-        'The domains of the account, verified or not, that the key may send from, and whose emails it may cancel and reschedule; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not allow all domains.',
+        'The domains of the account, verified or not, that the key may send from, and whose emails it may cancel, reschedule, stop and release; it always reads the whole log. Omitted or null: all domains of the account. An empty list is refused, so that a list that is empty by mistake does not allow all domains.',
       ),
     expires_at: timestamp
       .refine((at) => at.getTime() > Date.now(), 'is in the past')
