@@ -72,7 +72,7 @@ export const served = (ask: () => Promise<Answer>): Promise<Answer> =>
   eventually(async () => {
     const answer = await ask();
     return answer.status !== 503 && answer;
-  }, 60_000);
+  }, 240_000);
 
 /** An ISO timestamp this far from now. */
 export const at = (ms: number) => new Date(Date.now() + ms).toISOString();

@@ -360,14 +360,14 @@ t.test('nobody can hold a connection forever, or all of them: DOS-09', async (t)
   // Each on a server of its own: if the machine stands still, a client that says little looks like one that says nothing.
   const dialOf = async (patience: Partial<typeof patient>) =>
     (await startReturns(t, { patience: { ...patient, ...patience } })).dial();
-  const idle = await dialOf({ idleMs: 1_000 });
+  const idle = await dialOf({ idleMs: 3_000 });
   t.match(await idle.rest(), /^421 /, 'says nothing');
   const slow = await dialOf({ contentMs: 1_800 });
   await slow.envelope('', [`fbl@${host}`]);
   const drip = setInterval(() => slow.send('x'), 50);
   t.match(await slow.rest(), /^421 4\.4\.2 the message took too long/, 'sends one byte at a time');
   clearInterval(drip);
-  const busy = await dialOf({ visitMs: 3_000 });
+  const busy = await dialOf({ visitMs: 5_000 });
   const noise = setInterval(() => busy.send('NOOP\r\n'), 100);
   t.match(await busy.rest(), /421 4\.4\.2 the session took too long\r\n$/, 'never ends');
   clearInterval(noise);

@@ -94,10 +94,16 @@ t.test('the length of a command line is limited, and so are the commands before 
 });
 
 t.test('a client that does not log in, idles or lets a message trickle is hung up on in time: DOS-09', async (t) => {
-  // The idle client waits longest: if the machine stood still, all of them would look idle.
-  const { sender, dial } = await startSubmitter(t, { patience: { idleMs: 6_000, loginMs: 3_000, contentMs: 4_000 } });
-  const { from, logIn, count } = await sender();
-  const [idle, stranger, slow] = [await logIn(), await dial('submission'), await logIn()];
+  // Each on a server of its own: if the machine stands still, a client that says little looks like one that says nothing.
+  const patient = { idleMs: 120_000, loginMs: 120_000, contentMs: 120_000 };
+  const serverOf = (patience: Partial<typeof patient>) => startSubmitter(t, { patience: { ...patient, ...patience } });
+  const [one, other, third] = [
+    await serverOf({ idleMs: 6_000 }),
+    await serverOf({ loginMs: 3_000 }),
+    await serverOf({ contentMs: 4_000 }),
+  ];
+  const { key, from, count, logIn } = await one.sender();
+  const [slow, idle, stranger] = [await third.logIn(key), await logIn(), await other.dial('submission')];
   await slow.envelope(from);
   const trickle = setInterval(() => {
     stranger.send('N');
@@ -117,7 +123,7 @@ t.test('what is being received when the server stops is finished, the others are
   const [busy, idle, stranger] = [await logIn(), await logIn(), await dial('submission')];
   await busy.envelope(from);
   busy.send('From: ');
-  const closed = server.close(5_000);
+  const closed = server.close(60_000);
   t.match(await idle.reply(), '421 4.3.2 the server is stopping');
   t.match(await stranger.reply(), '421 4.3.2 the server is stopping');
   const reply = await busy.ask(`${from}\r\nSubject: s\r\n\r\nt\r\n.`);

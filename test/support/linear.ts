@@ -55,6 +55,23 @@ export async function least(work: () => unknown, until: number, runs = 20): Prom
   return best;
 }
 
+/** How long other work waits at most for a turn while this goes on, in ms of processor time, without that for new memory. */
+export async function longestTurn<T>(work: () => Promise<T>): Promise<{ ms: number; result: T }> {
+  const perPage = pageMs();
+  let longest = 0;
+  let last = process.resourceUsage();
+  const look = () => {
+    const { ms, pages } = since(last);
+    longest = Math.max(longest, ms - pages * perPage);
+    last = process.resourceUsage();
+  };
+  const watch = setInterval(look, 1);
+  const result = await work();
+  look();
+  clearInterval(watch);
+  return { ms: longest, result };
+}
+
 /**
  * The cost of a page of new memory, in ms of processor time. On some virtual machines it is a hundred times the usual,
  * and a text that needs new memory takes 60 times as long as one that fits into existing memory.

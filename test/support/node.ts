@@ -153,7 +153,7 @@ async function exchange(url: URL, options: RequestOptions, payload: string | und
  * Asks until the answer is not null or false, or the time is up: long enough for a busy machine, where a second's work
  * may take twenty.
  */
-export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 60_000): Promise<T> {
+export async function eventually<T>(ask: () => Promise<T | null | false | undefined>, withinMs = 120_000): Promise<T> {
   // Asking costs as much as the work it waits for, so it gets rarer.
   for (let end = Date.now() + withinMs, pauseMs = 15; ; pauseMs = Math.min(pauseMs * 1.3, 150)) {
     const answer = await ask();
