@@ -58,6 +58,7 @@ export class Lease {
   /** True while it registers under a new name, which may wait for locks until after the next beat. */
   #renaming = false;
   #timer: NodeJS.Timeout | undefined;
+  /** Ends with the last of the beats under way: of a slow database there may be several. */
   #beating: Promise<void> = Promise.resolve();
   readonly #sight = new Sight();
   /** Set with each beat. */
@@ -102,9 +103,12 @@ export class Lease {
     this.#timer = setInterval(() => {
       // Until the new name is in the database, a beat would find it dead and replace it with yet another one.
       if (this.#renaming) return;
-      this.#beating = this.#beat().catch((error: Error) => {
-        this.#log.warn({ error: error.message }, 'the lease could not be renewed');
-      });
+      const earlier = this.#beating;
+      this.#beating = this.#beat()
+        .catch((error: Error) => {
+          this.#log.warn({ error: error.message }, 'the lease could not be renewed');
+        })
+        .then(() => earlier);
     }, beatEveryMs);
   }
 

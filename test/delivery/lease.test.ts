@@ -1,4 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { mock } from 'node:test';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import * as nodes from '../../src/core/recipients/nodes.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -147,4 +148,35 @@ t.test('a node that is registering under a new name takes no second one while th
   waiting.resolve();
   await eventually(async () => lease.valid());
   t.strictSame([lease.nodeId, names.length], [names[1], 2]);
+});
+
+t.test('a node that stops waits for each of its beats: the answer to an earlier one may come last', async (t) => {
+  const listed = new Set<unknown>();
+  const beats: PromiseWithResolvers<object[]>[] = [];
+  const query = async ({ text, values: [id] = [] }: { text: string; values?: unknown[] }): Promise<object[]> => {
+    if (text.startsWith('INSERT INTO nodes')) listed.add(id);
+    if (text === 'DELETE FROM nodes WHERE id = $1') listed.delete(id);
+    if (text.includes('clock_timestamp()')) return [{ senders: 1, onHold: false, time: new Date() }];
+    if (!text.startsWith('UPDATE nodes')) return [];
+    const beat = Promise.withResolvers<object[]>();
+    beats.push(beat);
+    return beat.promise;
+  };
+  const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const lease = new Lease(db, silentLog, ['mta']);
+  await lease.start(false);
+  mock.timers.tick(10_000);
+  const [first, second] = beats;
+  t.strictSame([beats.length, listed.size], [2, 1]);
+  const stopped = lease.stop();
+  second?.resolve([{ id: lease.nodeId }]);
+  await turn();
+  // The node is not on the list any more, as after a long silence: it gets a new name.
+  listed.clear();
+  first?.resolve([]);
+  await stopped;
+  await turn();
+  t.strictSame([...listed], [], 'and leaves none of its names behind');
 });
