@@ -30,8 +30,8 @@ const operations = described.filter((operation) => answerOf(operation).type !== 
 const renamed: Record<string, string> = {
   Error: 'ErrorBody',
   Event: 'EmailEvent',
-  ListAccountsQuery: 'PageQuery',
   ListDomainsQuery: 'PartQuery',
+  ListSandboxMessagesQuery: 'PageQuery',
 };
 const nameOf = (name: string) => renamed[name] ?? name;
 const eventTypes = propertiesOf(schemas.Event ?? {}).type?.enum as string[];

@@ -44,7 +44,7 @@ export const listAccounts: Command = {
   async run(env, say, given) {
     const asked = read(z.object(page), { limit: textOf(given, 'limit') ?? '100', offset: textOf(given, 'offset') });
     return withDatabase(env, say, async ({ db }) => {
-      const found = await accounts.list(db, asked);
+      const found = await accounts.list(db, { ...asked, q: null });
       return {
         json: { accounts: found.accounts.map((one) => present.account(one)), count: found.count },
         text: table(heads, found.accounts.map(row), noAccounts(found.count)),

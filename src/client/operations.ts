@@ -19,6 +19,7 @@ import type {
   GetDomainQuery,
   GetStatsQuery,
   ImportSuppressionsBody,
+  ListAccountsQuery,
   ListAllEmailsQuery,
   ListDestinationsQuery,
   ListEmailsQuery,
@@ -422,7 +423,7 @@ export interface Operations {
   };
   /** List accounts */
   listAccounts: {
-    query: PageQuery;
+    query: ListAccountsQuery;
     answer: {
       /** The page. */ accounts: ListedAccount[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;

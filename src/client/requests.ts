@@ -233,9 +233,9 @@ export interface CreateAccountBody {
   plan?: 'free' | 'pro' | 'unlimited' | null;
 }
 
-export interface PageQuery {
-  /** How many to return. A value above 100 counts as 100. */ limit?: number;
-  /** How many to skip, newest first. */ offset?: number;
+export interface ListAccountsQuery extends PageQuery {
+  /** Only accounts with this text in their name, or in the email address of a user; case does not matter. */
+  q?: string;
 }
 
 export interface ChangeAccountBody {
@@ -277,6 +277,11 @@ export interface ListDestinationsQuery {
   /** Only sites in this state. */ state?: 'paused' | 'backing_off' | 'slowed' | 'open';
   /** How many to return. A value above 100 counts as 100. */ limit?: number;
   /** How many to skip, those with the most waiting mail first. */ offset?: number;
+}
+
+export interface PageQuery {
+  /** How many to return. A value above 100 counts as 100. */ limit?: number;
+  /** How many to skip, newest first. */ offset?: number;
 }
 
 export interface LogInBody {

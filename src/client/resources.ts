@@ -198,7 +198,7 @@ export class Accounts extends Resource {
     return this.call('createAccount', { body }, options);
   }
 
-  list(query: requests.PageQuery = {}, options?: CallOptions) {
+  list(query: requests.ListAccountsQuery = {}, options?: CallOptions) {
     return this.call('listAccounts', { query }, options);
   }
 

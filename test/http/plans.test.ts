@@ -206,6 +206,16 @@ t.test('accounts', async (t) => {
       ],
       'the list has the number of users',
     );
+    for (const [q, names] of [
+      ['shop', ['Shop']],
+      ['C@b.T', ['B']],
+      ['B', ['B']],
+      ['%', []],
+    ] as const) {
+      const path = `/api/v1/admin/accounts?q=${encodeURIComponent(q)}`;
+      const { accounts, count } = (await node.call('GET', path, { token: admin })).body;
+      t.strictSame([count, accounts.map(({ name }: { name: string }) => name)], [names.length, names], q);
+    }
   });
 
   t.test('only an admin may call these', async (t) => {

@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
+import { literal } from '../../db/pattern.ts';
 import { ApiError, invalidRequest, notFound } from '../../errors.ts';
 import { type Account, Prisma } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
@@ -104,19 +105,26 @@ export async function create(db: Database, input: NewAccount): Promise<Account> 
 /** An account with the number of its users. */
 export type ListedAccount = Account & { userCount: number };
 
-/** One page of all accounts, newest first. */
+/**
+ * One page of the accounts, newest first, and how many there are.
+ *
+ * @param page `q`: only accounts with this text in their name, or in the email address of a user, in any case; null: all
+ */
 export async function list(
   db: Database,
-  page: { limit: number; offset: number },
+  page: { limit: number; offset: number; q: string | null },
 ): Promise<{ accounts: ListedAccount[]; count: number }> {
+  const sought = page.q === null ? null : { contains: literal(page.q), mode: 'insensitive' as const };
+  const where = sought ? { OR: [{ name: sought }, { users: { some: { email: sought } } }] } : {};
   const rows = await db.prisma.account.findMany({
+    where,
     orderBy: { id: 'desc' },
     take: page.limit,
     skip: page.offset,
     include: { _count: { select: { users: true } } },
   });
   const accounts = rows.map(({ _count, ...account }) => ({ ...account, userCount: _count.users }));
-  const count = await db.prisma.account.count();
+  const count = await db.prisma.account.count({ where });
   return { accounts, count };
 }
 

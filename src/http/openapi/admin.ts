@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { planNames } from '../../core/accounts/plans.ts';
 import { allLogsQuery } from '../log-query.ts';
-import { change, newAccount, topUp } from '../routes/admin.ts';
-import { page } from '../validation.ts';
+import { accountQuery, change, newAccount, topUp } from '../routes/admin.ts';
 import { doctorOperation } from './doctor.ts';
 import { accountEmail, besideEmails } from './email-schemas.ts';
 import { listedExample } from './emails.ts';
@@ -103,7 +102,7 @@ export const adminGroup: Group = {
       summary: 'List accounts',
       description: 'All accounts, newest first.',
       access: 'admin',
-      query: z.object(page),
+      query: accountQuery,
       answer: {
         description: 'One page.',
         schema: z.object({ accounts: list(listedAccount, 'The page.'), count: total }),

@@ -13,7 +13,7 @@ import { readIdempotency } from '../idempotency.ts';
 import { allLogsQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { label, mailbox, oneOf, page, parse, password } from '../validation.ts';
+import { label, line, mailbox, oneOf, page, parse, password } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 const largestTopUp = 1_000_000;
@@ -57,6 +57,13 @@ export const topUp = z.object({
     .describe('The amount to add to the credit, with at most two decimal places.'),
 });
 
+export const accountQuery = z.object({
+  ...page,
+  q: line(200)
+    .optional()
+    .describe('Only accounts with this text in their name, or in the email address of a user; case does not matter.'),
+});
+
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
 export function adminRoutes(router: Router, services: Services): void {
   const { db, defaultPlan } = services;
@@ -77,7 +84,8 @@ export function adminRoutes(router: Router, services: Services): void {
   });
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
-    const found = await accounts.list(db, parse(z.object(page), ctx.query));
+    const { q, ...rest } = parse(accountQuery, ctx.query);
+    const found = await accounts.list(db, { ...rest, q: q ?? null });
     ctx.body = { accounts: found.accounts.map(present.listedAccount), count: found.count };
   });
 
