@@ -75,7 +75,8 @@ function explainOne(facts: Facts): Omit<RecipientExplanation, 'tls'> {
     address: recipient.address,
     status: recipient.status,
     cause,
-    classification: last?.outcome === 'delivered' ? null : (last?.classification ?? null),
+    // Somebody may have decided that it was delivered although the last attempt failed.
+    classification: cause === null || last?.outcome === 'delivered' ? null : (last?.classification ?? null),
     sentence: isInDoubt ? `${sentence} ${doubtOf(attempts)}` : sentence,
     advice: adviceOf(recipient, cause, decisive),
     attempts: recipient.attempts,
