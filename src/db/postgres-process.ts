@@ -150,7 +150,8 @@ function freePidFile(dir: string): void {
   const text = readPidFile(dir);
   const pid = Number(text?.split('\n', 1)[0]);
   if (text && pid > 0 && isAlive(pid) && !serves(pid, dir)) {
-    fs.writeFileSync(path.join(dir, 'postmaster.pid'), text.replace(/^\d+/, String(noProcess)));
+    // In its place, with the longest id that there is: an empty file, which a full disk would leave, is no start for PostgreSQL.
+    fs.writeFileSync(path.join(dir, 'postmaster.pid'), text.replace(/^\d+/, String(noProcess)), { flag: 'r+' });
   }
 }
 
