@@ -77,12 +77,16 @@ async function layGround(
   say('Starting PostgreSQL');
   const settings = { max_connections: String(Math.max(usualConnections, connectionsOf(config.workers) + spare)) };
   const password = secrets.databasePassword;
-  const starting = startEmbedded({ dataDir, password, log, onProgress: say, onLost, settings }).catch(
+  const ending = new AbortController();
+  const { signal } = ending;
+  const starting = startEmbedded({ dataDir, password, log, onProgress: say, onLost, settings, signal }).catch(
     (error: Error) => {
       throw unusableEmbedded(dataDir, error);
     },
   );
-  const postgres = await keep(stops, starting, (postgres) => postgres.stop());
+  const kept = keep(stops, starting, (postgres) => postgres.stop());
+  stops.push(async () => ending.abort());
+  const postgres = await kept;
   const foundation = {
     databaseUrl: postgres.url,
     // Workers of a killed process that are still finishing are nodes like any other.

@@ -38,6 +38,8 @@ export interface EmbeddedOptions {
   onProgress?: (sentence: string) => void;
   /** Told, in a sentence for the operator, that the server ended by itself or is another process's now, for good. */
   onLost?: ((reason: string) => void) | undefined;
+  /** Ends a start that is under way: it fails, and stops the server that it has started. After a crash a start may take minutes. */
+  signal?: AbortSignal;
   /** More server settings; tests switch fsync off. */
   settings?: Record<string, string>;
   /** If we are root: the place for things that the server's user cannot reach in DATA_DIR or in the project. */
@@ -151,9 +153,11 @@ class Server {
     let reason = 'it did not start';
     for (; Date.now() < deadline; await sleep(25)) {
       this.#postmaster = findPostmaster(this.#cluster.dir);
+      const child = children.at(-1);
+      if (!this.#postmaster && child?.pid && child.exitCode === null && child.signalCode === null) continue;
+      // Not while a server is only beginning: it is stopped once it is recognized.
+      this.#options.signal?.throwIfAborted();
       if (!this.#postmaster) {
-        const child = children.at(-1);
-        if (child?.pid && child.exitCode === null && child.signalCode === null) continue;
         // The start failed for good, or the port was just taken, or another process was faster: another try will tell.
         if (children.length === 3) break;
         children.push(await this.#spawn());

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -147,6 +147,18 @@ t.test('obstacles to a start', async (t) => {
   t.equal(stranger.exitCode, null);
   await second.stop();
 
+  // As one that replays a long log, this server answers nobody for as long as it likes.
+  const standby = path.join(cluster, 'standby.signal');
+  fs.writeFileSync(standby, '');
+  const ending = new AbortController();
+  const endless = startEmbedded({ ...at, settings: { ...fast, hot_standby: 'off' }, signal: ending.signal });
+  while (!findPostmaster(cluster)) await sleep(20);
+  ending.abort();
+  const patience = sleep(60_000, 'it goes on', { ref: false });
+  t.equal(await Promise.race([endless.catch(() => 'it was ended'), patience]), 'it was ended');
+  t.equal(findPostmaster(cluster), undefined, 'and leaves no server behind');
+  fs.rmSync(standby);
+
   await t.rejects(startEmbedded({ ...at, password: 'other' }), /does not accept the password in/);
   await t.rejects(
     startEmbedded({ ...at, settings: { max_connections: 'many' } }),
@@ -156,6 +168,23 @@ t.test('obstacles to a start', async (t) => {
   await t.rejects(startEmbedded(at), /was created by PostgreSQL 17, but this release has 18/);
   fs.rmSync(path.join(cluster, 'PG_VERSION'));
   await t.rejects(startEmbedded(at), /is not a PostgreSQL data directory/);
+});
+
+t.test('a full disk does not empty the file that names the server', async (t) => {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'pid '));
+  t.teardown(() => fs.rmSync(dir, { recursive: true }));
+  const file = path.join(dir, 'postmaster.pid');
+  const text = `${process.pid}\n${dir}\n1700000000\n1\n\n127.0.0.1\n`;
+  fs.writeFileSync(file, text);
+  const script = `
+    const { spawnPostmaster } = await import(${JSON.stringify(new URL('../../src/db/postgres-process.ts', import.meta.url).href)});
+    await spawnPostmaster({ dir: ${JSON.stringify(dir)} }, { postgres: '/nowhere' }, {}, '/dev/null');`;
+  // No file of this process can grow.
+  const shell = ['-c', 'ulimit -f 0; exec "$0" --no-warnings --input-type=module -e "$1"', process.execPath, script];
+  const { status, stderr } = spawnSync('/bin/sh', shell, { encoding: 'utf8' });
+  t.equal(status, 1);
+  t.match(stderr, /EFBIG/);
+  t.equal(fs.readFileSync(file, 'utf8'), text);
 });
 
 t.test('a folder name that is too long for a socket, and sockets that nobody listens on', async (t) => {
