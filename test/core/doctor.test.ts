@@ -154,6 +154,16 @@ t.test('domains that are not verified yet are listed, and are no problem if othe
   const many = await examine(patient, 'mx.sender.test');
   const subjects = many.filter(({ check }) => check === 'domain').map(({ subject }) => subject);
   t.strictSame([subjects.length, subjects[0], subjects.at(-1)], [21, 'q19.test', 'the others']);
+
+  // More verified domains than the doctor looks up. The service checks the others daily.
+  await db.query({ text: `UPDATE domains SET status = 'verified' WHERE account_id = $1`, values: [one.id] });
+  const about = async (name: string) =>
+    (await examine(patient, 'mx.sender.test')).find(({ subject }) => subject === name);
+  t.match(await about('the others'), { check: 'domain', health: 'note', found: /^Only the 20 newest domains were/ });
+  t.equal(await about('p2.test'), undefined);
+  const warning = 'spf: no TXT record at p2.test';
+  await db.query({ text: `UPDATE domains SET dns_warning = $1 WHERE domain = 'p2.test'`, values: [warning] });
+  t.match(await about('p2.test'), { health: 'problem', found: `The last daily check found: ${warning}.` });
 });
 
 t.test('port 25 is tried at the named host, and at no other', async (t) => {

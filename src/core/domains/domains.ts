@@ -104,6 +104,15 @@ export async function listAll(db: Database, options: { limit: number; verified?:
   });
 }
 
+/** Verified domains with a warning, newest first: the one with this id and older ones. */
+export async function listWarned(db: Database, from: string, limit: number): Promise<Domain[]> {
+  return db.prisma.domain.findMany({
+    where: { status: 'verified', dnsWarning: { not: null }, id: { lte: from } },
+    orderBy: { id: 'desc' },
+    take: limit,
+  });
+}
+
 /** Names that accounts have registered and none has verified, those registered last first: of up to 1,000 registrations. */
 export async function unverifiedNames(db: Database): Promise<string[]> {
   const pending = await db.prisma.domain.findMany({

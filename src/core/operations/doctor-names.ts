@@ -157,17 +157,25 @@ export async function checkDomains(db: Database, where: Surroundings): Promise<F
       .slice(0, mostDomains)
       .map(async (domain) => [...(await checkRecords(domain, where)), await checkDmarc(domain.domain, where)]),
   );
-  const { unknown } = about('domain', 'the others');
-  const rest =
-    all.length > mostDomains
-      ? [
-          unknown(
-            `Only the ${mostDomains} newest domains were checked.`,
-            'Check the others with sendwright domains check <domain>.',
-          ),
-        ]
-      : [];
+  const [next] = all.slice(mostDomains);
+  const rest = next ? await olderDomains(db, next.id) : [];
   return [...found.flat(), ...rest, ...(await pendingDomains(db, all.length > 0))];
+}
+
+/** The verified domains from this one on: what the service's own daily check found. */
+async function olderDomains(db: Database, from: string): Promise<Finding[]> {
+  const warned = await domains.listWarned(db, from, mostDomains);
+  const found = warned.map(({ domain, dnsWarning }) =>
+    about('domain', domain).problem(
+      `The last daily check found: ${dnsWarning}.`,
+      `Look its records up now with sendwright domains check ${domain}.`,
+    ),
+  );
+  const rest = about('domain', 'the others').note(
+    `Only the ${mostDomains} newest domains were checked now. The service checks all of them daily.`,
+    'List what it found with sendwright domains list, or look one up now with sendwright domains check <domain>.',
+  );
+  return [...found, rest];
 }
 
 /** The domains that no mail can be sent from yet. If others can send, each is only a note. */
