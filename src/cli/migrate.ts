@@ -17,7 +17,7 @@ export const migrate: Command = {
     'Usage: sendwright migrate',
     '',
     'Applies the migrations that the database does not have yet, and creates or updates the tables of the queue. Every start',
-    'does this too. Run it first if the nodes have no right to change tables, or if you start them one by one.',
+    'does this too. Run it first if you start the nodes of a new release one by one.',
   ].join('\n'),
   async run(env, say, { progress }) {
     return withServer(env, say, async ({ config, url }) => {
