@@ -46,6 +46,10 @@ const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeSt
 /** In the reader's own time zone, which it names. */
 export const exact = (at: Date): string => exactly.format(at);
 
+/** For a field of the type `datetime-local`: in the reader's own time zone, to the minute. */
+export const forField = (at: Date): string =>
+  new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+
 const decision = 'choose “Send again”, “It arrived” or “It did not” above';
 
 /** Rewrites the API's texts, which are for programs too, for people who have the buttons before them. */

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { crashedNote, heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
-import { barriersInBoth, go, inBrowser, startDashboard, view, whole } from './browser.ts';
+import { barriers, barriersInBoth, go, inBrowser, startDashboard, view, whole } from './browser.ts';
 
 /** Of what is shown: how wide it would be, how wide it is, and how high. */
 const sizes = (shown: object) => {
@@ -140,6 +140,21 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const { page } = await view(t, node, `/emails/${later.id}`);
     await page.getByText('Waits for its scheduled time').first().waitFor();
     t.equal(await page.locator('.page-head .status').textContent(), 'scheduled');
+    await page.getByRole('button', { name: 'Change the time' }).click();
+    const dialog = page.getByRole('dialog');
+    const time = dialog.getByLabel('Send it at');
+    t.ok(Math.abs(Date.parse(await time.inputValue()) - Date.parse(later.scheduled_at)) < 60_000, 'as it is now');
+    await time.fill('2020-02-29T09:30');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText('is in the past').waitFor();
+    t.strictSame(await barriers(page), []);
+    const tomorrow = new Date(Date.now() + 86_400_000);
+    tomorrow.setHours(9, 30, 0, 0);
+    await time.fill(`${tomorrow.toLocaleDateString('sv')}T09:30`);
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    const { body } = await node.call('GET', `/api/v1/emails/${later.id}`, { key: node.key });
+    t.equal(body.email.scheduled_at, tomorrow.toISOString());
     const due = await send({ to: 'a@anywhere.test' });
     await go(page, `/emails/${due.id}`, 'next try due');
   });

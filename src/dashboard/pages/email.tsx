@@ -15,6 +15,7 @@ import { Status, Tags } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { Attempts } from './email-attempts.tsx';
 import { EmailContentPanel } from './email-content.tsx';
+import { ChangeTime } from './email-time.tsx';
 import { EmailWebhooks } from './email-webhooks.tsx';
 import { OnTheList } from './suppression-standing.tsx';
 
@@ -107,12 +108,15 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
         </>
       )}
       {isForLater(email) && (
-        <Confirmed
-          name="Cancel"
-          words="It is not sent, and stays in the log as canceled."
-          act={() => api.emails.cancel(email.id)}
-          done="Canceled."
-        />
+        <>
+          <ChangeTime id={email.id} at={email.scheduled_at ?? ''} />
+          <Confirmed
+            name="Cancel"
+            words="It is not sent, and stays in the log as canceled."
+            act={() => api.emails.cancel(email.id)}
+            done="Canceled."
+          />
+        </>
       )}
       {email.status === 'queued' && !isForLater(email) && !held && (
         <Confirmed

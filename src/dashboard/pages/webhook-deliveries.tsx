@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { count, duration, exact, plural, shownSubject } from '../format.ts';
+import { count, duration, exact, forField, plural, shownSubject } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -196,9 +196,6 @@ function Delivery({ id }: { id: string }) {
   );
 }
 
-/** In the form of `datetime-local`: the reader's time zone, to the minute. */
-const local = (at: Date) => new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-
 /** @returns how many calls are repeated; one request takes about ten thousand */
 async function replayAll(id: string, since: Date): Promise<number> {
   const until = new Date().toISOString();
@@ -232,7 +229,7 @@ function Replay({ webhook }: { webhook: Webhook }) {
               size="sm"
               label="Repeat every call since"
               description="Including those that succeeded, with the same ids, so that a receiver can recognize them."
-              defaultValue={local(new Date(Date.now() - 3_600_000))}
+              defaultValue={forField(new Date(Date.now() - 3_600_000))}
               required
             />
             <Submit action={replay}>Replay</Submit>
