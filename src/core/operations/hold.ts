@@ -179,8 +179,7 @@ async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt): Promi
   });
   await settleAs(tx, queue, claim, waiting, {
     status: 'failed',
-    lastResponse:
-      'not sent after the service was on hold, as was decided: it may have been sent before, by what this database is a copy of',
+    lastResponse: 'not sent after the service was on hold, as an operator decided: it may have been sent before',
   });
   return waiting.length;
 }
