@@ -230,7 +230,6 @@ t.test('rows and jobs', async (t) => {
     async (t) => {
       const id = await send('a@poison.test');
       const find = () => db.prisma.recipient.findFirstOrThrow({ where: { emailId: id } });
-      const living = await node();
       const held: { emailId: string; crashes: number }[] = [];
       /** A process takes it and crashes. */
       const crash = async () => {
@@ -275,7 +274,7 @@ t.test('rows and jobs', async (t) => {
       t.match(await crash(), { crashes: 1, waitingFor: null }, 'the count starts again');
       await due();
       await wakeDue(db, queue);
-      const [last] = await take(living);
+      const [last] = await take(await node());
       await write(outcome(last as Claim, 0, 'deferred', new Date(Date.now() + 60_000)));
       t.match(await find(), { crashes: 0 }, 'a finished attempt resets the count');
     },

@@ -109,13 +109,14 @@ t.test('QUE-23: a restored database sends nothing by itself, and then only what 
   await hold.begin(db);
   await sleep(6_000);
   let id = '';
+  let isHeld = false;
   // On a busy machine the node may need a little more than five seconds to notice.
-  for (let round = 0; round < 20; round += 1) {
+  for (let round = 0; round < 20 && !isHeld; round += 1) {
     id = (await send(node, 'five@anywhere.test')).body.email.id;
     await sleep(1_500);
-    if ((await statusOf(id)).status === 'queued') break;
+    isHeld = (await statusOf(id)).status === 'queued';
   }
-  t.match(await statusOf(id), { status: 'queued' }, 'a running node notices');
+  t.ok(isHeld, 'a running node notices');
   t.same(await hold.end(db, queue, 'send'), { failed: 0 });
   await eventually(async () => (await statusOf(id)).status === 'sent');
 });
