@@ -10,7 +10,7 @@ import { readCertificate } from './inbound/certificate.ts';
 import type { Logger } from './log.ts';
 import { type Foundation, type SendwrightNode, startNode } from './node.ts';
 import { keyringOf } from './seal.ts';
-import { keep, type Stops } from './stops.ts';
+import type { Stops } from './stops.ts';
 import { startWorkers } from './workers.ts';
 
 /** The fewest connections of the embedded database, and those kept for others: its superuser, and people who look into it. */
@@ -84,9 +84,14 @@ async function layGround(
       throw unusableEmbedded(dataDir, error);
     },
   );
-  const kept = keep(stops, starting, (postgres) => postgres.stop());
-  stops.push(async () => ending.abort());
-  const postgres = await kept;
+  stops.push(() => {
+    ending.abort();
+    return starting.then(
+      (postgres) => postgres.stop(),
+      () => undefined,
+    );
+  });
+  const postgres = await starting;
   const foundation = {
     databaseUrl: postgres.url,
     // Workers of a killed process that are still finishing are nodes like any other.
