@@ -16,6 +16,8 @@ export interface ValidatingResolverOptions {
   /** For each try, in milliseconds. */
   timeoutMs?: number;
   tries?: number;
+  /** For all tries together, each of which may ask by UDP and then by TCP, in milliseconds. */
+  mostMs?: number;
   cache?: DnsCache;
 }
 
@@ -34,7 +36,7 @@ export class ValidatingResolver {
   constructor(server: string, options: ValidatingResolverOptions = {}) {
     const [, v6, v4, port = '53'] = /^(?:\[([^\]]+)\]|([0-9.]+))(?::(\d+))?$/.exec(server) ?? [];
     this.#server = { address: v6 ?? v4 ?? server, port: Number(port) };
-    this.#options = { timeoutMs: 3_000, tries: 2, cache: new DnsCache(), ...options };
+    this.#options = { timeoutMs: 3_000, tries: 2, mostMs: 10_000, cache: new DnsCache(), ...options };
   }
 
   /** One answer as `records`, even if it has none; or `temporary`, which includes an answer that failed validation. */
@@ -43,13 +45,15 @@ export class ValidatingResolver {
   }
 
   async #ask(name: string, type: RecordType): Promise<SecureAnswer> {
-    const { timeoutMs, tries } = this.#options;
+    const { timeoutMs, tries, mostMs } = this.#options;
     const query: Query = { name, type, id: randomInt(65_536) };
-    let failure: unknown;
-    for (let left = tries; left > 0; left--) {
+    const until = performance.now() + mostMs;
+    const leftMs = () => Math.min(timeoutMs, until - performance.now());
+    let failure: unknown = failed('ETIMEOUT');
+    for (let left = tries; left > 0 && leftMs() > 0; left--) {
       try {
-        const answer = await askByUdp(this.#server, query, timeoutMs);
-        const whole = answer.flag_tc ? await askByTcp(this.#server, query, timeoutMs) : answer;
+        const answer = await askByUdp(this.#server, query, leftMs());
+        const whole = answer.flag_tc ? await askByTcp(this.#server, query, leftMs()) : answer;
         // An answer truncated over TCP too may lack the records that matter.
         if (whole.flag_tc) throw failed('EBADRESP');
         return read(whole);

@@ -174,6 +174,20 @@ t.test('SSRF-12: a name server that never answers is waited for only so long', a
   t.ok(least < 1_000, `${least} ms`);
 });
 
+t.test(
+  'SSRF-12: a validating resolver that truncates its answers and says nothing over TCP is waited for only so long',
+  async (t) => {
+    let questions = 0;
+    const { address } = await startRawDns(t, (question) => {
+      questions += 1;
+      return question.over === 'tcp' ? [] : [packet(question, [], { flags: dnsPacket.TRUNCATED_RESPONSE })];
+    });
+    const resolver = new ValidatingResolver(address, { timeoutMs: 100, tries: 20, mostMs: 150 });
+    t.match(await resolver.query('a.test', 'MX'), { kind: 'temporary', reason: /did not answer in time/ });
+    t.ok(questions <= 10, `${questions} questions`);
+  },
+);
+
 t.test('a process without descriptors is not taken for a name server that refuses', async (t) => {
   const resolver = new URL('../../src/smtp/resolver.ts', import.meta.url).href;
   const code = `
