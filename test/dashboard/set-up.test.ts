@@ -341,6 +341,9 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     t.equal(await page.getByRole('link', { name: 'Accounts' }).count(), 0);
     await page.getByRole('link', { name: 'Settings' }).click();
     await page.getByLabel('Current password').fill('some other one');
+    await page.getByLabel('Name or user’s email').fill('OWNER@shop');
+    await page.getByRole('row', { name: /^Admin/ }).waitFor({ state: 'detached' });
+    t.equal(await page.locator('tbody tr').count(), 1);
     await page.getByLabel('New password', { exact: true }).fill('another long one');
     await page.getByLabel('Repeat the new password').fill('another long one');
     await page.getByRole('button', { name: 'Change the password' }).click();

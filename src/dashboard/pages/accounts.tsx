@@ -4,11 +4,13 @@ import { useState } from 'react';
 import type { Account, ListedAccount } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { count } from '../format.ts';
+import { count, plural } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
+import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
+import { SearchField } from '../parts/filters.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -142,11 +144,12 @@ function Change({ account: now, close }: { account: Account; close: () => void }
 
 /** The customers of the server. */
 export function Accounts() {
-  const [state, change] = useAddressState(['page', 'new']);
+  const [state, change] = useAddressState(['new', 'q', 'page']);
   const page = pageOf(state.page);
+  const query = { limit: pageSize, offset: (page - 1) * pageSize, ...(state.q ? { q: state.q } : {}) };
   const { data, error, refetch } = useQuery({
-    queryKey: ['accounts', page],
-    queryFn: () => api.admin.accounts.list({ limit: pageSize, offset: (page - 1) * pageSize }),
+    queryKey: ['accounts', query],
+    queryFn: () => api.admin.accounts.list(query),
     placeholderData: keepPreviousData,
   });
   return (
@@ -156,14 +159,34 @@ export function Accounts() {
         words="Who sends with this server, and how much they may send."
         actions={<Button onClick={() => change({ new: '1' })}>New account</Button>}
       />
+      {data && (
+        <search className="filters">
+          <SearchField
+            label="Name or user’s email"
+            value={state.q}
+            change={(q) => change({ q, page: null })}
+            first
+            width={240}
+          />
+          <span className="count" aria-live="polite">
+            {plural(data.count, 'account')}
+          </span>
+        </search>
+      )}
       <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Accounts"
           columns={columns}
           rows={data?.accounts}
           idOf={({ id }) => id}
-          // The list itself is never empty: it has at least the user's own account.
-          empty={<PastEnd go={(to) => change(pageState(to))} />}
+          // Without a search the list is never empty: it has at least the user's own account.
+          empty={
+            data?.count === 0 ? (
+              <Empty title="No account matches" words="Remove the search to see more." />
+            ) : (
+              <PastEnd go={(to) => change(pageState(to))} />
+            )
+          }
         />
       </Known>
       {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
