@@ -10,6 +10,7 @@ import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { DkimKeys } from './domain-keys.tsx';
 import { type NamedRecord, Records, zoneFile } from './domain-records.tsx';
+import { isSought } from './domain-standing.ts';
 
 /**
  * Returns what was found, sufficient or not; any other failure is thrown. Looks first, because a refused verification is an
@@ -79,8 +80,10 @@ export function DomainPage() {
               <>
                 since <Moment at={domain.verified_at} />
               </>
-            ) : (
+            ) : isSought(domain, data.dkim_keys) ? (
               'Its records are checked automatically, less and less often, for two days. You can also check them now.'
+            ) : (
+              'Its records were not found within two days. From now on they are checked only while this page is open.'
             )}
             {domain.dns_warning && <span style={{ color: 'var(--bad)' }}> {domain.dns_warning}</span>}
           </>

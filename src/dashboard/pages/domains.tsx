@@ -15,6 +15,12 @@ import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
+import { isSought } from './domain-standing.ts';
+
+const standing = (domain: Domain) => {
+  if (domain.status === 'verified') return 'in order';
+  return isSought(domain) ? 'checked regularly' : 'not found within two days';
+};
 
 const columns: Column<Domain>[] = [
   {
@@ -32,11 +38,11 @@ const columns: Column<Domain>[] = [
   {
     id: 'warning',
     header: 'DNS',
-    cell: ({ dns_warning: warning, status }) =>
-      warning ? (
-        <span style={{ color: 'var(--bad)' }}>{warning}</span>
+    cell: (domain) =>
+      domain.dns_warning ? (
+        <span style={{ color: 'var(--bad)' }}>{domain.dns_warning}</span>
       ) : (
-        <span className="dim">{status === 'verified' ? 'in order' : 'checked regularly'}</span>
+        <span className="dim">{standing(domain)}</span>
       ),
   },
   { id: 'tls', header: 'TLS', kind: 'narrow', cell: ({ tls }) => tls },

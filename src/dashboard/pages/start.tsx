@@ -57,7 +57,7 @@ export function Start() {
             <>
               <p>
                 {pending
-                  ? `${pending.domain} is waiting for its DNS records. They are checked automatically; check them yourself to see what is missing.`
+                  ? `${pending.domain} is waiting for its DNS records. Its page shows which of them are missing.`
                   : 'Add a domain that you own, and publish three DNS records.'}
               </p>
               <Link href={pending ? `/domains/${pending.id}` : '/domains?new=1'} className="link">
