@@ -16,6 +16,9 @@ import { defaultLimits, type Limits, Slots } from './slots.ts';
 const batchSize = 100;
 const pollEveryMs = 1_000;
 
+/** How long no call begins once this server could not even make one: each that fails so uses up an attempt. */
+const untriedPauseMs = 1_000;
+
 /** How long a shutdown waits, in ms. */
 export interface Patience {
   /** For calls under way to end by themselves: longer than a call may take. */
@@ -54,6 +57,7 @@ export class WebhookDispatcher {
   #loading = false;
   /** There was no room for jobs that may still be in the queue. */
   #full = false;
+  #pausedUntil = 0;
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
@@ -68,7 +72,8 @@ export class WebhookDispatcher {
   ) {
     this.#db = db;
     this.#queue = queue;
-    this.#tools = { ...tools, poster: { ...tools.poster, kept: this.#kept } };
+    const onUntried = () => (this.#pausedUntil = performance.now() + untriedPauseMs);
+    this.#tools = { ...tools, poster: { ...tools.poster, kept: this.#kept, onUntried } };
     this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
     this.#patience = patience;
@@ -124,7 +129,7 @@ export class WebhookDispatcher {
   #tick(): void {
     // While the service is on hold, operators may decide about what has not begun.
     if (this.#tools.lease.onHold) void this.#release(this.#emptyLines());
-    // A hold that ended before it was seen here has left lines that nothing else would serve.
+    // A pause, or a hold that ended before it was seen here, has left lines that nothing else would serve.
     else this.#beginAll();
     this.#intake.wake();
   }
@@ -181,9 +186,10 @@ export class WebhookDispatcher {
     return taken;
   }
 
-  /** Begins what there is room for, and nothing while the service is on hold, or when it stops. */
+  /** Begins what there is room for, and nothing in a pause, while the service is on hold, or when it stops. */
   #beginAll(): void {
-    if (this.#stopping || this.#tools.lease.onHold || !this.#slots.free) return;
+    if (this.#stopping || this.#tools.lease.onHold || !this.#slots.free || performance.now() < this.#pausedUntil)
+      return;
     for (const claim of this.#lines.inTurn((next) => this.#slots.hasRoomFor(next))) {
       this.#slots.take(claim);
       this.#ready.push(claim);

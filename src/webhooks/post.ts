@@ -37,6 +37,8 @@ export interface Poster extends CheckedLookUp {
   /** Trusted instead of the usual certification authorities, in PEM. */
   ca?: string;
   connect?: Connect;
+  /** Told when this server could not even call. */
+  onUntried?: () => void;
 }
 
 /** One POST to an endpoint. */
@@ -95,7 +97,9 @@ export async function post(
   } catch (error) {
     if (signal.aborted) return done({ error: 'the call was cut short by this server' });
     if (end.signal.aborted) return done({ error: `there was no answer within ${timeoutMs / 1000} seconds` });
-    return done({ error: sentenceOf(error), untried: error instanceof UntriedCall });
+    const untried = error instanceof UntriedCall;
+    if (untried) poster.onUntried?.();
+    return done({ error: sentenceOf(error), untried });
   } finally {
     end.clear();
   }

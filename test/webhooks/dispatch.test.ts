@@ -1,3 +1,4 @@
+import { connect as netConnect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import * as calls from '../../src/core/webhooks/webhook-calls.ts';
@@ -5,11 +6,12 @@ import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
+import type { Connect } from '../../src/smtp/checked-socket.ts';
 import { createResolver } from '../../src/smtp/resolver.ts';
 import { figure } from '../support/figure.ts';
 import { isSigned, startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
-import { keyring, openScene } from './scene.ts';
+import { keyring, openScene, unopened } from './scene.ts';
 
 t.test('calls', async (t) => {
   const scene = await openScene(t);
@@ -334,6 +336,25 @@ t.test('crashes', async (t) => {
     await sleep(300);
     t.equal(hook.calls.length, 0);
     t.match(await scene.deliveries(id), [{ status: 'pending', attemptCount: 0, attempts: [], claimedBy: null }]);
+  });
+
+  t.test('after a call that this server could not even make, none begins for a second', async (t) => {
+    const hook = await startHook(t);
+    const { accountId, id } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent', 'email.delivered');
+    const begunAt: number[] = [];
+    const connect: Connect = (options) => {
+      // Calls that other tests have left are made as well.
+      if (options.port !== hook.port) return netConnect(options);
+      begunAt.push(performance.now());
+      return begunAt.length === 1 ? unopened('EMFILE') : netConnect(options);
+    };
+    const poster = { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, connect };
+    const worker = await scene.start(t, { limits: { perEndpoint: 1 }, poster });
+    t.match(await scene.settled(id), [{ status: 'succeeded' }, { status: 'succeeded' }]);
+    await worker.stop();
+    const [first = 0, second = 0] = begunAt;
+    t.ok(second - first >= 1_000, `${second - first} ms`);
   });
 
   t.test('a hold starts no waiting call, and gives the calls back until it ends', async (t) => {

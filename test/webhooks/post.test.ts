@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer, Socket } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -12,6 +12,7 @@ import { type Poster, post } from '../../src/webhooks/post.ts';
 import { startHook } from '../support/hook.ts';
 import { freePort } from '../support/ports.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
+import { unopened } from './scene.ts';
 
 type Test = { teardown(work: () => Promise<void>): void };
 
@@ -78,13 +79,6 @@ t.test('the next address is tried if one does not answer', async (t) => {
   t.equal((await send(poster, `http://two.test:${hook.port}/`)).status, 200);
   t.match(await send(poster, `http://families.test:${hook.port}/`), { status: null, error: /refused|reached/ });
 });
-
-/** A socket that this host cannot open. */
-function unopened(code: string): Socket {
-  const socket = new Socket();
-  process.nextTick(() => socket.destroy(Object.assign(new Error(`connect ${code}`), { code })));
-  return socket;
-}
 
 t.test('trouble of this host alone is called that', async (t) => {
   const hook = await startHook(t);

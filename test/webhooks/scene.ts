@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/recipients/nodes.ts';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
@@ -81,6 +82,13 @@ export function event(accountId: string, type: webhooks.EventType, fields = {}):
     createdAt: new Date('2026-11-21T10:00:00.123Z'),
   };
   return { type, accountId, createdAt: new Date(), email: { ...email, ...fields } };
+}
+
+/** A socket that this host cannot open. */
+export function unopened(code: string): Socket {
+  const socket = new Socket();
+  process.nextTick(() => socket.destroy(Object.assign(new Error(`connect ${code}`), { code })));
+  return socket;
 }
 
 export async function openScene(t: Test): Promise<Scene> {

@@ -132,6 +132,10 @@ function specialAdvice({
   // The way to the recipient leads back here (RFC 3463 section 3.5).
   if (classification === 'sender' && enhancedCode === '5.4.6')
     return 'The MX records of the recipient’s domain lead to this server, which keeps no mailboxes: they belong to the server that does.';
+  if (/ cannot be used \(its (?:MX records|addresses|TLSA records): /.test(reason))
+    return 'It could not be found out whether the receiving domain demands TLS (DANE). If mail to other domains waits for the same reason, the validating resolver of this server (DANE_RESOLVER) has to be checked; otherwise the receiving side has to fix its name servers.';
+  if (reason.includes(' cannot be used (stored policies '))
+    return 'It could not be found out whether the receiving domain demands TLS (MTA-STS), because this server could not read what it has stored. If this lasts, its operator has to check the database.';
   const isForbiddenByPolicy = (phase === 'starttls' || phase === 'dns') && verification !== 'none';
   if (!isForbiddenByPolicy) return null;
   return reason.includes(tlsSetting)
