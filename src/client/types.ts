@@ -218,7 +218,7 @@ export interface Explanation {
     /** The reply. */ response: string;
     /** The server may have the message anyway. */ uncertain: boolean;
   } | null;
-  /** How the connection will be secured; null once settled, and after the first ten destinations. */
+  /** How the connection will be secured; null once settled, after the first ten destinations, and if DNS does not answer within ten seconds. */
   tls: {
     /** The policy that applies. */ policy: 'opportunistic' | 'required' | 'verified' | 'mta-sts' | 'dane';
     /** Where the policy comes from; `default`: nothing is required. */ source: string;

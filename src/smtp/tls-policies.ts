@@ -57,14 +57,13 @@ export class TlsPolicies {
   }
 
   async forDestination(domain: string, demand: TlsDemand): Promise<DestinationTls> {
-    const [sts, dane] = await Promise.all([this.#findSts(domain), this.#dane?.forDestination(domain) ?? insecure]);
+    const [sts, dane] = await this.#find(domain);
     return { forHost: (host) => this.#forHost(domain, demand, sts, dane, host) };
   }
 
   /** The rules that would apply to these hosts of a destination; name and source are those of the first host. */
   async describe(domain: string, demand: TlsDemand, hosts: string[]): Promise<TlsDescription> {
-    const sts = await this.#findSts(domain);
-    const dane = (await this.#dane?.forDestination(domain)) ?? insecure;
+    const [sts, dane] = await this.#find(domain);
     const found = await Promise.all(
       hosts.map(async (host) => ({ host, ...(await this.#forHost(domain, demand, sts, dane, host)) })),
     );
@@ -88,6 +87,10 @@ export class TlsPolicies {
     if (!('reason' in sts) && sts.problem !== null) yield `${sentence(sts.problem.reason)}.`;
     if (this.#sts === null) yield 'MTA-STS is not checked.';
     if (this.#dane === null) yield 'DANE is not checked: no validating resolver is configured.';
+  }
+
+  #find(domain: string): Promise<[StsFinding | Objection, DaneDestination]> {
+    return Promise.all([this.#findSts(domain), this.#dane?.forDestination(domain) ?? insecure]);
   }
 
   /** Returns an objection if it is unknown whether there is a policy. */

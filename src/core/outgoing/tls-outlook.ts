@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../db/client.ts';
 import type { Email, Recipient } from '../../generated/prisma/client.ts';
 import { type LookUpOptions, resolveDestination } from '../../smtp/mx.ts';
@@ -9,11 +10,18 @@ export type TlsOutlook = Omit<TlsDescription, 'refused'>;
 /** The most destinations that are looked up for one answer: each may need DNS queries and a policy file. */
 const mostDestinations = 10;
 
-/** The TLS that will be demanded of the destinations that an email still has to reach, ten at most, by domain. */
+/** Whoever asks what became of an email often does so because name servers do not answer. */
+const usualPatienceMs = 10_000;
+
+/**
+ * The TLS that will be demanded of the destinations that an email still has to reach, ten at most, by domain. Leaves out those
+ * whose policies are not known in time.
+ */
 export async function tlsOutlook(
   db: Database,
   { email, recipients }: { email: Email; recipients: Recipient[] },
-  { lookUp, tlsPolicies }: { lookUp: LookUpOptions; tlsPolicies: TlsPolicies },
+  { lookUp, tlsPolicies }: { lookUp: LookUpOptions; tlsPolicies: Pick<TlsPolicies, 'describe'> },
+  patienceMs = usualPatienceMs,
 ): Promise<Map<string, TlsOutlook>> {
   const waiting = new Set(recipients.flatMap((row) => (row.nextAttemptAt === null ? [] : [row.destination])));
   const domains = [...waiting].slice(0, mostDestinations);
@@ -23,11 +31,15 @@ export async function tlsOutlook(
     select: { domain: true, tls: true },
   });
   const demand = demandOf(email.tls, sender?.domain ?? null, sender?.tls ?? null);
-  const described = domains.map(async (domain): Promise<[string, TlsOutlook]> => {
+  const outlooks = new Map<string, TlsOutlook>();
+  const looking = domains.map(async (domain) => {
     const found = await resolveDestination(domain, lookUp);
     const hosts = found.kind === 'hosts' ? found.hosts.map(({ name }) => name) : [];
     const { refused: _, ...outlook } = await tlsPolicies.describe(domain, demand, hosts);
-    return [domain, outlook];
+    outlooks.set(domain, outlook);
   });
-  return new Map(await Promise.all(described));
+  const ended = new AbortController();
+  const late = sleep(patienceMs, undefined, { signal: ended.signal }).catch(() => undefined);
+  await Promise.race([Promise.all(looking), late]).finally(() => ended.abort());
+  return new Map(outlooks);
 }

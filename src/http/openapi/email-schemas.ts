@@ -176,7 +176,9 @@ export const explanation = z
       .describe('The last attempt; null before the first.'),
     tls: tlsOutlook
       .nullable()
-      .describe('How the connection will be secured; null once settled, and after the first ten destinations.'),
+      .describe(
+        'How the connection will be secured; null once settled, after the first ten destinations, and if DNS does not answer within ten seconds.',
+      ),
     next_attempt_at: time(whenNext).nullable(),
     gives_up_at: time('When we give up if nothing changes; null once settled.').nullable(),
   })
