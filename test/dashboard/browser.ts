@@ -109,7 +109,7 @@ export async function view(t: Test, node: TestNode, path = '/', { loggedIn = tru
   const context = await known;
   const page = await context.newPage();
   t.teardown(() => (loggedIn ? page.close() : context.close()));
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(90_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
@@ -135,7 +135,7 @@ const untilWhole = (holds: string) => `new Promise((resolve, reject) => {
   // What follows from the last change, such as another question to the server, has begun a frame later.
   const look = () => isWhole() && requestAnimationFrame(() => setTimeout(() => isWhole() && end(resolve)));
   const observer = new MutationObserver(look);
-  const tooLong = setTimeout(() => end(reject, location + ' is not whole'), 30_000);
+  const tooLong = setTimeout(() => end(reject, location + ' is not whole'), 90_000);
   const end = (settle, value) => {
     clearTimeout(tooLong);
     observer.disconnect();

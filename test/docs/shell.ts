@@ -16,7 +16,7 @@ export interface Shell {
 }
 
 /** Time limit of a step. */
-const longest = 60_000;
+const longest = 240_000;
 
 /** @param env the whole environment of its programs */
 export function openShell(cwd: string, env: Record<string, string>): Shell {

@@ -60,7 +60,8 @@ t.test('killed between the answer to the dot and the record of it: it is not sen
     const over = Promise.withResolvers<void>();
     const locked = Promise.withResolvers<void>();
     const lock = db.transaction(async (tx) => {
-      await tx.query({ text: 'LOCK TABLE attempts' });
+      // A full machine takes longer than a transaction may be idle.
+      await tx.query({ text: 'SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE attempts' });
       locked.resolve();
       await over.promise;
     });

@@ -10,7 +10,7 @@ import type { Target } from './target.ts';
 import { cut, equal, hold, lengths } from './texts.ts';
 
 /** A client that has finished is disconnected within this time. */
-const endsWithinMs = 10_000;
+const endsWithinMs = 60_000;
 
 const enders = [
   '\n.\n',

@@ -11,7 +11,7 @@ const encryptionKey = testKey(3);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
 
 t.test('plans', async (t) => {
-  await dayLasting(60_000);
+  await dayLasting(240_000);
   const node = await startTestNode(t, env);
   const admin = (
     await node.call('POST', '/api/v1/auth/login', {

@@ -197,7 +197,7 @@ t.test('an export is read as fast as its client reads, and ends with its client'
     await eventually(async () => {
       const { status } = await ask(token);
       return status !== 429 && status;
-    }, 10_000),
+    }, 30_000),
     200,
     'and so may this one, once one has ended',
   );

@@ -252,7 +252,7 @@ t.test('a killed installation is repeated', async (t) => {
   const lock = path.join(root, '.install-lock');
   const held = () =>
     fs.existsSync(lock) && fs.existsSync(path.join(root, 'npm-was-run')) && fs.readFileSync(lock, 'utf8');
-  for (let waited = 0; waited < 10_000 && !/child/.test(held() || ''); waited += 20) await sleep(20);
+  for (let waited = 0; waited < 60_000 && !/child/.test(held() || ''); waited += 20) await sleep(20);
   const left = JSON.parse(held() || '{}').child.pid;
   killed.child.kill('SIGKILL');
   await once(killed.child, 'exit');
@@ -279,7 +279,7 @@ t.test('a failed installation shows what npm said; an interrupted one stops npm'
   const interrupted = start(t, root, '-e', '1');
   for (
     let waited = 0;
-    waited < 10_000 && count(fs.readFileSync(path.join(root, 'npm-was-run'), 'utf8'), '\n') < 2;
+    waited < 60_000 && count(fs.readFileSync(path.join(root, 'npm-was-run'), 'utf8'), '\n') < 2;
     waited += 20
   )
     await sleep(20);
