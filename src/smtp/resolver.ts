@@ -19,16 +19,49 @@ export function createResolver(
   servers: string[] | null,
   { timeoutMs = 5_000, tries = 2, mostMs = 10_000 }: { timeoutMs?: number; tries?: number; mostMs?: number } = {},
 ): Resolver {
-  const resolver = new NodeResolver({ timeout: timeoutMs, tries });
-  if (servers !== null) resolver.setServers(servers);
+  const make = () => {
+    const resolver = new NodeResolver({ timeout: timeoutMs, tries });
+    if (servers !== null) resolver.setServers(servers);
+    return resolver;
+  };
+  const usual = make();
+  let patient: NodeResolver | null = null;
+  /**
+   * After a few quick answers c-ares waits about a second for the next, whatever it was told, and a name that the server first
+   * has to look up itself takes longer. Such a query is made again, by a resolver that has not had answers yet.
+   */
+  const lookUp = async <T>(query: (resolver: NodeResolver) => Promise<T>): Promise<T> => {
+    const began = performance.now();
+    try {
+      return await query(usual);
+    } catch (error) {
+      if (!isTimeout(error) || performance.now() - began >= timeoutMs) throw error;
+    }
+    patient ??= make();
+    const asked = patient;
+    let isAnswer = true;
+    try {
+      return await query(asked);
+    } catch (error) {
+      isAnswer = !isTimeout(error);
+      throw error;
+    } finally {
+      if (isAnswer && patient === asked) patient = null;
+    }
+  };
+  const within = async <T>(query: (resolver: NodeResolver) => Promise<T>) => bounded(mostMs, lookUp(query));
   return {
-    resolveMx: (name) => within(mostMs, resolver.resolveMx(name)),
-    resolve4: (name) => within(mostMs, resolver.resolve4(name)),
-    resolve6: (name) => within(mostMs, resolver.resolve6(name)),
-    resolveTxt: (name) => within(mostMs, resolver.resolveTxt(name)),
-    resolve: (name, rrtype) => within(mostMs, resolver.resolve(name, rrtype)),
+    resolveMx: (name) => within((resolver) => resolver.resolveMx(name)),
+    resolve4: (name) => within((resolver) => resolver.resolve4(name)),
+    resolve6: (name) => within((resolver) => resolver.resolve6(name)),
+    resolveTxt: (name) => within((resolver) => resolver.resolveTxt(name)),
+    resolve: (name, rrtype) => within((resolver) => resolver.resolve(name, rrtype)),
   };
 }
+
+const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? String(error.code) : null);
+
+const isTimeout = (error: unknown) => codeOf(error) === 'ETIMEOUT';
 
 /** Asks for records of any type, as mailauth does: the answers are typed loosely, as `node:dns/promises` returns them. */
 export type Resolve = (name: string, type: string) => Promise<string[][]>;
@@ -42,14 +75,13 @@ export const resolveWith =
  * c-ares gives each try more time than the one before, for each server anew. Later answers are discarded. It also says that the
  * server refused if it could open no socket, which only another socket can tell apart.
  */
-async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
+async function bounded<T>(ms: number, answer: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(Object.assign(new Error('queryTimeout'), { code: 'ETIMEOUT' })), ms);
   try {
     return await Promise.race([answer, late]);
   } catch (error) {
-    const isRefusal = error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED';
-    throw (isRefusal && (await findOwnTrouble())) || error;
+    throw (codeOf(error) === 'ECONNREFUSED' && (await findOwnTrouble())) || error;
   } finally {
     clearTimeout(timer);
   }
@@ -81,7 +113,7 @@ export async function ask<T>(lookUp: () => Promise<T[]>): Promise<Answer<T>> {
     const records = await lookUp();
     return records.length > 0 ? { kind: 'records', records } : { kind: 'nodata' };
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : null;
+    const code = codeOf(error);
     if (code === null) throw error;
     if (code === 'ENODATA') return { kind: 'nodata' };
     // A name that cannot even be put into a query does not exist.

@@ -8,6 +8,7 @@ import { ValidatingResolver } from '../../src/smtp/validating-resolver.ts';
 import { least } from '../support/linear.ts';
 import { ownEnv } from '../support/process.ts';
 import { packet, type RawAnswer, type RawQuestion, startRawDns } from '../support/raw-dns.ts';
+import { startZone } from '../support/zone.ts';
 
 type Record = Omit<Answer, 'name'> & { name?: string };
 
@@ -187,6 +188,16 @@ t.test(
     t.ok(questions <= 10, `${questions} questions`);
   },
 );
+
+t.test('a name that takes longer than all before is waited for as long as any other', async (t) => {
+  const zone = await startZone({ 'quick.test': { A: ['192.0.2.1'] }, 'slow.test': { A: ['192.0.2.2'] } });
+  t.teardown(() => zone.close());
+  const { resolve4 } = createResolver([zone.address], { tries: 1 });
+  for (let left = 20; left > 0; left--) await resolve4('quick.test');
+  // Quick answers teach c-ares to wait a second.
+  zone.delay(1_300);
+  t.strictSame(await ask(() => resolve4('slow.test')), { kind: 'records', records: ['192.0.2.2'] });
+});
 
 t.test('a process without descriptors is not taken for a name server that refuses', async (t) => {
   const resolver = new URL('../../src/smtp/resolver.ts', import.meta.url).href;
