@@ -150,7 +150,7 @@ const severalInOne = 'is more than one address: send several as an array, ["a@b.
 function oneMailbox(wordsFor: (value: string, fault: string) => string) {
   return z
     .string({ error: typeError('a string') })
-    .min(1, 'must not be empty')
+    .min(1, { error: 'must not be empty', abort: true })
     .max(longestMailbox, { error: `must have at most ${grouped(longestMailbox)} characters`, abort: true })
     .meta(mailboxLength)
     .transform((value, context): Mailbox => {

@@ -70,10 +70,10 @@ function file(...megabytes: number[]): string {
 
 /**
  * How long the main thread may be busy with one body, in ms, which is also how long others wait at most. On an idle machine it
- * is 4 to 160 ms, and promised to be under 200; without the guard a bomb takes seconds. The time for new memory does not count:
- * on some machines it is a hundred times the usual.
+ * is 4 to 160 ms, and promised to be under 200; beside other tests on a slow machine it was 408, and without the guard a bomb takes
+ * seconds. The time for new memory does not count: on some machines it is a hundred times the usual.
  */
-const mostMs = 400;
+const mostMs = 800;
 
 t.test('a process with hostile clients', async (t) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-hostile-'));
