@@ -20,7 +20,7 @@ t.test('what operators see', inBrowser, async (t) => {
     t.equal(session.service.on_hold_since, since);
     await node.call('POST', '/api/v1/emails', { key: node.key, body: { ...body, from: 'a@example.test' } });
     const { page, complaints } = await view(t, node, '/overview');
-    await page.getByText('What needs attention').waitFor();
+    await page.getByRole('heading', { name: 'What needs attention' }).waitFor();
     t.match(
       await page.locator('.concerns li').first().textContent(),
       /^nowNothing has been sent since .* is on hold\./,
@@ -106,7 +106,7 @@ t.test('what operators see', inBrowser, async (t) => {
   t.test('when the hold is over it says no more', async (t) => {
     await node.db.query({ text: 'DELETE FROM service_hold' });
     const { page } = await view(t, node, '/overview');
-    await page.getByText('What needs attention').waitFor();
+    await page.getByRole('heading', { name: 'What needs attention' }).waitFor();
     t.equal(await page.getByText('Nothing is sent').count(), 0);
   });
 });
