@@ -152,7 +152,7 @@ t.test('obstacles to a start', async (t) => {
   fs.writeFileSync(standby, '');
   const ending = new AbortController();
   const endless = startEmbedded({ ...at, settings: { ...fast, hot_standby: 'off' }, signal: ending.signal });
-  while (!findPostmaster(cluster)) await sleep(20);
+  for (let left = 3_000; left > 0 && !findPostmaster(cluster); left--) await sleep(20);
   ending.abort();
   const patience = sleep(60_000, 'it goes on', { ref: false });
   t.equal(await Promise.race([endless.catch(() => 'it was ended'), patience]), 'it was ended');
