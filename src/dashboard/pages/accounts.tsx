@@ -10,7 +10,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
-import { SearchField } from '../parts/filters.tsx';
+import { ListSearch } from '../parts/filters.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -160,18 +160,12 @@ export function Accounts() {
         actions={<Button onClick={() => change({ new: '1' })}>New account</Button>}
       />
       {data && (
-        <search className="filters">
-          <SearchField
-            label="Name or user’s email"
-            value={state.q}
-            change={(q) => change({ q, page: null })}
-            first
-            width={240}
-          />
-          <span className="count" aria-live="polite">
-            {plural(data.count, 'account')}
-          </span>
-        </search>
+        <ListSearch
+          label="Name or user’s email"
+          value={state.q}
+          change={(q) => change({ q, page: null })}
+          found={plural(data.count, 'account')}
+        />
       )}
       <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable

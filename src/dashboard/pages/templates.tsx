@@ -10,7 +10,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
-import { SearchField } from '../parts/filters.tsx';
+import { ListSearch } from '../parts/filters.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -71,18 +71,12 @@ export function Templates() {
         actions={<Button onClick={() => change({ new: '1' })}>New template</Button>}
       />
       {data && (data.count > 0 || state.q) && (
-        <search className="filters">
-          <SearchField
-            label="Name or alias"
-            value={state.q}
-            change={(q) => change({ q, page: null })}
-            first
-            width={240}
-          />
-          <span className="count" aria-live="polite">
-            {plural(data.count, 'template')}
-          </span>
-        </search>
+        <ListSearch
+          label="Name or alias"
+          value={state.q}
+          change={(q) => change({ q, page: null })}
+          found={plural(data.count, 'template')}
+        />
       )}
       <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable

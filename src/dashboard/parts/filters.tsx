@@ -61,6 +61,24 @@ export function ChoiceField(props: {
   );
 }
 
+/** The search of a list that has no other filter, and how many match, in words. */
+export function ListSearch(props: {
+  label: string;
+  value: string | undefined;
+  change: (value: string | null) => void;
+  found: string;
+}) {
+  const { found, ...field } = props;
+  return (
+    <search className="filters">
+      <SearchField {...field} first width={240} />
+      <span className="count" aria-live="polite">
+        {found}
+      </span>
+    </search>
+  );
+}
+
 /** The two filters of a list that is short enough to filter in the browser. */
 export function NameAndStatus(props: {
   name: string;
