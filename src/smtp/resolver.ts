@@ -49,7 +49,7 @@ export function createResolver(
       if (isAnswer && patient === asked) patient = null;
     }
   };
-  const within = async <T>(query: (resolver: NodeResolver) => Promise<T>) => bounded(mostMs, lookUp(query));
+  const within = <T>(query: (resolver: NodeResolver) => Promise<T>) => bounded(mostMs, lookUp(query));
   return {
     resolveMx: (name) => within((resolver) => resolver.resolveMx(name)),
     resolve4: (name) => within((resolver) => resolver.resolve4(name)),

@@ -7,6 +7,22 @@ import { buildAccount, buildSender, holderOf } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 
+/** A database that also passes on the rows of each reading of this model. */
+function watching(db: Database, of: string, look: (rows: Record<string, unknown>[]) => void): Database {
+  const prisma = db.prisma.$extends({
+    query: {
+      $allModels: {
+        async findMany({ model, args, query }) {
+          const rows = await query(args);
+          if (model === of) look(rows as Record<string, unknown>[]);
+          return rows;
+        },
+      },
+    },
+  });
+  return { ...db, prisma: prisma as unknown as Database['prisma'] };
+}
+
 t.test('webhook deliveries are exported a few megabytes at a time, each once and in order', async (t) => {
   const db = await openDatabase(t);
   const { id } = await buildAccount(db);
@@ -18,19 +34,11 @@ t.test('webhook deliveries are exported a few megabytes at a time, each once and
     values: [ids, id, newId()],
   });
   const pages: number[] = [];
-  const prisma = db.prisma.$extends({
-    query: {
-      webhookDelivery: {
-        async findMany({ args, query }) {
-          const rows = await query(args);
-          pages.push(rows.reduce((sum, { payload }) => sum + (payload?.length ?? 0), 0));
-          return rows;
-        },
-      },
-    },
-  }) as unknown as Database['prisma'];
+  const watched = watching(db, 'WebhookDelivery', (rows) => {
+    pages.push(rows.reduce((sum, { payload }) => sum + ((payload as string | null)?.length ?? 0), 0));
+  });
   const found: Exported[] = [];
-  for await (const one of exported({ ...db, prisma }, account, { files: false })) found.push(one);
+  for await (const one of exported(watched, account, { files: false })) found.push(one);
   t.same(
     found.flatMap((one) => (one.type === 'webhook_delivery' ? [one.row.id] : [])),
     ids,
@@ -46,19 +54,11 @@ t.test('emails with many recipients are exported a few at a time, each once and 
   const requests = Array.from({ length: 12 }, (_, n) => requestOf(sender.from, n % 2 ? to : ['ann@x.test']));
   const accepted = await accept(db, queue, holderOf(sender.account), requests);
   const pages: number[] = [];
-  const prisma = db.prisma.$extends({
-    query: {
-      recipient: {
-        async findMany({ args, query }) {
-          const rows = await query(args);
-          pages.push(rows.length);
-          return rows;
-        },
-      },
-    },
-  }) as unknown as Database['prisma'];
+  const watched = watching(db, 'Recipient', (rows) => {
+    pages.push(rows.length);
+  });
   const found: [id: string, recipients: number][] = [];
-  for await (const one of exported({ ...db, prisma }, account, { files: false }))
+  for await (const one of exported(watched, account, { files: false }))
     if (one.type === 'email') found.push([one.row.id, one.recipients.length]);
   t.strictSame(
     found,
