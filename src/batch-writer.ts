@@ -2,8 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from './log.ts';
 
 const batchSize = 200;
-const fewItems = 50;
-const gatherMs = 5;
+/** So many are written without a wait for more. */
+const enoughItems = 120;
+/** Fewer wait for more: for this long after the previous write at most. */
+const gatherMs = 40;
 const firstPauseMs = 100;
 const longestPauseMs = 5_000;
 
@@ -65,8 +67,10 @@ class Lines<Item, Result> {
 }
 
 /**
- * Writes items, those that come in together in one go. While that fails, as when the database is away, they wait in memory
- * and are retried for as long as the process lives; an item that fails by itself holds up no other.
+ * Writes items, those that come in together in one go. The first is written at once; while items keep coming, they wait for
+ * up to 40 ms after each write, because one write of many costs far less than many of a few. While that fails, as when the
+ * database is away, they wait in memory and are retried for as long as the process lives; an item that fails by itself holds
+ * up no other.
  */
 export class BatchWriter<Item, Result> {
   readonly #write: (items: Item[]) => Promise<(item: Item) => Result>;
@@ -74,6 +78,7 @@ export class BatchWriter<Item, Result> {
   readonly #what: string;
   readonly #waiting: Lines<Item, Result>;
   #writing = false;
+  #endGathering: (() => void) | null = null;
   /** Items that failed when they were alone. */
   #aside: Waiting<Item, Result>[] = [];
   #tryingAside = false;
@@ -104,6 +109,7 @@ export class BatchWriter<Item, Result> {
     return new Promise((done) => {
       this.#waiting.push({ item, done });
       if (!this.#writing) void this.#writeAll();
+      else if (this.#waiting.length >= enoughItems) this.#endGathering?.();
     });
   }
 
@@ -116,14 +122,23 @@ export class BatchWriter<Item, Result> {
     this.#writing = true;
     // One turn of the event loop lets items that are added in this one join the batch.
     await new Promise((resume) => setImmediate(resume));
-    let wrote = false;
     while (this.#waiting.length > 0) {
-      // If items keep coming one by one, a few milliseconds turn many writes of a few into one write of many.
-      if (wrote && this.#waiting.length < fewItems) await sleep(gatherMs);
-      wrote = true;
-      await this.#persist(this.#waiting.take());
+      const batch = this.#waiting.take();
+      // What is left over has waited already.
+      const tookAll = this.#waiting.length === 0;
+      await this.#persist(batch);
+      if (tookAll && this.#waiting.length > 0 && this.#waiting.length < enoughItems) await this.#gather();
     }
     this.#writing = false;
+  }
+
+  async #gather(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, gatherMs);
+    this.#endGathering = resolve;
+    await promise;
+    clearTimeout(timer);
+    this.#endGathering = null;
   }
 
   async #persist(batch: Waiting<Item, Result>[]): Promise<void> {

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { BatchWriter } from '../src/batch-writer.ts';
@@ -108,6 +109,56 @@ t.test('while the database is down everything waits, and is tried now and then',
   const writer = new BatchWriter<string, boolean>(silentLog, 'notes', write, (error) => !isAway(error));
   await Promise.all(Array.from({ length: 150 }, (_, index) => writer.add(`${index}`)));
   t.strictSame(writes, [150, 150, 150, 150]);
+});
+
+t.test('items that keep coming are gathered after each write, unless there are enough of them', async (t) => {
+  const writes: number[] = [];
+  const written: (() => void)[] = [];
+  const write = (items: number[]) => {
+    writes.push(items.length);
+    return new Promise<() => boolean>((done) => written.push(() => done(() => true)));
+  };
+  const writer = new BatchWriter<number, boolean>(silentLog, 'notes', write, () => false);
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const pause = async () => {
+    for (let turn = 0; turn < 3; turn++) await new Promise((next) => setImmediate(next));
+  };
+  const added: Promise<boolean | undefined>[] = [];
+  const add = async (count: number) => {
+    for (let index = 0; index < count; index++) added.push(writer.add(index));
+    await pause();
+  };
+  const endWrite = async () => {
+    written.shift()?.();
+    await pause();
+  };
+
+  await add(1);
+  t.strictSame(writes, [1], 'the first is written at once');
+  await add(10);
+  await endWrite();
+  mock.timers.tick(39);
+  await add(5);
+  t.strictSame(writes, [1], 'those that came meanwhile wait for others');
+  mock.timers.tick(1);
+  await pause();
+  t.strictSame(writes, [1, 15]);
+
+  await add(130);
+  await endWrite();
+  t.strictSame(writes, [1, 15, 130], 'enough are written without waiting for more');
+  await add(1);
+  await endWrite();
+  await add(119);
+  t.strictSame(writes, [1, 15, 130, 120], 'and so are those that become enough');
+  await add(201);
+  await endWrite();
+  await add(1);
+  await endWrite();
+  t.strictSame(writes, [1, 15, 130, 120, 200, 2], 'what was left over by a full write does not wait');
+  await endWrite();
+  t.ok((await Promise.all(added)).every(Boolean));
 });
 
 t.test('no more is written at once than the limit, except a single heavier item', async (t) => {

@@ -54,7 +54,10 @@ export async function settle(
   const { settled, ended } = await writeOutcomes(tx, inOneOrder(settlements));
   await lockOthers(tx, settled, [...settlements, ...attempts]);
   const newAttempts = await selectNew(tx, attempts);
-  const isErased = await findErased(tx, [...settlements, ...newAttempts]);
+  // Of an email that ended with these outcomes alone, nobody was erased.
+  const whole = new Set(ended.filter(({ more }) => !more).map(({ email_id }) => email_id));
+  const others = [...settlements, ...newAttempts].filter(({ emailId }) => !whole.has(emailId));
+  const isErased = await findErased(tx, others);
   await insertAttempts(tx, withoutErased(newAttempts, isErased));
   const bounced = settlements.flatMap(({ suppress, emailId }) =>
     suppress && !isErased(emailId, suppress.address) ? [{ ...suppress, reason: 'bounce' as const, emailId }] : [],
@@ -141,6 +144,7 @@ type IsErased = (emailId: string, address: string) => boolean;
  * the address back.
  */
 async function findErased(tx: Sql, concerned: { emailId: string }[]): Promise<IsErased> {
+  if (concerned.length === 0) return () => false;
   const rows = await tx.query<{ id: string; addresses: string[] }>({
     name: 'settlement-erased',
     // Not IS NOT NULL: the planner would take the index of erased emails, which its statistics show as empty.
