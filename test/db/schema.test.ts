@@ -226,6 +226,23 @@ t.test('bodies that were only inserted are not vacuumed, in existing weeks and i
   }
 });
 
+t.test('bodies are not sampled again and again, in existing weeks and in new ones', async (t) => {
+  const db = await openDatabase(t);
+  const setting = 'autovacuum_analyze_threshold';
+  await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (${setting})` });
+  await db.query({ text: migration('20261206100000_bodies_not_sampled') });
+  const later = new Date(Date.now() + 60 * 24 * 3_600_000);
+  await ensurePartitions(db, later);
+  for (const at of [new Date(), later]) {
+    const rows = await db.query<{ value: string }>({
+      text: `SELECT o.option_value AS value FROM pg_class c CROSS JOIN pg_options_to_table(c.reloptions) o
+              WHERE c.oid = $1::regclass AND o.option_name = $2`,
+      values: [await bodiesOf(db, at), setting],
+    });
+    t.strictSame(rows, [{ value: `${2 ** 31 - 1}` }]);
+  }
+});
+
 t.test('no statistics are collected of what people wrote, in existing weeks and in new ones', async (t) => {
   const db = await openDatabase(t);
   const later = new Date(Date.now() + 60 * 24 * 3_600_000);
