@@ -12,6 +12,11 @@ import type { Lease } from './lease.ts';
 /** Claims per batch, roughly: taking few costs as much as taking many. */
 const batchSize = 200;
 
+/** With so many claims in the last batch and still in hand, mail keeps coming. */
+const manyClaims = 8;
+/** Then what is accepted is gathered for this long before it is taken. */
+const gatherMs = 15;
+
 interface Tools {
   lease: Lease;
   log: Logger;
@@ -43,6 +48,8 @@ export class Intake {
   #supplied: ReadonlySet<string> = new Set();
   /** There was no room when jobs could last have been taken. */
   #full = false;
+  #lastClaims = 0;
+  #gathering: NodeJS.Timeout | undefined;
   /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;
   #unsubscribe: () => void = () => undefined;
@@ -76,13 +83,26 @@ export class Intake {
   }
 
   start(): void {
-    this.#unsubscribe = this.#queue.onWake(() => this.take());
+    this.#unsubscribe = this.#queue.onWake(() => this.#takeAccepted());
   }
 
   /** Resolves when nothing is taken any more. */
   async stop(): Promise<void> {
     this.#unsubscribe();
+    clearTimeout(this.#gathering);
     await this.#loop.stop();
+  }
+
+  /** Takes what was just accepted, under load a little later: taking and loading few emails costs nearly as much as many. */
+  #takeAccepted(): void {
+    if (this.#lastClaims < manyClaims || this.#inHand.size < manyClaims) {
+      this.take();
+      return;
+    }
+    this.#gathering ??= setTimeout(() => {
+      this.#gathering = undefined;
+      this.take();
+    }, gatherMs);
   }
 
   /** Takes what there is; if a batch is being taken, once more after that. */
@@ -123,6 +143,7 @@ export class Intake {
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     if (taken > 0) this.#claimsPerJob = Math.max(1, claims.length / taken);
+    this.#lastClaims = claims.length;
     this.#inHand.add(claims);
     await this.#dispatching.place(claims);
     return taken;

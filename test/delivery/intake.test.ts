@@ -1,0 +1,77 @@
+import { mock } from 'node:test';
+import t from 'tap';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
+import type { Database } from '../../src/db/client.ts';
+import type { ClaimsInHand } from '../../src/delivery/claims-in-hand.ts';
+import { Intake } from '../../src/delivery/intake.ts';
+import type { Lease } from '../../src/delivery/lease.ts';
+import { silentLog } from '../../src/log.ts';
+import type { Queue } from '../../src/queue.ts';
+
+/** An intake whose next batch holds as many claims as `accept` says, and which has as many in hand as `held` says. */
+function startIntake() {
+  const taken: number[] = [];
+  let accepted = 0;
+  let wake = () => {};
+  const inHand = { size: 0, all: [], add: () => undefined };
+  const db = {
+    query: async () => [],
+    transaction: async () => {
+      const claims = Array.from({ length: accepted }, () => ({}) as Claim);
+      accepted = 0;
+      taken.push(claims.length);
+      return { taken: claims.length, claims };
+    },
+  };
+  const queue = {
+    onWake: (act: () => void) => {
+      wake = act;
+      return () => undefined;
+    },
+  };
+  const lease = { nodeId: 'n', onHold: false, valid: () => true };
+  const intake = new Intake(
+    db as unknown as Database,
+    queue as unknown as Queue,
+    { lease: lease as unknown as Lease, log: silentLog },
+    inHand as unknown as ClaimsInHand,
+    10_000,
+    { canBegin: () => true, supplied: () => [], place: async () => undefined },
+  );
+  intake.start();
+  const settle = async () => {
+    for (let turn = 0; turn < 5; turn++) await new Promise((next) => setImmediate(next));
+  };
+  const accept = async (count: number, held: number) => {
+    accepted += count;
+    inHand.size = held;
+    wake();
+    await settle();
+  };
+  return { intake, taken, accept, settle };
+}
+
+t.test('what is accepted is taken at once, and under load gathered for a moment', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const { intake, taken, accept, settle } = startIntake();
+  await accept(1, 0);
+  await accept(7, 1);
+  await accept(30, 8);
+  t.strictSame(taken, [1, 7, 30], 'after batches of few it does not wait');
+  await accept(5, 30);
+  mock.timers.tick(14);
+  await accept(6, 30);
+  t.strictSame(taken, [1, 7, 30], 'after one of many it does');
+  mock.timers.tick(1);
+  await settle();
+  t.strictSame(taken, [1, 7, 30, 11]);
+  await accept(1, 7);
+  t.strictSame(taken, [1, 7, 30, 11, 1], 'once most of those are done, no longer');
+  await accept(20, 20);
+  await accept(2, 20);
+  await intake.stop();
+  mock.timers.tick(15);
+  await settle();
+  t.strictSame(taken, [1, 7, 30, 11, 1, 20], 'a stop ends the wait: what was not taken stays in the queue');
+});
