@@ -25,8 +25,8 @@ const storage: Partial<Record<Partitioned, string>> = {
   emails: withRoom,
   recipients: withRoom,
   // A small body stays in its row, at least two to a page: storing it elsewhere and looking it up there costs more than
-  // writing it. Rows that are only inserted are neither vacuumed nor sampled for statistics, again and again: they are found by
-  // their key, and it would read bodies for nothing.
+  // writing it. Rows that are only inserted are neither vacuumed nor sampled for statistics: they are found by their key, and
+  // it would read all bodies again.
   email_contents:
     'WITH (toast_tuple_target = 4080, autovacuum_vacuum_insert_threshold = -1, toast.autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 2147483647)',
 };

@@ -54,7 +54,7 @@ export async function settle(
   const { settled, ended } = await writeOutcomes(tx, inOneOrder(settlements));
   await lockOthers(tx, settled, [...settlements, ...attempts]);
   const newAttempts = await selectNew(tx, attempts);
-  // Of an email that ended with these outcomes alone, nobody was erased.
+  // If all recipients of an email were settled by this very update, it has seen that none of them was erased.
   const whole = new Set(ended.filter(({ more }) => !more).map(({ email_id }) => email_id));
   const others = [...settlements, ...newAttempts].filter(({ emailId }) => !whole.has(emailId));
   const isErased = await findErased(tx, others);
