@@ -1,5 +1,5 @@
 import { mock } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { BatchWriter } from '../src/batch-writer.ts';
 import { isAway } from '../src/db/errors.ts';
@@ -122,7 +122,7 @@ t.test('items that keep coming are gathered after each write, unless there are e
   mock.timers.enable({ apis: ['setTimeout'] });
   t.teardown(() => mock.timers.reset());
   const pause = async () => {
-    for (let turn = 0; turn < 3; turn++) await new Promise((next) => setImmediate(next));
+    for (let turn = 0; turn < 3; turn++) await nextTurn();
   };
   const added: Promise<boolean | undefined>[] = [];
   const add = async (count: number) => {

@@ -48,7 +48,9 @@ export class Intake {
   #supplied: ReadonlySet<string> = new Set();
   /** There was no room when jobs could last have been taken. */
   #full = false;
+  /** How many the last batch had. */
   #lastClaims = 0;
+  /** Ends the wait for more of what is accepted. */
   #gathering: NodeJS.Timeout | undefined;
   /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;

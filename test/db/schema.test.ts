@@ -206,42 +206,38 @@ t.test('a small body is stored in its row, in existing weeks and in new ones', a
   }
 });
 
-t.test('bodies that were only inserted are not vacuumed, in existing weeks and in new ones', async (t) => {
-  const db = await openDatabase(t);
-  const setting = 'autovacuum_vacuum_insert_threshold';
-  await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (${setting}, toast.${setting})` });
-  await db.query({ text: migration('20261202100000_bodies_left_alone') });
-  const later = new Date(Date.now() + 60 * 24 * 3_600_000);
-  await ensurePartitions(db, later);
-  for (const at of [new Date(), later]) {
-    const rows = await db.query<{ kind: string; value: string }>({
-      text: `SELECT c.relkind AS kind, o.option_value AS value FROM pg_class t JOIN pg_class c ON c.oid IN (t.oid, t.reltoastrelid)
-              CROSS JOIN pg_options_to_table(c.reloptions) o WHERE t.oid = $1::regclass AND o.option_name = $2 ORDER BY 1`,
-      values: [await bodiesOf(db, at), setting],
-    });
-    t.strictSame(rows, [
+for (const { what, setting, by, values } of [
+  {
+    what: 'bodies that were only inserted are not vacuumed',
+    setting: 'autovacuum_vacuum_insert_threshold',
+    by: '20261202100000_bodies_left_alone',
+    values: [
       { kind: 'r', value: '-1' },
       { kind: 't', value: '-1' },
-    ]);
-  }
-});
-
-t.test('bodies are not sampled again and again, in existing weeks and in new ones', async (t) => {
-  const db = await openDatabase(t);
-  const setting = 'autovacuum_analyze_threshold';
-  await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (${setting})` });
-  await db.query({ text: migration('20261206100000_bodies_not_sampled') });
-  const later = new Date(Date.now() + 60 * 24 * 3_600_000);
-  await ensurePartitions(db, later);
-  for (const at of [new Date(), later]) {
-    const rows = await db.query<{ value: string }>({
-      text: `SELECT o.option_value AS value FROM pg_class c CROSS JOIN pg_options_to_table(c.reloptions) o
-              WHERE c.oid = $1::regclass AND o.option_name = $2`,
-      values: [await bodiesOf(db, at), setting],
-    });
-    t.strictSame(rows, [{ value: `${2 ** 31 - 1}` }]);
-  }
-});
+    ],
+  },
+  {
+    what: 'bodies are not sampled again and again',
+    setting: 'autovacuum_analyze_threshold',
+    by: '20261206100000_bodies_not_sampled',
+    values: [{ kind: 'r', value: `${2 ** 31 - 1}` }],
+  },
+])
+  t.test(`${what}, in existing weeks and in new ones`, async (t) => {
+    const db = await openDatabase(t);
+    await db.query({ text: `ALTER TABLE ${await bodiesOf(db, new Date())} RESET (${setting}, toast.${setting})` });
+    await db.query({ text: migration(by) });
+    const later = new Date(Date.now() + 60 * 24 * 3_600_000);
+    await ensurePartitions(db, later);
+    for (const at of [new Date(), later]) {
+      const rows = await db.query<{ kind: string; value: string }>({
+        text: `SELECT c.relkind AS kind, o.option_value AS value FROM pg_class t JOIN pg_class c ON c.oid IN (t.oid, t.reltoastrelid)
+                CROSS JOIN pg_options_to_table(c.reloptions) o WHERE t.oid = $1::regclass AND o.option_name = $2 ORDER BY 1`,
+        values: [await bodiesOf(db, at), setting],
+      });
+      t.strictSame(rows, values);
+    }
+  });
 
 t.test('no statistics are collected of what people wrote, in existing weeks and in new ones', async (t) => {
   const db = await openDatabase(t);

@@ -1,4 +1,5 @@
 import { mock } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -40,7 +41,7 @@ function startIntake() {
   );
   intake.start();
   const settle = async () => {
-    for (let turn = 0; turn < 5; turn++) await new Promise((next) => setImmediate(next));
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
   };
   const accept = async (count: number, held: number) => {
     accepted += count;
