@@ -132,8 +132,10 @@ function askByUdp({ address, port }: Server, query: Query, ms: number): Promise<
       const answer = answerTo(query, bytes);
       if (answer !== null) end(() => resolve(answer));
     });
+    // No callback of `connect`: it would be called with an error too, which then is no event.
+    socket.once('connect', () => socket.send(encode(query)));
     // A connected socket receives from this server only.
-    socket.connect(port, address, () => socket.send(encode(query)));
+    socket.connect(port, address);
   });
 }
 

@@ -155,6 +155,12 @@ t.test('SSRF-12: an answer that is truncated over TCP too says nothing about DAN
   t.match(await new ValidatingResolver(address, { tries: 1 }).query('_25._tcp.mx.test', 'TLSA'), { kind: 'temporary' });
 });
 
+t.test('a validating resolver that there is no way to is a look-up that failed', async (t) => {
+  // To a broadcast address no socket may be connected: an error at once, as without a route.
+  const answer = await new ValidatingResolver('127.255.255.255', { timeoutMs: 100 }).query('a.test', 'MX');
+  t.match(answer, { kind: 'temporary' });
+});
+
 t.test('SSRF-12: a name server that never answers is waited for only so long', async (t) => {
   const { address } = await startRawDns(t, () => []);
   const resolver = createResolver([address, address, address], { timeoutMs: 100, tries: 10, mostMs: 300 });
