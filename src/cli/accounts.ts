@@ -3,8 +3,8 @@ import * as accounts from '../core/accounts/accounts.ts';
 import { type PlanName, planNames } from '../core/accounts/plans.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
-import { newAccount } from '../http/routes/admin.ts';
-import { oneOf, page } from '../http/validation.ts';
+import { accountQuery, newAccount } from '../http/routes/admin.ts';
+import { oneOf } from '../http/validation.ts';
 import type { Command, Env, Output, Say } from './command.ts';
 import { withDatabase } from './database.ts';
 import { read, required, textOf } from './given.ts';
@@ -24,8 +24,12 @@ const outputOf = (account: Account, sentence: string): Output => ({
   text: `${sentence}\n${table(heads, [row(account)], '')}`,
 });
 
-const noAccounts = (count: number) =>
-  count === 0 ? 'There are no accounts.' : `No accounts on this page; ${count} in total.`;
+const noAccounts = (count: number, q: string | undefined) => {
+  if (count > 0) return `No accounts on this page; ${count} in total.`;
+  return q === undefined
+    ? 'There are no accounts.'
+    : 'No account has this text in its name, or in the email address of a user.';
+};
 
 const helpOnName = [
   'Name the account by its id, or by the email address of one of its users.',
@@ -35,19 +39,25 @@ const helpOnName = [
 export const listAccounts: Command = {
   summary: 'lists all accounts, newest first',
   help: [
-    'Usage: sendwright accounts list [--limit <n>] [--offset <n>]',
+    'Usage: sendwright accounts list [--limit <n>] [--offset <n>] [--q <text>]',
     '',
     'Lists at most 100 accounts, newest first, with their usage today and this month (UTC). Usage that the plan does not',
     'limit is not counted.',
+    '',
+    '  --q <text>  only accounts with this text in their name, or in the email address of a user; case does not matter',
   ].join('\n'),
-  options: { limit: { type: 'string' }, offset: { type: 'string' } },
+  options: { limit: { type: 'string' }, offset: { type: 'string' }, q: { type: 'string' } },
   async run(env, say, given) {
-    const asked = read(z.object(page), { limit: textOf(given, 'limit') ?? '100', offset: textOf(given, 'offset') });
+    const { q, ...page } = read(accountQuery, {
+      limit: textOf(given, 'limit') ?? '100',
+      offset: textOf(given, 'offset'),
+      q: textOf(given, 'q'),
+    });
     return withDatabase(env, say, async ({ db }) => {
-      const found = await accounts.list(db, { ...asked, q: null });
+      const found = await accounts.list(db, { ...page, q: q ?? null });
       return {
         json: { accounts: found.accounts.map((one) => present.account(one)), count: found.count },
-        text: table(heads, found.accounts.map(row), noAccounts(found.count)),
+        text: table(heads, found.accounts.map(row), noAccounts(found.count, q)),
       };
     });
   },

@@ -131,6 +131,13 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
     t.match(await sendwright(env, 'accounts', 'list', ...page), {
       printed: /^No accounts on this page; \d+ in total\.$/,
     });
+  const other = await told(env, 'accounts', 'create', '--name', 'Bakery', '--email', `bob-${Date.now()}@bakery.test`);
+  for (const text of ['SHOP', email]) {
+    const { count, accounts } = await told(env, 'accounts', 'list', '--q', text);
+    t.match({ count, accounts }, { count: 1, accounts: [{ id: made.account.id }] }, text);
+  }
+  t.match(await told(env, 'accounts', 'list', '--q', 'bakery'), { count: 1, accounts: [{ id: other.account.id }] });
+  t.match(await sendwright(env, 'accounts', 'list', '--q', 'nobody'), { printed: /^No account has this text in/ });
 });
 
 t.test('accounts: that of the only admin cannot be suspended', async (t) => {
