@@ -4,7 +4,7 @@ import { type Content, prepareContent } from './content.ts';
 import { DeliveryProgress } from './delivery-progress.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
 import { KeptConnections } from './kept-connections.ts';
-import { resolveDestination, resolveHost, type Unreachable } from './mx.ts';
+import { afresh, type Destination, type MxHost, resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
 import type { Delivery, Failure, RecipientResult, Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
@@ -122,7 +122,7 @@ class Attempt {
     // It may have been aborted while the email was loaded.
     if (signal?.aborted) onAbort();
     try {
-      await this.#tryHosts().catch((error: unknown) => {
+      await this.#tryAll().catch((error: unknown) => {
         if (error !== ended) throw error;
       });
       this.#progress.conclude({ aborted: signal?.aborted ?? false, stopped: this.#stopped });
@@ -153,9 +153,22 @@ class Attempt {
     return this.#progress.recipientsLeft.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
   }
 
-  async #tryHosts(): Promise<void> {
+  async #tryAll(): Promise<void> {
+    const { destination } = this.#request;
     const start = this.#reports.start();
-    const found = await this.#lookedUp(resolveDestination(this.#request.destination, this.#transport));
+    const found = await this.#lookedUp(resolveDestination(destination, this.#transport));
+    await this.#tryHosts(start, found);
+    if (found.kind !== 'hosts' || !this.#progress.isRuledOut) return;
+    // All hosts are ruled out, but the records that named them may have been corrected since they were kept.
+    const again = this.#reports.start();
+    const now = await this.#lookedUp(resolveDestination(destination, afresh(this.#transport)));
+    if (now.kind === 'hosts' && namesOf(now.hosts) === namesOf(found.hosts)) return;
+    this.#stopped = false;
+    this.#progress.startOver();
+    await this.#tryHosts(again, now);
+  }
+
+  async #tryHosts(start: Start, found: Destination): Promise<void> {
     if (found.kind !== 'hosts') return this.#progress.fail(start, null, unresolved(found));
     const { destination, tls = opportunistic } = this.#request;
     const names = found.hosts.map(({ preference, name }) => `${preference} ${name}`);
@@ -326,6 +339,12 @@ class Attempt {
     if (connection.lost === null) this.#transport.pool.dismiss(connection);
   }
 }
+
+const namesOf = (hosts: MxHost[]) =>
+  hosts
+    .map(({ name }) => name)
+    .sort()
+    .join();
 
 function unresolved({ kind, ...found }: Unreachable): Failure {
   return { ...found, phase: 'dns', reply: null, permanent: kind === 'permanent' };

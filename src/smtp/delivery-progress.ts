@@ -21,6 +21,16 @@ export class DeliveryProgress {
     this.#reports = reports;
   }
 
+  /** True if none of the hosts tried so far will ever take the mail. */
+  get isRuledOut(): boolean {
+    return this.#ruledOut !== null && !this.laterMayHelp;
+  }
+
+  /** Forgets what ruled the hosts out: others are responsible now. */
+  startOver(): void {
+    this.#ruledOut = null;
+  }
+
   /** Records what a host made of the message. */
   answered(
     start: Start,
@@ -51,9 +61,9 @@ export class DeliveryProgress {
    */
   conclude({ aborted, stopped }: { aborted: boolean; stopped: boolean }): void {
     const last = this.#reports.all.at(-1);
-    const failure = this.#ruledOut;
+    const failure = this.isRuledOut ? this.#ruledOut : null;
     // An attempt that was ended early has not asked every host; the others may well take it.
-    if (failure !== null && !this.laterMayHelp && !aborted && last !== undefined)
+    if (failure !== null && !aborted && last !== undefined)
       last.results = this.recipientsLeft.map((recipient) => failed(recipient, failure));
     const named = new Set(this.#reports.all.flatMap((session) => session.results.map(({ recipient }) => recipient)));
     const unnamed = this.#recipients.filter((recipient) => !named.has(recipient));

@@ -27,6 +27,8 @@ export type HostAddresses = ({ kind: 'addresses'; addresses: string[] } | Unreac
 export interface LookUpOptions {
   resolver: Resolver;
   cache?: DnsCache;
+  /** Answers that the cache has kept for longer do not count. */
+  mostAgeMs?: number;
   /** Our own host names: mail is never sent to them, nor past them to worse ones. */
   ownHosts?: string[];
   /** Our own addresses; refused unless `allowPrivate` is true. */
@@ -39,16 +41,26 @@ export interface LookUpOptions {
 const maxHosts = 10;
 const maxAddresses = 10;
 
+/** How old an answer may be that ends a delivery for good, in milliseconds. */
+const finalAgeMs = 1_000;
+
+/** Options for a look-up whose answer may be final: records may have been corrected since they were kept. */
+export const afresh = (options: LookUpOptions): LookUpOptions => ({ ...options, mostAgeMs: finalAgeMs });
+
 /**
  * The hosts to try for a domain, in order (RFC 5321 section 5.1): by preference, equal ones shuffled, the domain itself
  * when it has no MX. Ten at most. A null MX (RFC 7505), a name that does not exist, records that name no host and a list
  * that leads back to us are permanent; anything that DNS could not answer is temporary.
  */
 export async function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {
-  const { resolver, cache = new DnsCache(), ownHosts = [], random = Math.random } = options;
-  const name = comparableName(domain);
+  const found = await findRoute(comparableName(domain), options);
+  return found.kind === 'permanent' && options.cache ? findRoute(comparableName(domain), afresh(options)) : found;
+}
+
+async function findRoute(name: string, options: LookUpOptions): Promise<Destination> {
+  const { resolver, cache = new DnsCache(), mostAgeMs, ownHosts = [], random = Math.random } = options;
   if (!isHostName(name)) return badDomain('5.1.2', 'The domain is not a host name.');
-  const answer = await cache.get(`mx:${name}`, () => resolver.resolveMx(name));
+  const answer = await cache.get(`mx:${name}`, () => resolver.resolveMx(name), mostAgeMs);
   if (answer.kind === 'temporary') return unanswered(`MX records of ${name}`, answer);
   if (answer.kind === 'nxdomain') return badDomain('5.1.2', `The domain ${name} does not exist.`);
   if (answer.kind === 'nodata') return implicitMx(name, { ...options, cache });
@@ -85,7 +97,11 @@ async function implicitMx(name: string, options: LookUpOptions): Promise<Destina
  * is temporary: a wrong setting must not cost anybody their mail.
  */
 export async function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
-  const name = comparableName(host);
+  const found = await findAddresses(comparableName(host), options);
+  return found.kind === 'permanent' && options.cache ? findAddresses(comparableName(host), afresh(options)) : found;
+}
+
+async function findAddresses(name: string, options: LookUpOptions): Promise<HostAddresses> {
   const answers = await lookUpAddresses(name, options);
   const families = answers.map((answer) => (answer.kind === 'records' ? answer.records : []));
   // An IPv4-mapped address is an IPv4 address in disguise, and would escape the comparison with our own.
@@ -119,10 +135,10 @@ function badDomain(enhanced: string, reason: string): Unreachable {
 }
 
 function lookUpAddresses(name: string, options: LookUpOptions): Promise<Answer<string>[]> {
-  const { resolver, cache = new DnsCache() } = options;
+  const { resolver, cache = new DnsCache(), mostAgeMs } = options;
   return Promise.all([
-    cache.get(`aaaa:${name}`, () => resolver.resolve6(name)),
-    cache.get(`a:${name}`, () => resolver.resolve4(name)),
+    cache.get(`aaaa:${name}`, () => resolver.resolve6(name), mostAgeMs),
+    cache.get(`a:${name}`, () => resolver.resolve4(name), mostAgeMs),
   ]);
 }
 

@@ -140,7 +140,7 @@ const negativeMs = 10_000;
  * look-ups of one key share one query. Evicts the oldest entries beyond `maxEntries`.
  */
 export class DnsCache {
-  readonly #entries = new Map<string, { answer: Answer<unknown>; until: number }>();
+  readonly #entries = new Map<string, { answer: Answer<unknown>; since: number; until: number }>();
   readonly #running = new Map<string, Promise<Answer<unknown>>>();
   readonly #maxEntries: number;
   readonly #now: () => number;
@@ -153,10 +153,15 @@ export class DnsCache {
     this.#now = now;
   }
 
-  /** The cached answer for this key, else that of `lookUp`. A key must always stand for the same record type. */
-  async get<T>(key: string, lookUp: () => Promise<T[]>): Promise<Answer<T>> {
+  /**
+   * The cached answer for this key, else that of `lookUp`. A key must always stand for the same record type.
+   *
+   * @param mostAgeMs answers that have been kept for longer do not count
+   */
+  async get<T>(key: string, lookUp: () => Promise<T[]>, mostAgeMs = Number.POSITIVE_INFINITY): Promise<Answer<T>> {
     const kept = this.#entries.get(key);
-    if (kept !== undefined && kept.until > this.#now()) return kept.answer as Answer<T>;
+    const now = this.#now();
+    if (kept !== undefined && kept.until > now && now - kept.since <= mostAgeMs) return kept.answer as Answer<T>;
     const running = this.#running.get(key) ?? this.#start(key, lookUp);
     return (await running) as Answer<T>;
   }
@@ -175,7 +180,8 @@ export class DnsCache {
   #keep(key: string, answer: Answer<unknown>): void {
     this.#entries.delete(key);
     if (answer.kind === 'temporary') return;
-    this.#entries.set(key, { answer, until: this.#now() + (answer.kind === 'records' ? positiveMs : negativeMs) });
+    const since = this.#now();
+    this.#entries.set(key, { answer, since, until: since + (answer.kind === 'records' ? positiveMs : negativeMs) });
     if (this.#entries.size <= this.#maxEntries) return;
     for (const oldest of this.#entries.keys()) {
       this.#entries.delete(oldest);

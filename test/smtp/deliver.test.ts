@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import t from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
+import { DnsCache } from '../../src/smtp/resolver.ts';
 import type { Peer } from '../support/mx.ts';
 import { freePort } from '../support/ports.ts';
 import type { ZoneEntry } from '../support/zone.ts';
@@ -338,6 +339,52 @@ t.test('mail never goes past ourselves to a worse host, however we are recognize
     t.match(result, { outcome, ...(outcome === 'bounced' ? { enhanced: '5.4.6', class: 'sender' } : {}) }, how);
     t.equal(worse.peers.length, 0, how);
   }
+});
+
+t.test('what DNS said a while ago does not make mail fail: it is asked again', async (t) => {
+  const ours = await startMx(t, (peer) => peer.send('220 client.test\r\n'));
+  const others = await startMx(t, accept, { host: '127.0.0.2', port: ours.port });
+  const mxAt = (name: string): ZoneEntry => ({ MX: [[10, name]] });
+  const wrong: Record<string, { zone: Record<string, ZoneEntry>; corrected: [name: string, entry: ZoneEntry] }> = {
+    'the MX is our name': {
+      zone: { 'example.test': mxAt('client.test') },
+      corrected: ['example.test', mxAt('new.example.test')],
+    },
+    'the MX has our address': {
+      zone: { 'example.test': mxAt('old.example.test'), 'old.example.test': { A: ['127.0.0.9'] } },
+      corrected: ['example.test', mxAt('new.example.test')],
+    },
+    'the MX greets as ourselves': {
+      zone: { 'example.test': mxAt('old.example.test'), 'old.example.test': { A: ['127.0.0.1'] } },
+      corrected: ['example.test', mxAt('new.example.test')],
+    },
+    'the MX had our address': {
+      zone: { 'example.test': mxAt('moved.example.test'), 'moved.example.test': { A: ['127.0.0.9'] } },
+      corrected: ['moved.example.test', { A: ['127.0.0.2'] }],
+    },
+    'no mail was wanted': {
+      zone: { 'example.test': mxAt('.') },
+      corrected: ['example.test', mxAt('new.example.test')],
+    },
+  };
+  for (const [how, { zone: zoneOf, corrected }] of Object.entries(wrong)) {
+    const { zone, transport, send } = await startScene(
+      t,
+      ours.port,
+      { ...zoneOf, 'new.example.test': { A: ['127.0.0.2'] } },
+      { ownAddresses: ['127.0.0.9'], allowPrivate: [parseNetwork('127.0.0.0/8')] },
+    );
+    let now = 0;
+    Object.assign(transport, { cache: new DnsCache({ now: () => now }) });
+    t.equal(resultOf(await send()).outcome, 'bounced', how);
+    zone.set(...corrected);
+    zone.queries.length = 0;
+    t.equal(resultOf(await send()).outcome, 'bounced', `${how}, a moment ago`);
+    t.strictSame(zone.queries, [], `${how}, a moment ago`);
+    now = 2_000;
+    t.equal(resultOf(await send()).outcome, 'delivered', `${how}, two seconds ago`);
+  }
+  t.equal(others.peers.length, Object.keys(wrong).length);
 });
 
 t.test('if DNS decides, it decides for every recipient, in one session', async (t) => {
