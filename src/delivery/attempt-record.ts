@@ -126,7 +126,7 @@ const givenUpMs = 60_000;
 const isGivenUpHere = ({ phase, class: kind }: RecipientResult) => phase === 'local' && kind === 'other';
 
 /** The conversation as it is stored; null if there is none, as in a session read from a journal. */
-function conversationOf({ conversation = [] }: Partial<Session>): AttemptRow['conversation'] {
+function conversationOf({ conversation }: Session): AttemptRow['conversation'] {
   return conversation.length === 0 ? null : conversation.map(({ ms, by, text }) => [ms, by, text]);
 }
 

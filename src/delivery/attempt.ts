@@ -10,6 +10,7 @@ import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';
 import { slowDown } from '../smtp/classify.ts';
 import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
+import { type Failure, failed } from '../smtp/result.ts';
 import type { SiteLimits } from '../smtp/site-connections.ts';
 import { type AttemptRecord, isSuppressed, type Judgement, record } from './attempt-record.ts';
 import type { Journal } from './journal.ts';
@@ -79,9 +80,9 @@ async function tryDelivery(
   const all = addressesOf(claim.recipients);
   const signing = email?.signing;
   const objection = objectionTo(email);
-  if (!email || !signing || objection !== null) return unasked(all, (address) => refusal(address, objection ?? gone));
+  if (!email || !signing || objection !== null) return unasked(all, refusal(objection ?? gone));
   const suppressed = all.filter((address) => isSuppressed(email, address));
-  const refused = unasked(suppressed, (address) => refusal(address, 'the address came onto the suppression list'));
+  const refused = unasked(suppressed, refusal('the address came onto the suppression list'));
   const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
   if (recipients.length === 0) return refused;
   const personal = isPersonal(email);
@@ -94,9 +95,7 @@ async function tryDelivery(
     sessions.push(...made.sessions);
     const rest = copies.slice(index + 1).flat();
     if (rest.length > 0 && how.ending.begun) {
-      sessions.push(
-        ...unasked(addressesOf(rest), (address) => ({ ...refusal(address, stops), ...undecided })).sessions,
-      );
+      sessions.push(...unasked(addressesOf(rest), stopped).sessions);
       break;
     }
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
@@ -110,9 +109,6 @@ async function tryDelivery(
 
 const addressesOf = (recipients: Claim['recipients']) => recipients.map(({ address }) => address);
 
-const stops = 'This server stopped before it was the turn of this recipient.';
-const undecided = { outcome: 'deferred', class: 'other' } as const;
-
 const gone = 'the sender domain was removed, or is no longer verified';
 
 /** Why an email must no longer be sent; null: it may. */
@@ -124,10 +120,7 @@ export function objectionTo(email: OutgoingEmail | undefined): string | null {
 
 /** The record of an email whose time was over before its pool had room for it. */
 export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
-  const waited = unasked(addressesOf(claim.recipients), (address) => ({
-    ...refusal(address, reason),
-    outcome: 'deferred',
-  }));
+  const waited = unasked(addressesOf(claim.recipients), { ...refusal(reason), permanent: false });
   return record(by, claim, waited, email, null);
 }
 
@@ -158,10 +151,8 @@ interface Copy {
 function notBuilt({ log }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
   log.error({ emailId, error: error.stack }, 'an email could not be built or handed to the transport');
   const tries = Math.max(...readers.map(({ attempts }) => attempts)) + 1;
-  return unasked(addressesOf(readers), (address) => ({
-    ...refusal(address, 'the message could not be built; the log of the server says why'),
-    outcome: tries >= triesForDefects ? 'bounced' : 'deferred',
-  }));
+  const failure = refusal('the message could not be built; the log of the server says why');
+  return unasked(addressesOf(readers), { ...failure, permanent: tries >= triesForDefects });
 }
 
 async function deliverCopy(
@@ -223,23 +214,20 @@ function isAsciiHeader(message: Buffer): boolean {
   return isAsciiBytes(end === -1 ? message : message.subarray(0, end));
 }
 
-function refusal(recipient: string, reason: string): RecipientResult {
-  return {
-    recipient,
-    outcome: 'bounced',
-    phase: 'local',
-    reply: null,
-    reason,
-    enhanced: null,
-    class: 'sender',
-    uncertain: false,
-  };
+function refusal(reason: string): Failure {
+  return { phase: 'local', reply: null, reason, enhanced: null, class: 'sender', permanent: true };
 }
 
+const stopped: Failure = {
+  ...refusal('This server stopped before it was the turn of this recipient.'),
+  class: 'other',
+  permanent: false,
+};
+
 /** A delivery that was decided without asking any server. */
-function unasked(recipients: string[], result: (recipient: string) => RecipientResult): Delivery {
+export function unasked(recipients: string[], failure: Failure, startedAt = new Date()): Delivery {
   const session: Session = {
-    startedAt: new Date(),
+    startedAt,
     durationMs: 0,
     host: null,
     remoteAddress: null,
@@ -248,7 +236,7 @@ function unasked(recipients: string[], result: (recipient: string) => RecipientR
     verification: 'none',
     reused: false,
     conversation: [],
-    results: recipients.map(result),
+    results: recipients.map((recipient) => failed(recipient, failure)),
   };
   return { sessions: [session] };
 }

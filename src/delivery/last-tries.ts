@@ -3,6 +3,8 @@ import type { Claim } from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { timeOf } from '../ids.ts';
 import type { Delivery } from '../smtp/deliver.ts';
+import type { Failure } from '../smtp/result.ts';
+import { unasked } from './attempt.ts';
 import { type AttemptRecord, isSuppressed, type Judgement, record, type Settled } from './attempt-record.ts';
 import { isOver, soonestMs } from './schedule.ts';
 import type { Source } from './source-addresses.ts';
@@ -153,13 +155,14 @@ function spreadOut(claims: Claim[], mostMs: number): Sorted['later'] {
 /** The result of an attempt that was made, as that of one for this claim. */
 function asTried({ destination, recipients }: Claim, { begunAt, reason: said }: Unreached): Delivery {
   const reason = `Not tried by itself, as its time was over when mail to ${destination} was tried at ${begunAt.toISOString()}: ${said}`;
-  const results = recipients.map(({ address: recipient }) => ({
-    ...{ recipient, outcome: 'deferred' as const, phase: 'connect' as const, reply: null, reason },
-    ...{ enhanced: null, class: 'network' as const, uncertain: false },
-  }));
-  const session = {
-    ...{ startedAt: begunAt, durationMs: 0, host: null, remoteAddress: null, localAddress: null, tls: null },
-    ...{ verification: 'none' as const, reused: false, conversation: [], results },
+  const addresses = recipients.map(({ address }) => address);
+  const failure: Failure = {
+    phase: 'connect',
+    reply: null,
+    reason,
+    enhanced: null,
+    class: 'network',
+    permanent: false,
   };
-  return { sessions: [session] };
+  return unasked(addresses, failure, begunAt);
 }

@@ -11,6 +11,7 @@ import { codeOf, isAway } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { RecipientResult, Session } from '../smtp/deliver.ts';
+import { type Failure, failed } from '../smtp/result.ts';
 import { record } from './attempt-record.ts';
 import { abandonedJournals, type JournalLine, type PendingDot } from './journal.ts';
 import type { RetryPolicy } from './schedule.ts';
@@ -132,23 +133,22 @@ function oneForEach(settlements: Settlement[]): Settlement[] {
   return [...new Map(kept.map((one) => [`${whom(one)} ${one.jobId}`, one])).values()];
 }
 
+const unanswered: Failure = {
+  phase: 'dot',
+  reply: null,
+  reason: 'This server was stopped after the whole message and before an answer to it. It may have been taken.',
+  enhanced: null,
+  class: 'other',
+  permanent: false,
+};
+
 function sessionOf({ pending, results }: Dot): Session {
   const { claim, session } = pending;
-  const uncertain = (recipient: string): RecipientResult => ({
-    recipient,
-    outcome: 'deferred',
-    phase: 'dot',
-    reply: null,
-    reason: 'This server was stopped after the whole message and before an answer to it. It may have been taken.',
-    enhanced: null,
-    class: 'other',
-    uncertain: true,
-  });
   return {
     ...session,
     startedAt: new Date(session.startedAt),
     durationMs: 0,
     conversation: [],
-    results: results ?? claim.recipients.map(({ address }) => uncertain(address)),
+    results: results ?? claim.recipients.map(({ address }) => failed(address, unanswered, true)),
   };
 }
