@@ -4,7 +4,6 @@ export interface Capabilities {
   pipelining: boolean;
   eightBitMime: boolean;
   smtpUtf8: boolean;
-  enhancedStatusCodes: boolean;
   /** The largest message in bytes, null when none was declared (RFC 1870). */
   size: number | null;
   /** Messages per connection and recipients per message; null if not declared (LIMITS, RFC 9422). */
@@ -17,7 +16,6 @@ export const noCapabilities: Capabilities = {
   pipelining: false,
   eightBitMime: false,
   smtpUtf8: false,
-  enhancedStatusCodes: false,
   size: null,
   mails: null,
   recipients: null,
@@ -42,7 +40,6 @@ export function capabilitiesOf(lines: string[]): Capabilities {
     pipelining: offered.has('PIPELINING'),
     eightBitMime: offered.has('8BITMIME'),
     smtpUtf8: offered.has('SMTPUTF8'),
-    enhancedStatusCodes: offered.has('ENHANCEDSTATUSCODES'),
     size: size > 0 ? size : null,
     mails: limit('MAILMAX'),
     recipients: limit('RCPTMAX'),
