@@ -83,7 +83,7 @@ export class ConnectionPool {
     const ageLeft = maxAgeMs - (performance.now() - connection.openedAt);
     const fit = !this.#closed && ageLeft > 0 && this.mayCarry(connection, maxTransactions) && maxIdle > 0;
     if (!fit || !connection.rest(() => this.#forget(connection))) {
-      this.#quit(connection);
+      this.dismiss(connection);
       return;
     }
 
@@ -99,7 +99,9 @@ export class ConnectionPool {
 
   /** Says QUIT on a connection that should carry no more messages. */
   dismiss(connection: Connection): void {
-    this.#quit(connection);
+    this.#perSite.ended(connection);
+    const left = connection.quit().finally(() => this.#leaving.delete(left));
+    this.#leaving.add(left);
   }
 
   /** Says QUIT to all, waits until they are closed (a second at most), and keeps none from now on. */
@@ -119,7 +121,7 @@ export class ConnectionPool {
 
   #retire(connection: Connection): void {
     this.#forget(connection);
-    this.#quit(connection);
+    this.dismiss(connection);
   }
 
   #forget(connection: Connection): void {
@@ -129,11 +131,5 @@ export class ConnectionPool {
     const kept = this.#idle.get(host);
     kept?.delete(connection);
     if (kept?.size === 0) this.#idle.delete(host);
-  }
-
-  #quit(connection: Connection): void {
-    this.#perSite.ended(connection);
-    const left = connection.quit().finally(() => this.#leaving.delete(left));
-    this.#leaving.add(left);
   }
 }

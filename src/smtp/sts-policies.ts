@@ -126,10 +126,7 @@ export class StsPolicies {
   #keep(domain: string, entry: Entry): void {
     this.#entries.delete(domain);
     this.#entries.set(domain, entry);
-    if (this.#entries.size <= this.#options.maxEntries) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
-      break;
-    }
+    const [oldest] = this.#entries.keys();
+    if (this.#entries.size > this.#options.maxEntries && oldest !== undefined) this.#entries.delete(oldest);
   }
 }
