@@ -12,7 +12,7 @@ const secrets = ['password', 'token', 'secret', 'key', 'authorization', 'apiKey'
  */
 export function createLog(
   level: string,
-  stdout: NodeJS.WriteStream = process.stdout,
+  stdout: NodeJS.WriteStream,
   base: Record<string, unknown> | null = null,
 ): Logger {
   const options = {

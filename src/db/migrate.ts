@@ -25,7 +25,7 @@ const prismaLock = 72707369;
  * @returns the names of the migrations that were applied
  * @throws StartError if a migration in the folder differs from what was applied under its name, or fails
  */
-export async function migrate(url: string, now: Date = new Date()): Promise<string[]> {
+export async function migrate(url: string): Promise<string[]> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: 10_000,
@@ -39,7 +39,7 @@ export async function migrate(url: string, now: Date = new Date()): Promise<stri
     const applied = await applyMissing(client);
     await ensurePartitions(
       { query: async (statement) => (await client.query(statement.text, statement.values)).rows },
-      now,
+      new Date(),
     );
     return applied;
   } finally {

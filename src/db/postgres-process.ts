@@ -104,9 +104,9 @@ export async function stopPostmaster(pid: number, dir: string, log: Logger): Pro
 }
 
 /** The last lines of the server's log, to show if it does not start. */
-export function lastLines(logFile: string, count = 6): string {
+export function lastLines(logFile: string): string {
   const text = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8') : '';
-  return text.trim().split('\n').slice(-count).join('\n');
+  return text.trim().split('\n').slice(-6).join('\n');
 }
 
 /**

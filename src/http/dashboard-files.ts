@@ -20,13 +20,13 @@ const types: Record<string, string> = {
 };
 
 /** Reads the built files, some hundred kilobytes, to keep in memory. @returns null if nothing was built */
-export async function readDashboard(folder = builtPages): Promise<DashboardFiles | null> {
+export async function readDashboard(): Promise<DashboardFiles | null> {
   try {
-    const index = await readFile(join(folder, 'index.html'), 'utf8');
-    const names = await readdir(join(folder, 'assets'));
+    const index = await readFile(join(builtPages, 'index.html'), 'utf8');
+    const names = await readdir(join(builtPages, 'assets'));
     const assets = names.filter((name) => typeOf(name) !== undefined);
     const read = async (name: string) => {
-      const file = join(folder, 'assets', name);
+      const file = join(builtPages, 'assets', name);
       const gzip = names.includes(`${name}.gz`) ? await readFile(`${file}.gz`) : null;
       return [`/assets/${name}`, { type: typeOf(name) ?? '', plain: await readFile(file), gzip }] as const;
     };
