@@ -138,7 +138,7 @@ function responses(operation: Operation, named: Record<string, JsonSchema>): Jso
   return { [answer.status ?? 200]: success, ...Object.fromEntries(refused) };
 }
 
-export const headers = (...names: string[]) =>
+const headers = (...names: string[]) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 
 /** The answer of what removes something. */

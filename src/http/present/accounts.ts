@@ -5,8 +5,8 @@ import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 
 /** Counts of a past day or month show as 0. If the plan counts nothing, they are null, not 0. */
-export function account(row: Account, now: Date = new Date()) {
-  const today = now.toISOString();
+export function account(row: Account) {
+  const today = new Date().toISOString();
   const isToday = row.usageDay?.toISOString().slice(0, 10) === today.slice(0, 10);
   const isThisMonth = row.usageMonth?.toISOString().slice(0, 7) === today.slice(0, 7);
   const plan = planOf(row.plan);
@@ -32,7 +32,7 @@ export const withAccount = <T extends object>(shown: T, row: { accountId: string
   account_id: row.accountId,
 });
 
-export function user(row: Pick<User, 'id' | 'email' | 'role'>) {
+function user(row: Pick<User, 'id' | 'email' | 'role'>) {
   return { id: row.id, email: row.email, role: row.role };
 }
 

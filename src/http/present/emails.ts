@@ -82,7 +82,7 @@ export function exportedFile({ sha256, size, content }: ExportedFile) {
   return { sha256, size, ...(content ? { content: content.toString('base64') } : {}) };
 }
 
-export function recipient(row: Recipient) {
+function recipient(row: Recipient) {
   return {
     address: row.address,
     kind: row.kind,
@@ -94,7 +94,7 @@ export function recipient(row: Recipient) {
   };
 }
 
-export function returned(row: Return) {
+function returned(row: Return) {
   return {
     recipient: row.recipient,
     kind: row.kind,
