@@ -58,9 +58,9 @@ export class Lines {
   }
 
   /** True once for a line that needed nothing when last asked, and now does. */
-  ranShort({ site, claims }: Line, isShort: (line: Line) => boolean): boolean {
-    if (!this.#supplied.has(site.name) || !isShort({ site, claims })) return false;
-    return this.#supplied.delete(site.name);
+  ranShort(line: Line, isShort: (line: Line) => boolean): boolean {
+    const { name } = line.site;
+    return this.#supplied.has(name) && isShort(line) && this.#supplied.delete(name);
   }
 
   names(): string[] {
