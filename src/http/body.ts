@@ -98,7 +98,7 @@ async function readValue(
   mostValues: number,
 ): Promise<{ value: unknown; escapes: boolean }> {
   if (ctx.request.is('application/json', '+json') === false)
-    throw unsupportedMediaType('the body must be application/json');
+    throw unsupportedMediaType('the body must be JSON, with the header Content-Type: application/json');
   const charset = ctx.request.charset.toLowerCase();
   if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') throw unsupportedMediaType('the body must be UTF-8');
   const encoding = ctx.get('Content-Encoding');

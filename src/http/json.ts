@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { invalidRequest } from '../errors.ts';
 import { givingWay, Pace } from '../give-way.ts';
+import { jsonFault } from './json-fault.ts';
 import type { List } from './structure.ts';
 
 /** How many bytes are parsed without giving way. */
@@ -23,11 +24,13 @@ const within = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 type Closed = List & { end: number };
 
-const notJson = () => invalidRequest('the body is not JSON');
+const notJson = (fault: string | null = null) =>
+  invalidRequest(`the body is not JSON${fault === null ? '' : `: ${fault}`}`);
 
-/** @throws ApiError 400 */
+/** @throws ApiError 400, which says where the fault is, unless the body is long */
 export function parseJson(bytes: Buffer): unknown {
-  return parseText(textOf(bytes, atStart));
+  const text = textOf(bytes, atStart);
+  return parseText(text, () => (text.length > parsedAtOnce ? null : jsonFault(text)));
 }
 
 /**
@@ -50,7 +53,7 @@ export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknow
     from = end;
   }
   if (taken.length === 0) return parseJson(bytes);
-  const root = parseJson(Buffer.concat([...rest, bytes.subarray(from)]));
+  const root = parseText(textOf(Buffer.concat([...rest, bytes.subarray(from)]), atStart));
   if (typeof root !== 'object' || root === null) return root;
   for (const [name, list] of Object.entries(root)) {
     if (!Array.isArray(list) || list[0] !== placeholder) continue;
@@ -110,10 +113,10 @@ function textOf(bytes: Buffer, decoder: typeof within): string {
   }
 }
 
-function parseText(text: string): unknown {
+function parseText(text: string, faultOf: () => string | null = () => null): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notJson();
+    throw notJson(faultOf());
   }
 }

@@ -4,6 +4,7 @@ import Koa from 'koa';
 import { pino } from 'pino';
 import t from 'tap';
 import { readJson, releaseBody } from '../../src/http/body.ts';
+import { jsonFault } from '../../src/http/json-fault.ts';
 import { accessLog, errors, requestId, securityHeaders } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
 import { Metrics } from '../../src/metrics.ts';
@@ -65,7 +66,7 @@ t.test('a body that is not a JSON object in UTF-8 is refused with the reason', a
   const cases: [what: string, body: string | Uint8Array, detail: string][] = [
     ['nothing', '', 'the body is empty: it must be a JSON object'],
     ...['{', '}', '[1', '{"a":1,}', "{'a':1}", 'NaN', 'undefined', '{"a":1}{"b":2}', '{"a":"\n"}', '{"a":"', '\0'].map(
-      (body): [string, string, string] => [JSON.stringify(body), body, 'the body is not JSON'],
+      (body): [string, string, string] => [JSON.stringify(body), body, `the body is not JSON: ${jsonFault(body)}`],
     ),
     ...['[]', '[{"domain":"a.test"}]', '"text"', 'null', '1', 'true'].map((body): [string, string, string] => [
       body,
@@ -75,7 +76,11 @@ t.test('a body that is not a JSON object in UTF-8 is refused with the reason', a
     ['a lone byte', bytes('ff'), 'the body is not UTF-8'],
     ['an overlong slash', bytes('c0af'), 'the body is not UTF-8'],
     ['a surrogate in UTF-8', bytes('eda080'), 'the body is not UTF-8'],
-    ['UTF-16', Buffer.from('{"domain":"a.test"}', 'utf16le'), 'the body is not JSON'],
+    [
+      'UTF-16',
+      Buffer.from('{"domain":"a.test"}', 'utf16le'),
+      'the body is not JSON: line 1, column 2: expected a name in double quotes or }, found ?',
+    ],
     ['33 levels', nested(33), 'the body is nested deeper than 32 levels'],
     ['32 levels', nested(32), 'domain: must be a string'],
     [
@@ -152,7 +157,13 @@ t.test('only uncompressed JSON is read: DOS-01', async (t) => {
   ])
     t.strictSame(
       await post(node, login, { 'Content-Type': type }, '{}'),
-      { status: 415, body: { error: 'unsupported media type', detail: 'the body must be application/json' } },
+      {
+        status: 415,
+        body: {
+          error: 'unsupported media type',
+          detail: 'the body must be JSON, with the header Content-Type: application/json',
+        },
+      },
       type,
     );
   t.strictSame(await post(node, login, { 'Content-Type': 'application/json; charset=latin1' }, '{}'), {

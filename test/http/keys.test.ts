@@ -96,7 +96,7 @@ t.test('API keys', async (t) => {
       [{ name: 'a', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at: is in the past'],
       [{ name: 'a', expires_at: 'tomorrow' }, 'expires_at: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z'],
       [[1], 'the body must be a JSON object'],
-      ['{', 'the body is not JSON'],
+      ['{', 'the body is not JSON: line 1, column 2: expected a name in double quotes or }, found the end'],
     ] as const) {
       const before = await node.db.prisma.apiKey.count();
       const answer = await node.call('POST', '/api/v1/keys', { token, body });

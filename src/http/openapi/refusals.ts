@@ -50,7 +50,7 @@ const standard = {
     status: 415,
     error: 'unsupported media type',
     when: 'The body is not `application/json`, or it is compressed.',
-    detail: 'the body must be application/json',
+    detail: 'the body must be JSON, with the header Content-Type: application/json',
   },
   rateLimited: {
     status: 429,
