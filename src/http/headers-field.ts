@@ -28,7 +28,7 @@ function refuseOwnHeader(name: string, value: string): string | null {
 export const headers = z
   .custom<Record<string, unknown>>(
     (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    'must be an object',
+    'must be an object, such as {"X-Order": "501"}',
   )
   .transform((value, context) => {
     if (Object.keys(value).length > limits.headers) {

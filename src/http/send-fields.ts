@@ -31,7 +31,13 @@ export const sendFields = z.object({
     .describe(
       'Additional header fields by name, each of at most 2,000 characters (`References`: 10,000). Fields that the service writes itself are refused.',
     ),
-  tags: list(line(limits.tag), limits.tags).nullish().describe('Labels to search the log by.'),
+  tags: list(
+    line(limits.tag, 'a string, such as "orders" or "kind:order"'),
+    limits.tags,
+    'an array, such as ["orders"]',
+  )
+    .nullish()
+    .describe('Labels to search the log by.'),
   attachments: list(attachment, limits.attachments)
     .nullish()
     .describe('At most 10 files, of at most 10 MB each and 20 MB together.'),

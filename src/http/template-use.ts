@@ -16,7 +16,7 @@ const shownAs = {
 export const templateVariables = z
   .custom<Record<string, unknown>>(
     (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    'must be an object',
+    'must be an object, such as {"NAME": "Ann"}',
   )
   .superRefine((value, context) => {
     const entries = Object.entries(value);
@@ -39,7 +39,7 @@ export const templateUse = z
       alias: line(100).nullish().describe("The template's alias. Required when `id` is omitted."),
       variables: templateVariables.nullish().describe('The values of its variables, by key.'),
     },
-    { error: 'must be an object' },
+    { error: 'must be an object, such as {"alias": "welcome"}' },
   )
   .transform(({ id, alias, variables }, context): TemplateUse => {
     if (id && alias) context.addIssue({ code: 'custom', path: ['alias'], message: 'must be omitted when id is given' });

@@ -69,11 +69,15 @@ function nameOf(path: PropertyKey[]): string {
 const typeError = (expected: string) => (issue: { input?: unknown }) =>
   issue.input === undefined ? requiredWords : `must be ${expected}`;
 
-/** A string that fits a header or a label: no controls, no lone surrogates. */
-export function line(most: number): z.ZodType<string, string> {
+/**
+ * A string that fits a header or a label: no controls, no lone surrogates.
+ *
+ * @param expected what a value of another type should have been
+ */
+export function line(most: number, expected = 'a string'): z.ZodType<string, string> {
   return (
     z
-      .string({ error: typeError('a string') })
+      .string({ error: typeError(expected) })
       .min(1, 'must not be empty')
       // A longer string is not examined further: it may have 40 MB.
       .max(most, { error: `must have at most ${grouped(most)} characters`, abort: true })
@@ -112,8 +116,9 @@ export function unescapedText(most: number): z.ZodType<string, string> {
     .max(most, { error: `must have at most ${grouped(most)} characters`, abort: true });
 }
 
-export function list<T extends z.ZodType>(item: T, most: number): z.ZodArray<T> {
-  return z.array(item, { error: typeError('an array') }).max(most, `must have at most ${grouped(most)} entries`);
+/** @param expected what a value of another type should have been */
+export function list<T extends z.ZodType>(item: T, most: number, expected = 'an array'): z.ZodArray<T> {
+  return z.array(item, { error: typeError(expected) }).max(most, `must have at most ${grouped(most)} entries`);
 }
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
@@ -149,7 +154,7 @@ const severalInOne = 'is more than one address: send several as an array, ["a@b.
 
 function oneMailbox(wordsFor: (value: string, fault: string) => string) {
   return z
-    .string({ error: typeError('a string') })
+    .string({ error: typeError('a string, such as "Ann <ann@mail.example>"') })
     .min(1, { error: 'must not be empty', abort: true })
     .max(longestMailbox, { error: `must have at most ${grouped(longestMailbox)} characters`, abort: true })
     .meta(mailboxLength)
