@@ -180,7 +180,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('Not yet: each record shows what was found.').waitFor();
     await lookAgain(page, new URL(page.url()).pathname.replace('/', '/api/v1/'));
     t.strictSame(await barriers(page), []);
-    await page.getByRole('button', { name: 'Show as a zone file' }).first().click();
+    await page.getByRole('button', { name: 'As a zone file' }).first().click();
     const zone = await page.locator('pre', { hasText: '3600 IN TXT' }).textContent();
     t.match(zone, /^_sendwright\.nxdomain\.test\. 3600 IN TXT "sendwright-verification=\w+"$/m);
     t.match(zone, /^\w+\._domainkey\.nxdomain\.test\. 3600 IN TXT "[^"]{250}" "[^"]+"$/m);

@@ -32,8 +32,8 @@ export function Records({ title, records, zone }: { title: string; records: Name
     <Panel
       title={title}
       actions={
-        <Button variant="subtle" color="gray" aria-pressed={asZone} onClick={() => setAsZone(!asZone)}>
-          {asZone ? 'Show one by one' : 'Show as a zone file'}
+        <Button variant="subtle" color="gray" px={8} mr={-8} onClick={() => setAsZone(!asZone)}>
+          {asZone ? 'One by one' : 'As a zone file'}
         </Button>
       }
     >

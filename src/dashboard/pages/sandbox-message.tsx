@@ -5,7 +5,7 @@ import PostalMime from 'postal-mime';
 import { Link } from 'wouter';
 import type { SandboxMessage } from '../../client/index.ts';
 import { api } from '../api.ts';
-import { bytes } from '../format.ts';
+import { bytes, shownSubject } from '../format.ts';
 import { Copy } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -39,7 +39,7 @@ export function SandboxMessageView({ id }: { id: string }) {
     <div>
       <dl className="facts" style={{ padding: 14 }}>
         <dt>Subject</dt>
-        <dd>{message.subject || <span className="dim">none</span>}</dd>
+        <dd>{shownSubject(message.subject)}</dd>
         <dt>From</dt>
         <dd>{message.from}</dd>
         <dt>To</dt>
