@@ -9,6 +9,7 @@ import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import type { Span } from '../spans.ts';
 import { causeAt, isStalled, waitingAt } from './destination-standing.ts';
+import { failuresByClass } from './overview-failures.tsx';
 
 interface Concern {
   urgent: boolean;
@@ -155,11 +156,7 @@ function ofNumbers(buckets: Bucket[], time: Span): Concern[] {
   const settled = delivered + failed;
   const concerns: Concern[] = [];
   if (settled >= fewest && failed / settled > worryingFailures) {
-    const classes = new Map<string, number>();
-    for (const bucket of buckets)
-      for (const [name, value] of Object.entries(bucket.failed_by_class))
-        classes.set(name, (classes.get(name) ?? 0) + value);
-    const [first] = [...classes].sort(([, a], [, b]) => b - a);
+    const [first] = failuresByClass(buckets);
     concerns.push({
       urgent: true,
       words: `${percent(failed, settled)} of recipients failed for good${first ? `, most of them for “${spaced(first[0])}”` : ''}.`,

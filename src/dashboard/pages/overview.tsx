@@ -12,6 +12,7 @@ import { Failure, Waiting } from '../parts/failure.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { intervalsOf, type Span } from '../spans.ts';
 import { Concerns } from './overview-concerns.tsx';
+import { Failures } from './overview-failures.tsx';
 import { UntilFirstEmail } from './until-first-email.tsx';
 
 const ranges = {
@@ -71,7 +72,10 @@ export function Overview() {
           <Tiles buckets={data.buckets} queued={data.queued} time={ranges[range].span} />
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns pressing">
-            <Concerns buckets={data.buckets} time={ranges[range].span} />
+            <div>
+              <Concerns buckets={data.buckets} time={ranges[range].span} />
+              <Failures buckets={data.buckets} time={ranges[range].span} />
+            </div>
             <Providers rows={data.byProvider} />
           </div>
         </div>
