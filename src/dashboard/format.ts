@@ -91,3 +91,12 @@ export const spaced = (name: string): string => name.replaceAll('_', ' ');
 
 /** The subject, or a stand-in for an empty one. */
 export const shownSubject = (subject: string): string => subject.trim() || '(no subject)';
+
+/** As the email's header has it; the server makes it of the id and the sender's domain. */
+export const messageIdOf = ({ id, from }: Pick<Email, 'id' | 'from'>): string =>
+  `<${id}@${from.slice(from.lastIndexOf('@') + 1).replace('>', '')}>`;
+
+const idOrMessageId = /^<?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:@[^<>]+>)?$/i;
+
+/** The email's id if this is one, or a Message-ID in its brackets; else null. */
+export const emailIdIn = (text: string): string | null => idOrMessageId.exec(text.trim())?.[1]?.toLowerCase() ?? null;

@@ -30,9 +30,9 @@ t.test('the dashboard', inBrowser, async (t) => {
   });
 
   t.test('a bounce is understood: what was said, what it means, and what to do', async (t) => {
-    const { page, complaints } = await view(t, node, '/emails');
+    const { page, context, complaints } = await view(t, node, '/emails');
     const body = { from: 'a@example.test', to: 'bounced+1@anywhere.test', subject: 'For nobody', html: '<p>Hi' };
-    await node.call('POST', '/api/v1/emails', { key: node.key, body });
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
     // It comes up by itself, and turns from queued to failed.
     await page.getByRole('row', { name: /bounced\+1@anywhere.test failed For nobody/ }).waitFor();
     t.strictSame(await barriers(page), []);
@@ -46,8 +46,18 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByText('bad mailbox').first().waitFor();
     t.match(await page.locator('.conversation').textContent(), /RCPT TO:<bounced\+1@anywhere.test>.*550 5\.1\.1/);
     t.strictSame(await barriers(page), []);
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Copy the conversation' }).click();
+    await page.getByRole('tooltip', { name: 'Copied' }).waitFor();
+    const copied = await page.evaluate('navigator.clipboard.readText()');
+    t.match(copied, /^20\d\d-.*Z, bounced\+1@anywhere\.test, mx\.sandbox\.test \[127\.0\.0\.1\]\n\d+ ms · /);
+    t.match(copied, /^\d+ ms › RCPT TO:<bounced\+1@anywhere\.test>$/m, 'to be passed on to a postmaster');
+    await page.getByText(`<${email.id}@example.test>`).waitFor();
     await page.getByRole('button', { name: 'Resend' }).click();
     await page.getByText('suppressed').first().waitFor();
+    await go(page, '/overview', 'Why mail failed');
+    t.match(await page.locator('.bars li', { hasText: 'bad mailbox' }).textContent(), /^bad mailbox[1-9]/);
+    t.strictSame(await barriersInBoth(page), []);
     t.strictSame(complaints, []);
   });
 
@@ -104,6 +114,12 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByRole('button', { name: 'Clear' }).last().click();
     await page.getByRole('row', { name: /Number 1/ }).waitFor();
     t.notMatch(page.url(), 'tag');
+    const { id } = (await node.call('GET', '/api/v1/emails?tag=t1', { key: node.key })).body.emails[0];
+    await page.getByLabel('Recipient, @domain or id').fill(`<${id}@example.test>`);
+    await page.getByRole('heading', { name: 'Number 1' }).waitFor();
+    t.equal(new URL(page.url()).pathname, `/emails/${id}`);
+    await page.goBack();
+    await page.getByRole('row', { name: /Number 1/ }).waitFor();
     await page.getByLabel('Status').selectOption('failed');
     await page.waitForURL(/status=failed/);
     await page.getByRole('row', { name: /Number 1/ }).waitFor({ state: 'detached' });

@@ -122,7 +122,7 @@ t.test('what people do without thinking', inBrowser, async (t) => {
 
   t.test('who clears what was just typed has nothing typed', async (t) => {
     const { page } = await view(t, node, '/emails?status=failed');
-    const recipient = page.getByLabel('Recipient, or @domain');
+    const recipient = page.getByLabel('Recipient, @domain or id');
     await recipient.focus();
     await page.getByRole('button', { name: 'Clear' }).first().waitFor();
     // At once, which is sooner than the browser is told from here.

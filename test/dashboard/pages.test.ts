@@ -181,7 +181,7 @@ t.test('the pages', inBrowser, async (t) => {
     await page.getByRole('link', { name: 'site99.test' }).click();
     await page.getByRole('row', { name: /To site99/ }).waitFor();
     await page.getByText(/^1 email$/).waitFor();
-    t.equal(await page.getByLabel('Recipient, or @domain').inputValue(), '@site99.test');
+    t.equal(await page.getByLabel('Recipient, @domain or id').inputValue(), '@site99.test');
   });
 
   t.test('behind 100,000 emails for others those of a domain are found further back', async (t) => {

@@ -4,7 +4,16 @@ import type { Email, EmailContent } from '../../src/client/index.ts';
 import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { adviceOf } from '../../src/core/log/advice.ts';
 import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/commands.ts';
-import { duration, exact, forPeople, percent, relative, whatBecame } from '../../src/dashboard/format.ts';
+import {
+  duration,
+  emailIdIn,
+  exact,
+  forPeople,
+  messageIdOf,
+  percent,
+  relative,
+  whatBecame,
+} from '../../src/dashboard/format.ts';
 
 /** What a shell makes of a command: the arguments that curl would get. */
 function argumentsOf(command: string): string[] {
@@ -129,6 +138,15 @@ t.test('a file of addresses is read as other services write it', async (t) => {
     });
   const addresses = readSuppressionsCsv('email\ra@b.test\rc@b.test\r').entries.map(({ address }) => address);
   t.strictSame(addresses, ['a@b.test', 'c@b.test'], 'as old programs end their lines');
+});
+
+t.test('an id is told from an address, and a Message-ID by its brackets', async (t) => {
+  const id = '01a21d4e-201e-73d4-a43f-0d39c0e9dc6a';
+  t.equal(messageIdOf({ id, from: 'a@b.test' }), `<${id}@b.test>`);
+  t.equal(messageIdOf({ id, from: '"x@y.test" <a@b.test>' }), `<${id}@b.test>`);
+  for (const text of [id, ` ${id.toUpperCase()} `, `<${id}@b.test>`]) t.equal(emailIdIn(text), id, text);
+  for (const text of ['', 'a@b.test', `${id}@b.test`, `${id}0`, id.slice(1), `x ${id}`, `<${id}@b.test> x`])
+    t.equal(emailIdIn(text), null, text);
 });
 
 t.test('times and shares are said in few words', async (t) => {

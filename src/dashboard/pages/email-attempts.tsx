@@ -4,6 +4,7 @@ import { useState } from 'react';
 import type { Attempt, Email } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { duration, exact } from '../format.ts';
+import { Copy } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
@@ -39,8 +40,8 @@ export function Attempts({ id, status }: { id: string; status: Email['status'] }
 
 function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
   const [shown, setShown] = useState(open);
-  const { outcome, number, recipient, mx_host: host, remote_address: address, tls_version: tls } = attempt;
-  const where = [host, address && `[${address}]`].filter(Boolean).join(' ');
+  const { outcome, number, recipient, tls_version: tls } = attempt;
+  const where = hostOf(attempt);
   const how = tls ? `${tls}${attempt.verification === 'none' ? '' : `, ${attempt.verification}`}` : 'in clear';
   return (
     <div className="attempt">
@@ -60,17 +61,24 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
       </div>
       <div className="reply">{attempt.reply ?? attempt.reason}</div>
       {attempt.conversation.length > 0 && (
-        <Button
-          variant="subtle"
-          color="gray"
-          size="compact-xs"
-          mt={6}
-          ml={-8}
-          aria-expanded={shown}
-          onClick={() => setShown(!shown)}
-        >
-          {shown ? 'Hide the conversation' : 'Show the conversation'}
-        </Button>
+        <div className="line" style={{ marginTop: 6 }}>
+          <Button
+            variant="subtle"
+            color="gray"
+            size="compact-xs"
+            ml={-8}
+            aria-expanded={shown}
+            onClick={() => setShown(!shown)}
+          >
+            {shown ? 'Hide the conversation' : 'Show the conversation'}
+          </Button>
+          {shown && (
+            <>
+              <Copy text={asText(attempt)} what="the conversation" />
+              <span className="dim moment">{exact(new Date(attempt.at))}</span>
+            </>
+          )}
+        </div>
       )}
       {shown && attempt.conversation.length > 0 && <Conversation lines={attempt.conversation} />}
     </div>
@@ -78,6 +86,16 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
 }
 
 const marks = { us: '›', server: '‹', note: '·' };
+
+const hostOf = ({ mx_host: host, remote_address: address }: Attempt) =>
+  [host, address && `[${address}]`].filter(Boolean).join(' ');
+
+/** The attempt for somebody who cannot see this page, such as the postmaster of the other side. */
+function asText(attempt: Attempt): string {
+  const { at, recipient, conversation } = attempt;
+  const head = [at, recipient, hostOf(attempt)].filter(Boolean).join(', ');
+  return [head, ...conversation.map(({ ms, by, text }) => `${ms} ms ${marks[by]} ${text}`)].join('\n');
+}
 
 function Conversation({ lines }: { lines: Attempt['conversation'] }) {
   return (

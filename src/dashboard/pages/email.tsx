@@ -5,7 +5,7 @@ import type { Email, EmailWithRecipients, Explanation, Recipient } from '../../c
 import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
 import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
-import { forPeople, isForLater, plural, shownSubject, whatBecame } from '../format.ts';
+import { forPeople, isForLater, messageIdOf, plural, shownSubject, whatBecame } from '../format.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Copy } from '../parts/copy.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
@@ -251,13 +251,13 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
         </dd>
         <dt>Accepted</dt>
         <dd>
-          <Moment at={email.created_at} />
+          <Moment at={email.created_at} exactly />
         </dd>
         {email.scheduled_at && (
           <>
             <dt>Scheduled</dt>
             <dd>
-              <Moment at={email.scheduled_at} ahead />
+              <Moment at={email.scheduled_at} ahead exactly />
             </dd>
           </>
         )}
@@ -265,7 +265,7 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
           <>
             <dt>Delivered</dt>
             <dd>
-              <Moment at={email.sent_at} />
+              <Moment at={email.sent_at} exactly />
             </dd>
           </>
         )}
@@ -280,6 +280,10 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
         <dt>Id</dt>
         <dd className="mono">
           {email.id} <Copy text={email.id} what="the id" />
+        </dd>
+        <dt>Message-ID</dt>
+        <dd className="mono">
+          {messageIdOf(email)} <Copy text={messageIdOf(email)} what="the Message-ID" />
         </dd>
       </dl>
     </Panel>

@@ -1,4 +1,6 @@
+import { useLocation } from 'wouter';
 import type { Email, ListEmailsQuery } from '../../client/index.ts';
+import { emailIdIn } from '../format.ts';
 import { ChoiceField, SearchField } from '../parts/filters.tsx';
 import { useSession } from '../session.ts';
 import { intervalsOf, type Span, spans } from '../spans.ts';
@@ -58,10 +60,16 @@ export function EmailFilters(props: {
 }) {
   const { state, change, all } = props;
   const { user } = useSession();
+  const [, navigate] = useLocation();
   const search = (name: Name) => (value: string | null) => change({ [name]: value, page: null });
+  const find = (text: string | null) => {
+    const id = emailIdIn(text ?? '');
+    if (id) navigate(`/emails/${id}`);
+    else search('to')(text);
+  };
   return (
     <>
-      <SearchField label="Recipient, or @domain" value={state.to} change={search('to')} first width={200} />
+      <SearchField label="Recipient, @domain or id" value={state.to} change={find} first width={210} />
       <SearchField label="Subject" value={state.q} change={search('q')} width={130} />
       <ChoiceField
         label="Status"
@@ -69,7 +77,7 @@ export function EmailFilters(props: {
         choices={[
           ...statuses,
           ...(all ? [] : [{ value: scheduled, label: 'scheduled, for later' }]),
-          { value: held, label: 'held, waiting for a decision' },
+          { value: held, label: 'held, for a decision' },
         ]}
         value={state.held ? held : state.scheduled && !all ? scheduled : state.status}
         change={(value) =>

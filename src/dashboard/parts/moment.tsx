@@ -5,9 +5,11 @@ import { exact, relative } from '../format.ts';
 /**
  * How long ago something was, or how far `ahead` it is; the tooltip has the exact time.
  *
+ * @param props.exactly whether the exact time is also shown beside it, for where there is no pointer to ask for it
  * @param props.ahead `try`: an attempt that waits for its turn, and is "due", once its time has come
  */
-export function Moment({ at, ahead = false }: { at: string; ahead?: boolean | 'try' }) {
+export function Moment(props: { at: string; ahead?: boolean | 'try'; exactly?: boolean }) {
+  const { at, ahead = false, exactly = false } = props;
   const [now, setNow] = useState(Date.now());
   const date = new Date(at);
   const age = Math.abs(now - date.getTime());
@@ -15,6 +17,7 @@ export function Moment({ at, ahead = false }: { at: string; ahead?: boolean | 't
   return (
     <time className="moment" dateTime={at} title={exact(date)}>
       {ahead === 'try' && date.getTime() <= now ? 'due' : relative(date, now, !ahead)}
+      {exactly && <span className="dim"> · {exact(date)}</span>}
     </time>
   );
 }
