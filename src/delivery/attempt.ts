@@ -10,7 +10,7 @@ import { createReturnPath } from '../mail/token.ts';
 import type { Metrics } from '../metrics.ts';
 import { slowDown } from '../smtp/classify.ts';
 import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
-import { type Failure, failed } from '../smtp/result.ts';
+import { type Failure, failed, localFailure } from '../smtp/result.ts';
 import type { SiteLimits } from '../smtp/site-connections.ts';
 import { type AttemptRecord, isSuppressed, type Judgement, record } from './attempt-record.ts';
 import type { Journal } from './journal.ts';
@@ -120,7 +120,7 @@ export function objectionTo(email: OutgoingEmail | undefined): string | null {
 
 /** The record of an email whose time was over before its pool had room for it. */
 export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
-  const waited = unasked(addressesOf(claim.recipients), { ...refusal(reason), permanent: false });
+  const waited = unasked(addressesOf(claim.recipients), localFailure(reason, 'sender'));
   return record(by, claim, waited, email, null);
 }
 
@@ -151,7 +151,7 @@ interface Copy {
 function notBuilt({ log }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
   log.error({ emailId, error: error.stack }, 'an email could not be built or handed to the transport');
   const tries = Math.max(...readers.map(({ attempts }) => attempts)) + 1;
-  const failure = refusal('the message could not be built; the log of the server says why');
+  const failure = localFailure('the message could not be built; the log of the server says why', 'sender');
   return unasked(addressesOf(readers), { ...failure, permanent: tries >= triesForDefects });
 }
 
@@ -214,15 +214,9 @@ function isAsciiHeader(message: Buffer): boolean {
   return isAsciiBytes(end === -1 ? message : message.subarray(0, end));
 }
 
-function refusal(reason: string): Failure {
-  return { phase: 'local', reply: null, reason, enhanced: null, class: 'sender', permanent: true };
-}
+const refusal = (reason: string): Failure => ({ ...localFailure(reason, 'sender'), permanent: true });
 
-const stopped: Failure = {
-  ...refusal('This server stopped before it was the turn of this recipient.'),
-  class: 'other',
-  permanent: false,
-};
+const stopped = localFailure('This server stopped before it was the turn of this recipient.', 'other');
 
 /** A delivery that was decided without asking any server. */
 export function unasked(recipients: string[], failure: Failure, startedAt = new Date()): Delivery {

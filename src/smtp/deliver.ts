@@ -6,7 +6,7 @@ import { assertEnvelope, type Envelope } from './envelope.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { afresh, type Destination, type MxHost, resolveDestination, resolveHost, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
-import type { Delivery, Failure, RecipientResult, Session } from './result.ts';
+import { type Delivery, type Failure, localFailure, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
 import { transactAll } from './series.ts';
 import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
@@ -17,7 +17,6 @@ import { opportunistic, type TlsDemand } from './tls-policy.ts';
 import type { Transport } from './transport.ts';
 import { TriesLeft } from './tries-left.ts';
 
-export type { Reply } from './reply.ts';
 export {
   type Classification,
   type Delivery,
@@ -25,9 +24,8 @@ export {
   type RecipientResult,
   type Session,
   saysNobodyThere,
-  type TlsInfo,
 } from './result.ts';
-export { createTransport, type Transport, type TransportOptions } from './transport.ts';
+export { createTransport, type Transport } from './transport.ts';
 
 /** One message for the recipients of one destination. */
 export interface DeliveryRequest {
@@ -176,8 +174,8 @@ class Attempt {
     const { forHost } = await this.#lookedUp(this.#transport.tlsPolicies.forDestination(destination, tls));
     const policies: DestinationTls = {
       forHost: (host) => {
-        const found = forHost(host);
-        return found instanceof Promise ? this.#lookedUp(found) : found;
+        const rules = forHost(host);
+        return rules instanceof Promise ? this.#lookedUp(rules) : rules;
       },
     };
     let left = found.hosts;
@@ -351,6 +349,5 @@ function unresolved({ kind, ...found }: Unreachable): Failure {
 }
 
 function noSendingIp(host: string): Failure {
-  const reason = `No sending address of this server has the same address family as ${host}.`;
-  return { phase: 'local', reply: null, reason, enhanced: null, class: 'network', permanent: false };
+  return localFailure(`No sending address of this server has the same address family as ${host}.`, 'network');
 }

@@ -1,5 +1,5 @@
 import type { Connection } from './connection.ts';
-import { type Failure, failed, type RecipientResult, type Session } from './result.ts';
+import { type Failure, failed, localFailure, type RecipientResult, type Session } from './result.ts';
 import type { SeriesEnd } from './series.ts';
 import type { SessionReports, Start } from './session-reports.ts';
 import type { TlsPolicyName } from './tls-names.ts';
@@ -71,8 +71,7 @@ export class DeliveryProgress {
   }
 
   #defer(recipients: string[], kind: Failure['class']): void {
-    const reason = 'The attempt ended before this recipient was tried.';
-    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: kind, permanent: false };
+    const failure = localFailure('The attempt ended before this recipient was tried.', kind);
     const results = recipients.map((recipient) => failed(recipient, failure));
     this.#reports.end(this.#reports.start(), null, results, { reused: false, verification: 'none' });
   }

@@ -2,7 +2,7 @@ import { grouped } from '../numbers.ts';
 import type { Connection } from './connection.ts';
 import type { Content } from './content.ts';
 import { type Envelope, needsUtf8 } from './envelope.ts';
-import { type Failure, failed, type RecipientResult } from './result.ts';
+import { failed, localFailure, type RecipientResult } from './result.ts';
 
 /** Refuses the recipients that the server cannot take this message for, judging by its reply to EHLO. */
 export function refuseLocally(
@@ -13,7 +13,7 @@ export function refuseLocally(
   const { host } = connection.target;
   const { size, smtpUtf8, eightBitMime } = connection.capabilities;
   const refuse = (recipients: string[], enhanced: string, reason: string) => {
-    const failure: Failure = { phase: 'local', reply: null, enhanced, reason, class: 'content', permanent: true };
+    const failure = { ...localFailure(reason, 'content'), enhanced, permanent: true };
     return new Map(recipients.map((recipient) => [recipient, failed(recipient, failure)]));
   };
   const all = envelope.recipients;

@@ -2,7 +2,7 @@ import { classify, saysEnough, saysTooManyRecipients, slowDown } from './classif
 import { lostAt } from './connect.ts';
 import { type Connection, isLost, type Lost } from './connection.ts';
 import { isRefusal, isTemporary, type ParsedReply, type Reply } from './reply.ts';
-import { answered, type Failure, failed, type Phase, type RecipientResult } from './result.ts';
+import { answered, failed, localFailure, type Phase, type RecipientResult } from './result.ts';
 
 /** What the replies of one transaction mean for its recipients. Each is open until something is decided about it. */
 export class RecipientResults {
@@ -91,8 +91,7 @@ export class RecipientResults {
   giveUp(): void {
     const reason =
       'This server stopped before the end of the message: it had lost its claim, could not record the attempt, or was shutting down.';
-    const failure: Failure = { phase: 'local', reply: null, reason, enhanced: null, class: 'other', permanent: false };
-    for (const recipient of this.open) this.#results.set(recipient, failed(recipient, failure));
+    for (const recipient of this.open) this.#results.set(recipient, failed(recipient, localFailure(reason, 'other')));
   }
 
   /** Applies one reply to every open recipient. */

@@ -86,6 +86,11 @@ export interface Failure {
   permanent: boolean;
 }
 
+/** A failure that is our own decision, without asking the server; it does not rule out a later attempt. */
+export function localFailure(reason: string, about: Classification): Failure {
+  return { phase: 'local', reply: null, reason, enhanced: null, class: about, permanent: false };
+}
+
 /** A failure as one recipient's result. */
 export function failed(recipient: string, failure: Failure, uncertain = false): RecipientResult {
   const { phase, reply, reason, enhanced } = failure;
