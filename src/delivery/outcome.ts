@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net';
+import type { AttemptRow } from '../core/recipients/attempts.ts';
 import { slowDown } from '../smtp/classify.ts';
-import type { Delivery, RecipientResult } from '../smtp/deliver.ts';
+import type { Delivery, Phase, RecipientResult } from '../smtp/deliver.ts';
 import { retryHintMs } from '../smtp/retry-hint.ts';
 import { nextAttempt, type RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
@@ -57,17 +58,17 @@ export function responseOf(result: RecipientResult): string {
   return [code, enhanced, text].filter((part) => part !== null && part !== '').join(' ');
 }
 
-const beforeMail = new Set<string>(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
+const beforeMail = new Set<Phase>(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
 
 /** True if the result was decided before the mail transaction began. */
-export const isBeforeMail = (phase: RecipientResult['phase']) => beforeMail.has(phase);
+export const isBeforeMail = (phase: Phase) => beforeMail.has(phase);
 
 /** True if a transaction was begun from one of our addresses of this family. */
-export const leftFrom = (at: { phase: string; localAddress: string | null }, ipv6: boolean) =>
+export const leftFrom = (at: Pick<AttemptRow, 'phase' | 'localAddress'>, ipv6: boolean) =>
   at.localAddress !== null && isIPv6(at.localAddress) === ipv6 && at.phase !== 'local' && !beforeMail.has(at.phase);
 
 /** True if the attempt only failed because it had no address of the hosts' family. */
-export const lacksFamily = (rows: { phase: string; classification: string | null }[]) =>
+export const lacksFamily = (rows: Pick<AttemptRow, 'phase' | 'classification'>[]) =>
   rows.length > 0 && rows.every(({ phase, classification }) => phase === 'local' && classification === 'network');
 
 /** What a delivery says about the site, in which words, and the host that said so; null if none did. */

@@ -1,6 +1,8 @@
 import type { Sql } from '../../db/client.ts';
 import type { AttemptOutcome } from '../../generated/prisma/enums.ts';
 import { newId } from '../../ids.ts';
+import type { Classification, Phase } from '../../smtp/result.ts';
+import type { TlsPolicyName } from '../../smtp/tls-names.ts';
 
 /** One row of the attempt log. Text from remote servers is cleaned and cut before it comes here. */
 export interface AttemptRow {
@@ -15,15 +17,15 @@ export interface AttemptRow {
   tlsVersion: string | null;
   tlsCipher: string | null;
   /** The TLS policy that was met, or that forbade the connection; `none`: not encrypted, or there was no connection. */
-  verification: string;
-  phase: string;
+  verification: TlsPolicyName | 'none';
+  phase: Phase;
   outcome: AttemptOutcome;
   uncertain: boolean;
   replyCode: number | null;
   enhancedCode: string | null;
   reply: string | null;
   reason: string;
-  classification: string | null;
+  classification: Classification | null;
   /** The lines of the SMTP session, in the first of its rows only: `[ms, by, text]`. */
   conversation: [number, string, string][] | null;
 }

@@ -1,6 +1,7 @@
 import type { Database, Sql } from '../../db/client.ts';
 import type { EmailStatus, ReturnKind, SuppressionReason } from '../../generated/prisma/enums.ts';
 import type { Queue } from '../../queue.ts';
+import type { Classification } from '../../smtp/result.ts';
 import { type EmailEvent, type EventType, emit } from '../webhooks/webhooks.ts';
 import { isErased } from './erased.ts';
 import * as suppressions from './suppressions.ts';
@@ -22,7 +23,7 @@ export interface ReturnedEmail {
 export interface Returned {
   address: string;
   kind: ReturnKind;
-  classification: string | null;
+  classification: Classification | null;
   enhancedCode: string | null;
   diagnostic: string | null;
   /** The reason for which the address goes onto the suppression list when this is first heard; null: it does not. */
