@@ -15,8 +15,8 @@ const heads = ['ID', 'NAME', 'PLAN', 'TODAY', 'MONTH', 'CREDIT', 'STATE'];
 
 function row(account: Account): (string | number)[] {
   const { id, name, plan, usage, credit, suspended_at: suspended } = present.account(account);
-  const [day, month] = [usage.day, usage.month].map((count) => count ?? 'not counted');
-  return [id, name, plan, day ?? '', month ?? '', credit, suspended ? 'suspended' : 'active'];
+  const counted = (emails: number | null) => emails ?? 'not counted';
+  return [id, name, plan, counted(usage.day), counted(usage.month), credit, suspended ? 'suspended' : 'active'];
 }
 
 const outputOf = (account: Account, sentence: string): Output => ({

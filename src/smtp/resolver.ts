@@ -182,10 +182,7 @@ export class DnsCache {
     if (answer.kind === 'temporary') return;
     const since = this.#now();
     this.#entries.set(key, { answer, since, until: since + (answer.kind === 'records' ? positiveMs : negativeMs) });
-    if (this.#entries.size <= this.#maxEntries) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
-      break;
-    }
+    const [oldest] = this.#entries.keys();
+    if (this.#entries.size > this.#maxEntries && oldest !== undefined) this.#entries.delete(oldest);
   }
 }
