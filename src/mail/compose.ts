@@ -6,8 +6,6 @@ import { writeAddresses, writeField, writeOther, writeText } from './fields.ts';
 import { type Header, isFieldName } from './headers.ts';
 import { findWireDefect } from './wire.ts';
 
-export type { MessageAttachment };
-
 /**
  * The contents of a message. There is no bcc: blind recipients are in the envelope, never in the header. `messageId` has no
  * angle brackets; `headers` have passed `refuseHeader` or are our own.

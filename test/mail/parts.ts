@@ -1,5 +1,6 @@
 import { parseMailbox } from '../../src/mail/address.ts';
-import { compose, type MessageAttachment, type MessageParts } from '../../src/mail/compose.ts';
+import type { MessageAttachment } from '../../src/mail/attachments.ts';
+import { compose, type MessageParts } from '../../src/mail/compose.ts';
 
 /** The parts of a plain message, except those that a test is about. */
 export const message = (parts: Partial<MessageParts> = {}): MessageParts => ({
