@@ -22,6 +22,13 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
       'a.one.test': { A: ['127.0.0.1'] },
       'b.one.test': 'SERVFAIL',
       'null.test': { MX: [[0, '.']] },
+      'lost.test': { MX: [[10, 'gone.lost.test']] },
+      'broken.test': {
+        MX: [
+          [10, 'gone.lost.test'],
+          [20, 'b.one.test'],
+        ],
+      },
       [mailHostname]: { TXT: ['v=spf1 ip4:127.0.0.1 -all'] },
     },
     mxPort: sink.port,
@@ -41,7 +48,7 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
 
   const { status, body } = await dry({
     to: ['x@one.test', 'y@one.test'],
-    cc: 'z@null.test',
+    cc: ['z@null.test', 'z@lost.test', 'z@broken.test'],
     bcc: 'hidden@missing.test',
     attachments: [{ filename: 'a.txt', content: 'YQ==' }],
   });
@@ -64,6 +71,8 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
       tls: { policy: 'opportunistic' },
     },
     { domain: 'null.test', hosts: [], problem: { permanent: true, reason: String } },
+    { domain: 'lost.test', hosts: [{ name: 'gone.lost.test' }], problem: { permanent: true, reason: /no address/ } },
+    { domain: 'broken.test', problem: { permanent: false, reason: /no address/ } },
     { domain: 'missing.test', hosts: [], problem: { permanent: true } },
   ]);
   t.match(body.authentication, {

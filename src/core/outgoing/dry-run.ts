@@ -164,22 +164,25 @@ async function lookUpDestination(
 ): Promise<DryDestination> {
   const recipients = drafted.map(({ address }) => address);
   const found = await resolveDestination(domain, lookUp);
-  const names = found.kind === 'hosts' ? found.hosts.map(({ name }) => name) : [];
-  const { refused, ...tls } = await tlsPolicies.describe(domain, demand, names);
+  const named = found.kind === 'hosts' ? found.hosts : [];
+  const names = named.map(({ name }) => name);
+  const [{ refused, ...tls }, reached] = await Promise.all([
+    tlsPolicies.describe(domain, demand, names),
+    Promise.all(named.map(async (host) => ({ ...host, at: await resolveHost(host.name, lookUp) }))),
+  ]);
   if (found.kind !== 'hosts') {
     const problem = { permanent: found.kind === 'permanent', reason: found.reason };
     return { domain, recipients, hosts: [], tls, problem };
   }
-  const hosts = await Promise.all(
-    found.hosts.map(async ({ name, preference }) => {
-      const reached = await resolveHost(name, lookUp);
-      return reached.kind === 'addresses'
-        ? { name, preference, addresses: reached.addresses, problem: refused.get(name) ?? null }
-        : { name, preference, addresses: [], problem: reached.reason };
-    }),
+  const hosts = reached.map(({ name, preference, at }) =>
+    at.kind === 'addresses'
+      ? { name, preference, addresses: at.addresses, problem: refused.get(name) ?? null }
+      : { name, preference, addresses: [], problem: at.reason },
   );
   const isReachable = hosts.some(({ problem }) => problem === null);
-  const problem = isReachable ? null : { permanent: false, reason: hosts[0]?.problem ?? 'no host can be reached' };
+  // A policy that forbids a host may change.
+  const permanent = refused.size === 0 && reached.every(({ at }) => at.kind === 'permanent');
+  const problem = isReachable ? null : { permanent, reason: hosts[0]?.problem ?? 'no host can be reached' };
   return { domain, recipients, hosts, tls, problem };
 }
 
