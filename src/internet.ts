@@ -95,6 +95,7 @@ export const installationOf = (config: Config, { mxPort }: Internet): Installati
   embedded: config.databaseUrl === null,
   mxPort,
   blocklists: config.blocklists,
+  smtpCertificate: config.roles.has('smtp') && config.smtp.tls ? config.smtp.tls.cert : null,
 });
 
 /** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */

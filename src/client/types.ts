@@ -510,7 +510,8 @@ export interface Finding {
     | 'clock'
     | 'disk_space'
     | 'database_durability'
-    | 'base_url';
+    | 'base_url'
+    | 'smtp_certificate';
   /** The address, domain or host that was checked. */ subject: string;
   /** `problem`: you need to act; `unknown`: the check could not be made; `note`: something is unfinished, but mail goes out without it. */
   health: 'ok' | 'problem' | 'unknown' | 'note';

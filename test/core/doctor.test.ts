@@ -1,7 +1,11 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import t from 'tap';
+import { certify, forHosts, selfSignedCertificate } from '../../src/certificate.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import { examine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
-import { checkBaseUrl } from '../../src/core/operations/doctor-machine.ts';
+import { checkBaseUrl, checkCertificate } from '../../src/core/operations/doctor-machine.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { Keyring } from '../../src/seal.ts';
 import { resolveWith } from '../../src/smtp/resolver.ts';
@@ -9,6 +13,7 @@ import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { startScriptedMx } from '../support/mx.ts';
+import { makeFolder } from '../support/start.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
 
 const ip = '127.0.0.1';
@@ -16,9 +21,16 @@ const host = 'out.sender.test';
 const reverse = '1.0.0.127.in-addr.arpa';
 const key = testKey(3);
 
+async function certificateFile(pem: string): Promise<string> {
+  const file = join(await makeFolder(t), 'cert.pem');
+  await writeFile(file, pem);
+  return file;
+}
+
 /** A server in a small internet where everything is right. */
 async function healthyServer() {
   const db = await openDatabase(t);
+  const smtpCertificate = await certificateFile(selfSignedCertificate(host).cert);
   const sender = await buildSender(db, key);
   const zone = await startZone();
   t.teardown(() => zone.close());
@@ -56,6 +68,7 @@ async function healthyServer() {
       embedded: false,
       mxPort: mx.port,
       blocklists: ['bl.test'],
+      smtpCertificate,
     },
   };
   return { db, zone, right, patient, domain: sender.domain, mx, dkim: dkim.name };
@@ -188,14 +201,14 @@ t.test('the doctor finishes, whatever does not answer', async (t) => {
   const healthy = (found: Finding[]) => found.filter(({ health }) => health === 'ok').map(({ check }) => check);
   let found: Finding[] = [];
   // It finishes however short the time is; checks without a name server may need more time on a busy machine.
-  for (let withinMs = 200; withinMs < 4_000 && healthy(found).length < 2; withinMs *= 2)
+  for (let withinMs = 200; withinMs < 4_000 && healthy(found).length < 3; withinMs *= 2)
     found = ofNames(await examine(patient, null, { withinMs }));
   t.notOk(isWell(found), 'what could not be checked is not well');
   t.strictSame(
     found.filter(({ found }) => /no answer within/.test(found)).map(({ check }) => check),
     ['domain', 'outbound_port_25', 'mail_hostname', 'reverse_dns', 'blocklist', 'return_path'],
   );
-  t.strictSame(healthy(found), ['clock', 'base_url']);
+  t.strictSame(healthy(found), ['clock', 'base_url', 'smtp_certificate']);
 });
 
 t.test('many sending addresses are checked in parallel, however slow the name server is', async (t) => {
@@ -239,4 +252,29 @@ t.test('a base URL that only this machine reaches, or that is not https, is a pr
   t.match(healthOf('http://localhost:3000'), /^problem It leads only to this machine/);
   t.match(healthOf('http://send.example.com'), /^problem It is not https/);
   t.match(healthOf('https://send.example.com'), /^ok/);
+});
+
+t.test('a certificate of the SMTP ports that was not renewed in time is a problem', async (t) => {
+  const now = new Date('2027-03-20T12:00:00Z');
+  const { publicKey, privateKey: signer } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const shownOf = async (from: string, to: string) => {
+    const times = { from: new Date(from), to: new Date(to) };
+    const cert = certify({ issuer: host, subject: host, publicKey, signer, ...times, extension: forHosts([host]) });
+    return shown(await checkCertificate(await certificateFile(cert), now));
+  };
+  const renew = 'Renew it, and restart the service, which reads it at the start.';
+  const cases: [from: string, to: string, expected: string[]][] = [
+    ['2027-01-10', '2027-04-04', []],
+    ['2027-01-04', '2027-04-03', [`smtp_certificate problem: It expires on 2027-04-03. ${renew}`]],
+    ['2026-12-20', '2027-03-20', [`smtp_certificate problem: It expired on 2027-03-20. ${renew}`]],
+    ['2027-03-19', '2027-03-25', []],
+    ['2027-03-15', '2027-03-21', [`smtp_certificate problem: It expires on 2027-03-21. ${renew}`]],
+  ];
+  for (const [from, to, expected] of cases) t.strictSame(await shownOf(from, to), expected, `${from} to ${to}`);
+  t.match(await shownOf('2027-03-21', '2027-06-19'), [/problem: It is valid only from 2027-03-21\. Check the clock/]);
+  t.match(shown(await checkCertificate('/nowhere', now)), [
+    /problem: It cannot be read \(ENOENT\)\. Set SMTP_TLS_CERT/,
+  ]);
+  const no = await certificateFile('no certificate');
+  t.match(shown(await checkCertificate(no, now)), [/problem: It cannot be read \(.*\)\. Set SMTP_TLS_CERT/]);
 });

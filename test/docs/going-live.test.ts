@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { selfSignedCertificate } from '../../src/certificate.ts';
 import { readConfig } from '../../src/config.ts';
 import { createEmptyDatabase } from '../cli/empty-database.ts';
 import { sendwright } from '../cli/terminal.ts';
@@ -38,11 +39,15 @@ function shown(name: string): string[] {
 const comparable = (lines: string[]) =>
   lines.filter((line) => !/durability|-> Set \w+ = on|^Problems: |^All is well/.test(line));
 const pattern = (line: string) =>
-  line.replaceAll(/\d+\.\d+ (s (ahead of|behind)|GB are free \(\d+ %\))/g, '…').replace('./data', '…');
+  line
+    .replaceAll(/\d+\.\d+ (s (ahead of|behind)|GB are free \(\d+ %\))/g, '…')
+    .replace('./data', '…')
+    .replace(/until [\d-]+/, '…');
 
 /** This machine's output, as it would be on the document's server. */
 const elsewhere = (printed: string, port: number, dataDir: string) =>
   printed
+    .replaceAll(join(dataDir, 'fullchain.pem'), settings.SMTP_TLS_CERT ?? '')
     .replaceAll(dataDir, './data')
     .replaceAll(`(127.0.0.1)`, '(203.0.113.9)')
     .replaceAll(`127.0.0.1:${port}`, '203.0.113.9:25')
@@ -75,6 +80,10 @@ t.test(`${path}: the doctor before and after, and the steps in between`, async (
   const inbound = await freePort();
   // An existing folder: whether the tests' own exists depends on what ran before.
   const dataDir = await makeFolder(t);
+  const files = { SMTP_TLS_CERT: join(dataDir, 'fullchain.pem'), SMTP_TLS_KEY: join(dataDir, 'privkey.pem') };
+  const { cert, key } = selfSignedCertificate(host);
+  writeFileSync(files.SMTP_TLS_CERT, cert);
+  writeFileSync(files.SMTP_TLS_KEY, key);
   const env = testEnv(await createEmptyDatabase(), {
     ...directEnv(zone, mxPort),
     DATA_DIR: dataDir,
@@ -83,6 +92,7 @@ t.test(`${path}: the doctor before and after, and the steps in between`, async (
     BASE_URL: settings.BASE_URL ?? '',
     INBOUND_SMTP_PORT: String(inbound),
     SMTP_HOST: '127.0.0.1',
+    ...files,
   });
   const holds = async (name: string) => {
     const { printed } = await sendwright(env, 'doctor', '--mx', 'mx.mailbox.example');

@@ -1,4 +1,5 @@
-import { statfs } from 'node:fs/promises';
+import { X509Certificate } from 'node:crypto';
+import { readFile, statfs } from 'node:fs/promises';
 import type { Database } from '../../db/client.ts';
 import { about, type Finding } from './finding.ts';
 
@@ -6,6 +7,10 @@ import { about, type Finding } from './finding.ts';
 const clockMs = 10_000;
 
 const leastFree = 2 * 1024 ** 3;
+
+/** What renews certificates has done so when this much of their time is left, or this share of a short time. */
+const renewedMs = 14 * 86_400_000;
+const renewedShare = 1 / 5;
 
 /** Whether this machine's clock agrees with the database's. */
 export async function checkClock(db: Database): Promise<Finding[]> {
@@ -74,4 +79,25 @@ export function checkBaseUrl(baseUrl: string): Finding[] {
       ),
     ];
   return [ok('It is https.')];
+}
+
+/** Whether the certificate of the SMTP servers is valid, and will be renewed in time. */
+export async function checkCertificate(file: string, now: Date = new Date()): Promise<Finding[]> {
+  const { ok, problem } = about('smtp_certificate', file);
+  let certificate: X509Certificate;
+  try {
+    certificate = new X509Certificate(await readFile(file));
+  } catch (error) {
+    const { code = 'it is no certificate' } = error as NodeJS.ErrnoException;
+    return [problem(`It cannot be read (${code}).`, 'Set SMTP_TLS_CERT to a PEM file that the service can read.')];
+  }
+  const [from, to] = [Date.parse(certificate.validFrom), Date.parse(certificate.validTo)];
+  const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
+  const renew = 'Renew it, and restart the service, which reads it at the start.';
+  if (now.getTime() > to) return [problem(`It expired on ${dayOf(to)}.`, renew)];
+  if (now.getTime() < from)
+    return [problem(`It is valid only from ${dayOf(from)}.`, 'Check the clock of this machine, or set SMTP_TLS_CERT.')];
+  if (to - now.getTime() < Math.min(renewedMs, renewedShare * (to - from)))
+    return [problem(`It expires on ${dayOf(to)}.`, renew)];
+  return [ok(`It is valid until ${dayOf(to)}.`)];
 }

@@ -4,7 +4,7 @@ import { type Greeted, greetedBy } from '../../smtp/greeting.ts';
 import { type LookUpOptions, resolveDestination } from '../../smtp/mx.ts';
 import * as domains from '../domains/domains.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
-import { checkBaseUrl, checkClock, checkDisk, checkDurability } from './doctor-machine.ts';
+import { checkBaseUrl, checkCertificate, checkClock, checkDisk, checkDurability } from './doctor-machine.ts';
 import {
   checkBlocklists,
   checkDomains,
@@ -25,6 +25,8 @@ export interface Installation {
   mxPort: number;
   /** Zones of DNS blocklists that the sending addresses are looked up in. */
   blocklists: string[];
+  /** The file of the SMTP servers' certificate; null: they have one of our own, or there are none here. */
+  smtpCertificate: string | null;
 }
 
 export interface Patient {
@@ -79,7 +81,7 @@ function checksOf(patient: Patient, mxHost: string | null): Check[] {
   const { db, surroundings, lookUp, installation } = patient;
   const { mailHostname } = surroundings;
   const { resolver } = lookUp;
-  const { deliveryMode, baseUrl, dataDir, embedded, blocklists } = installation;
+  const { deliveryMode, baseUrl, dataDir, embedded, blocklists, smtpCertificate } = installation;
   const always: Check[] = [
     { name: 'clock', subject: 'this machine', run: () => checkClock(db) },
     { name: 'disk_space', subject: dataDir, run: () => checkDisk(dataDir, embedded) },
@@ -110,6 +112,11 @@ function checksOf(patient: Patient, mxHost: string | null): Check[] {
       run: async () => checkReturnPath((await seen).ips, surroundings, resolver),
     },
     { name: 'base_url', subject: baseUrl, run: () => checkBaseUrl(baseUrl) },
+    ...(smtpCertificate === null
+      ? []
+      : [
+          { name: 'smtp_certificate' as const, subject: smtpCertificate, run: () => checkCertificate(smtpCertificate) },
+        ]),
   ];
 }
 

@@ -12,6 +12,7 @@ export const checkNames = [
   'disk_space',
   'database_durability',
   'base_url',
+  'smtp_certificate',
 ] as const;
 export type CheckName = (typeof checkNames)[number];
 
