@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDirectNode } from '../support/direct.ts';
 import { type Answer, type Answers, first, startHosts } from '../support/hosts.ts';
+import { mayCloseAfterMs } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
 const hangUp: Answer = (_, peer) => {
@@ -35,6 +35,14 @@ function reused(): Answers {
   };
 }
 
+const reusedHosts = ['reused', 'reused-2', 'reused-3'];
+
+/** Whether so much time was between two attempts that the connection of the first may have been closed. */
+function isSlow(attempts: { at: string }[] = []): boolean {
+  const begun = attempts.map(({ at }) => Date.parse(at));
+  return begun.some((time, n) => n > 0 && time - (begun[n - 1] ?? 0) >= mayCloseAfterMs);
+}
+
 const phases = ['greeting', 'EHLO', 'MAIL', 'RCPT', 'DATA', 'dot'] as const;
 const codes = [421, 451, 554] as const;
 const cases = phases.flatMap((phase) =>
@@ -54,11 +62,12 @@ const mixed: Record<string, Answer> = {
 };
 
 t.test("the behaviour of MX hosts, as the emails' log shows it", async (t) => {
+  const heartbeat = Promise.withResolvers<void>();
   const { port, zone, hosts } = await startHosts<string>(t, {
     ...Object.fromEntries(refusing),
     ...Object.fromEntries(garbage.map((RCPT, at) => [`garbage-${at}`, { RCPT: first(RCPT) }])),
     ...Object.fromEntries(odd.map((dot, at) => [`odd-${at}`, { dot }])),
-    late: { dot: () => sleep(6_000, '250 at last') },
+    late: { dot: () => heartbeat.promise.then(() => '250 at last') },
     silent: { dot: first(hangUp, 2) },
     unclear: { dot: first('999 ok') },
     mixed: { RCPT: (to, ...rest) => mixed[to]?.(to, ...rest) },
@@ -73,7 +82,7 @@ t.test("the behaviour of MX hosts, as the emails' log shows it", async (t) => {
         setTimeout(() => socket.resetAndDestroy(), 100);
       },
     },
-    reused: reused(),
+    ...Object.fromEntries(reusedHosts.map((name) => [name, reused()])),
   });
   zone['next.test'] = {
     MX: [
@@ -101,7 +110,6 @@ t.test("the behaviour of MX hosts, as the emails' log shows it", async (t) => {
   };
   const seenAt = async () =>
     (await node.db.query<{ seen_at: Date }>({ text: 'SELECT seen_at FROM nodes' }))[0]?.seen_at;
-  const begun = await seenAt();
   const late = node.send({ to: 'a@late.test' });
 
   /** Waits until an email is settled: its record, its attempts, and each of these in a few words. */
@@ -129,7 +137,13 @@ t.test("the behaviour of MX hosts, as the emails' log shows it", async (t) => {
       const { status, story } = ends[at] ?? {};
       t.same(story, forGood ? [failed] : [failed, 'dot delivered 250'], name);
       t.equal(status, forGood ? 'failed' : 'sent', name);
-      if (!forGood) t.equal(host(name).peers.length, code === 421 || early ? 2 : 1, `${name}: connections`);
+      if (forGood) continue;
+      const { length } = host(name).peers;
+      const isEnded = code === 421 || early;
+      t.ok(
+        length === (isEnded ? 2 : 1) || (length === 2 && isSlow(ends[at]?.attempts)),
+        `${name}: ${length} connections`,
+      );
     }
   });
 
@@ -226,28 +240,44 @@ t.test("the behaviour of MX hosts, as the emails' log shows it", async (t) => {
 
   t.test('MX-11: on a reused connection no message suffers from another', { buffered: true }, async (t) => {
     // In a pool with one address of that family, so that all use the same connection.
-    const story = async (to: string) => (await mail(to, { type: 'marketing' })).story;
-    t.same(await story('one@reused.test'), ['dot bounced 554']);
-    t.same(await story('two@reused.test'), ['dot delivered 250']);
-    t.equal(host('reused').peers.length, 1);
-    t.match(host('reused').peers[0]?.received.toString(), /\r\n\.\r\nRSET\r\nMAIL FROM/);
-    t.same(await story('three@reused.test'), ['dot delivered 250'], 'a 421 between messages costs no attempt');
-    t.same(await story('four@reused.test'), ['data deferred', 'dot delivered 250']);
-    t.same(
-      host('reused').copies.map(({ to }) => to[0]),
-      ['one', 'two', 'three', 'four'].map((local) => `${local}@reused.test`),
-    );
+    const names = ['one', 'two', 'three', 'four'];
+    for (const at of reusedHosts) {
+      const connections: number[] = [];
+      const ends: Awaited<ReturnType<typeof mail>>[] = [];
+      for (const name of names) {
+        ends.push(await mail(`${name}@${at}.test`, { type: 'marketing' }));
+        connections.push(host(at).peers.length);
+      }
+      // Otherwise it says nothing, and another host is asked.
+      if (isSlow(ends.flatMap(({ attempts }) => attempts)) && at !== reusedHosts.at(-1)) continue;
+      const [one, two, three, four] = ends.map(({ story }) => story);
+      t.same(one, ['dot bounced 554']);
+      t.same(two, ['dot delivered 250']);
+      t.equal(connections[1], 1);
+      t.match(host(at).peers[0]?.received.toString(), /\r\n\.\r\nRSET\r\nMAIL FROM/);
+      t.same(three, ['dot delivered 250'], 'a 421 between messages costs no attempt');
+      t.same(four, ['data deferred', 'dot delivered 250']);
+      t.same(
+        host(at).copies.map(({ to }) => to[0]),
+        names.map((name) => `${name}@${at}.test`),
+      );
+      break;
+    }
   });
 
   t.test(
     'MX-01: a reply that takes longer than a heartbeat is waited for, and the message is sent once',
     { buffered: true },
     async (t) => {
-      const { story, status } = await end((await late).id);
+      const { id } = await late;
+      await eventually(async () => host('late').copies.length === 1);
+      const waitingSince = await seenAt();
+      await eventually(async () => ((await seenAt()) ?? 0) > (waitingSince ?? 0));
+      heartbeat.resolve();
+      const { story, status } = await end(id);
       t.same(story, ['dot delivered 250']);
       t.equal(status, 'sent');
       t.equal(host('late').copies.length, 1);
-      t.ok(((await seenAt()) ?? 0) > (begun ?? 0), 'and the node kept sending its heartbeat');
     },
   );
 });

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { directEnv, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
 import { dayLasting } from '../support/midnight.ts';
-import { type Sink, startSink } from '../support/mx.ts';
+import { longPauses, type Sink, startSink } from '../support/mx.ts';
 import { eventually, startTestNode, type TestNode } from '../support/node.ts';
 
 type Node = Awaited<ReturnType<typeof startDirectNode>>;
@@ -57,7 +57,13 @@ t.test('pools and warm-up', async (t) => {
     t.equal(await sent(3), '127.0.0.1');
     await node.send({ to: 'a@pools.test', type: 'marketing' });
     t.equal(await sent(4), '127.0.0.6');
-    t.equal(sink.connections, 2, 'each returned to a connection of its own pool');
+    // A slow machine may leave one idle for too long.
+    const fewest = () =>
+      [...Map.groupBy(sink.messages, ({ client }) => client).values()].reduce(
+        (sum, messages) => sum + 1 + longPauses(messages),
+        0,
+      );
+    t.ok(sink.connections <= fewest(), 'each returned to a connection of its own pool');
     t.match(await use('marketing'), { status: 200, body: { domain: { pool: 'marketing', tls: 'opportunistic' } } });
     const last = await node.send({ to: 'a@pools.test' });
     t.equal(await sent(5), '127.0.0.6');
@@ -69,7 +75,7 @@ t.test('pools and warm-up', async (t) => {
     t.ok(
       body.attempts[0].conversation.some((line: { text: string }) => line.text === 'pool marketing: from 127.0.0.6'),
     );
-    t.equal(sink.connections, 2);
+    t.ok(sink.connections <= fewest(), `${sink.connections} connections`);
   });
 
   await t.test('an unknown pool is refused, and a pool that was removed is ignored', async (t) => {

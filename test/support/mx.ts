@@ -3,7 +3,14 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { certificate } from './sink.ts';
 
-export { type ReceivedMessage, type Sink, type SinkOptions, startSink } from './sink.ts';
+export {
+  longPauses,
+  mayCloseAfterMs,
+  type ReceivedMessage,
+  type Sink,
+  type SinkOptions,
+  startSink,
+} from './sink.ts';
 
 /** One connection to a scripted MX, from the server's side. */
 export class Peer {

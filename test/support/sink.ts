@@ -101,6 +101,15 @@ export async function startSink(options: SinkOptions = {}): Promise<Sink> {
   };
 }
 
+/** A connection that carries nothing for ten seconds is closed; one that carries nothing for this long may be. */
+export const mayCloseAfterMs = 9_000;
+
+/** After how many of these messages came none for so long that their connection may have been closed. */
+export function longPauses(messages: ReceivedMessage[]): number {
+  const at = messages.map((message) => message.at.getTime());
+  return at.filter((time, n) => n > 0 && time - (at[n - 1] ?? 0) >= mayCloseAfterMs).length;
+}
+
 function refusal(reply: string | null): Error | null {
   if (reply === null) return null;
   return Object.assign(new Error(reply.slice(4)), { responseCode: Number(reply.slice(0, 3)) });
