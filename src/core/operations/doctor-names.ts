@@ -30,13 +30,10 @@ const canonical = (ip: string) => (ip.includes(':') ? new URL(`http://[${ip}]`).
  * The addresses that receivers see: our own if they are known, or else those of our name, as behind a NAT nothing else
  * says.
  */
-export async function seenAddresses(
-  { mailHostname, sendingIps }: Surroundings,
-  resolver: Resolver,
-): Promise<{ ips: string[]; known: boolean }> {
-  if (sendingIps.length > 0) return { ips: sendingIps.map(canonical), known: true };
+export async function seenAddresses({ mailHostname, sendingIps }: Surroundings, resolver: Resolver): Promise<string[]> {
+  if (sendingIps.length > 0) return sendingIps.map(canonical);
   const answer = await addressesOf(mailHostname, resolver);
-  return { ips: answer.kind === 'records' ? answer.records.slice(0, mostNames) : [], known: false };
+  return answer.kind === 'records' ? answer.records.slice(0, mostNames) : [];
 }
 
 /** Whether the name that we give with EHLO leads to us. */

@@ -98,7 +98,7 @@ function checksOf(patient: Patient, mxHost: string | null): Check[] {
   // Looked up once, within the time of the checks that need it.
   const seen = seenAddresses(surroundings, resolver);
   const ofEach = async (check: (ip: string) => Promise<Finding[]>) =>
-    (await Promise.all((await seen).ips.map(check))).flat();
+    (await Promise.all((await seen).map(check))).flat();
   const ips = 'sending addresses';
   return [
     ...always,
@@ -109,7 +109,7 @@ function checksOf(patient: Patient, mxHost: string | null): Check[] {
     {
       name: 'return_path',
       subject: mailHostname,
-      run: async () => checkReturnPath((await seen).ips, surroundings, resolver),
+      run: async () => checkReturnPath(await seen, surroundings, resolver),
     },
     { name: 'base_url', subject: baseUrl, run: () => checkBaseUrl(baseUrl) },
     ...(smtpCertificate === null
