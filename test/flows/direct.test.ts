@@ -5,7 +5,7 @@ import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
 import { testKey } from '../support/keys.ts';
-import { startScriptedMx, startSink } from '../support/mx.ts';
+import { longPauses, startScriptedMx, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
 t.test('MX-05: recipients of one destination share a transaction, each with its own reply', async (t) => {
@@ -104,14 +104,19 @@ t.test('when the time is up, the last answer is kept', async (t) => {
   const node = await startDirectNode(t, {
     zone: { 'busy.test': { A: ['127.0.0.1'] } },
     mxPort: sink.port,
-    env: { RETRY_FOR: '8s' },
+    env: { RETRY_FOR: '1h' },
   });
   const sent = await node.send({ to: 'a@busy.test' });
+  await eventually(async () => (await node.read(sent.id)).recipients[0].attempts >= 3);
+  await node.db.query({
+    text: `UPDATE emails SET created_at = created_at - interval '1 hour' WHERE id = $1`,
+    values: [sent.id],
+  });
   const done = await eventually(async () => {
     const email = await node.read(sent.id);
     return email.status === 'failed' && email;
   });
-  t.match(done.error, /given up .* 451 4\.3\.2 not now/);
+  t.match(done.error, /given up after 60 minutes.* 451 4\.3\.2 not now/);
   t.ok(done.recipients[0].attempts >= 3);
 });
 
@@ -218,7 +223,8 @@ t.test('connections are kept for the next message', async (t) => {
     await eventually(async () => (await node.read(sent.id)).status === 'sent');
   }
   t.equal(sink.messages.length, 5);
-  t.equal(sink.connections, 1);
+  // A slow machine may leave one idle for too long.
+  t.ok(sink.connections <= 1 + longPauses(sink.messages), `${sink.connections} connections`);
 });
 
 t.test('mail of a removed domain is no longer sent', async (t) => {
