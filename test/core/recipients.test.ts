@@ -24,6 +24,11 @@ t.test('rows and jobs', async (t) => {
     if (!accepted || !('email' in accepted)) throw new Error('not accepted');
     return accepted.email.id;
   }
+  const sendAll = async (each: string[][]) => {
+    const ids: string[] = [];
+    for (const to of each) ids.push(await send(...to));
+    return ids;
+  };
   const take = (nodeId: string) => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
   const node = async () => {
     const id = newId();
@@ -54,7 +59,7 @@ t.test('rows and jobs', async (t) => {
     (await db.query<{ n: number }>({ text: `SELECT count(*)::int AS n FROM pgboss.job WHERE name = 'deliver'` }))[0]?.n;
 
   t.test('two nodes never hold the same recipient', async (t) => {
-    const ids = await Promise.all(Array.from({ length: 20 }, (_, index) => send(`a@d${index}.test`)));
+    const ids = await sendAll(Array.from({ length: 20 }, (_, index) => [`a@d${index}.test`]));
     const [one, two] = [await node(), await node()];
     const held = (await Promise.all([take(one), take(two), take(one), take(two)])).flat();
     t.same(held.map((entry) => entry.emailId).sort(), ids.toSorted());
@@ -66,16 +71,17 @@ t.test('rows and jobs', async (t) => {
   t.test(
     'the status follows once every recipient is settled, even if several are settled at the same time',
     async (t) => {
-      const ids = await Promise.all(Array.from({ length: 20 }, () => send('a@one.test', 'b@two.test', 'c@three.test')));
+      const ids = await sendAll(Array(20).fill(['a@one.test', 'b@two.test', 'c@three.test']));
       const held = await take(await node());
-      t.equal(held.length, 60);
-      await Promise.all(
-        held.map((entry) =>
-          write(
-            outcome(entry, 0, entry.destination === 'two.test' && entry.emailId === ids[0] ? 'failed' : 'delivered'),
-          ),
-        ),
+      t.strictSame(
+        held.map(({ emailId, destination }) => `${emailId} ${destination}`).sort(),
+        ids.flatMap((id) => ['one', 'two', 'three'].map((name) => `${id} ${name}.test`)).sort(),
       );
+      const statusOf = ({ emailId, destination }: Claim) =>
+        destination === 'two.test' && emailId === ids[0] ? 'failed' : 'delivered';
+      // No more at once than there are connections: on a full machine, who has to wait for one may get none in time.
+      while (held.length > 0)
+        await Promise.all(held.splice(0, 10).map((entry) => write(outcome(entry, 0, statusOf(entry)))));
       t.equal(await status(ids[0] ?? ''), 'failed');
       for (const id of ids.slice(1)) t.equal(await status(id), 'sent');
       t.match(await db.prisma.email.findUnique({ where: { id: ids[0] ?? '' } }), {
@@ -185,7 +191,7 @@ t.test('rows and jobs', async (t) => {
   });
 
   t.test('the sweeper continues where it stopped', async (t) => {
-    const ids = await Promise.all(Array.from({ length: 25 }, (_, index) => send(`a@s${index}.test`)));
+    const ids = await sendAll(Array.from({ length: 25 }, (_, index) => [`a@s${index}.test`]));
     await db.query({ text: `DELETE FROM pgboss.job WHERE name = 'deliver'` });
     let freed = 0;
     let rounds = 0;
