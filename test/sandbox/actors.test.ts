@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import PostalMime from 'postal-mime';
 import t from 'tap';
 import { actors } from '../../src/core/operations/sandbox-messages.ts';
 import { buildSender } from '../support/build.ts';
@@ -97,5 +98,20 @@ t.test('they do what is documented', async (t) => {
     t.equal((await settled(elsewhere)).status, 'failed');
     t.match(await attemptsOf(elsewhere), [{ phase: 'rcpt', reply: /no-tls\.test/ }]);
     t.equal(await node.db.prisma.suppression.count(), 0);
+  });
+
+  await t.test('only the header of a message is parsed, as a body may have millions of lines', async (t) => {
+    const parsed = t.capture(PostalMime.prototype, 'parse', PostalMime.prototype.parse);
+    const id = await send('lines@acting.test', { subject: 'Many lines', text: 'line\r\n\r\n'.repeat(10_000) });
+    await settled(id);
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+    const { messages } = (await node.call('GET', '/api/v1/sandbox/messages', { token })).body;
+    const arrived = messages.find(({ email_id }: { email_id: string }) => email_id === id);
+    t.match(arrived, { subject: 'Many lines', from });
+    t.ok(arrived.size > 80_000);
+    t.match(
+      parsed().map(({ args: [message] }) => (message as Buffer).length < 10_000),
+      [true],
+    );
   });
 });
