@@ -7,7 +7,7 @@ import { heldNote, pausedUntil } from '../core/recipients/waiting-for.ts';
 import { comparable } from '../mail/address.ts';
 import { type Delivery, type RecipientResult, type Session, saysNobodyThere } from '../smtp/deliver.ts';
 import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';
-import type { RetryPolicy } from './schedule.ts';
+import { lastDelayMs, type RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
 import type { Ending } from './winding-down.ts';
 
@@ -108,7 +108,7 @@ function stepOf(result: RecipientResult, before: number, suppressed: boolean, sh
   if (suppressed) return { ...base, status: 'suppressed', nextAttemptAt: null, lastResponse: response };
   // No delivery ends for what this server left undone. The attempt counts, so that retries get rarer if this goes on.
   if (status === 'failed' && isOpen && isGivenUpHere(result))
-    return { ...base, nextAttemptAt: new Date(now.getTime() + (policy.scheduleMs.at(-1) ?? givenUpMs)) };
+    return { ...base, nextAttemptAt: new Date(now.getTime() + lastDelayMs(policy)) };
   return { ...base, status, nextAttemptAt, lastResponse: response };
 }
 
@@ -118,9 +118,6 @@ function isUndone(result: RecipientResult, ending: Ending | null): boolean {
   const isCutShort = ending.signal.aborted && result.reply === null && !result.uncertain;
   return isCutShort || (ending.begun && isGivenUpHere(result));
 }
-
-/** Used if the schedule is empty. */
-const givenUpMs = 60_000;
 
 /** True if this server ended the attempt before the dot, for reasons of its own. */
 const isGivenUpHere = ({ phase, class: kind }: RecipientResult) => phase === 'local' && kind === 'other';

@@ -44,6 +44,9 @@ export function nextAttempt(
   return new Date(wasKeptBack ? next : Math.min(next, end));
 }
 
+/** The last delay of the schedule, in ms. */
+export const lastDelayMs = ({ scheduleMs }: RetryPolicy): number => scheduleMs.at(-1) ?? unsaidMs;
+
 /** The shortest time from a first attempt to a second if the server asks for none, in ms. */
 export const soonestMs = ({ scheduleMs }: RetryPolicy): number => (scheduleMs[0] ?? unsaidMs) * (1 - spread);
 
