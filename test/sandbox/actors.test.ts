@@ -109,9 +109,7 @@ t.test('they do what is documented', async (t) => {
     const arrived = messages.find(({ email_id }: { email_id: string }) => email_id === id);
     t.match(arrived, { subject: 'Many lines', from });
     t.ok(arrived.size > 80_000);
-    t.match(
-      parsed().map(({ args: [message] }) => (message as Buffer).length < 10_000),
-      [true],
-    );
+    const sizes = parsed().map(({ args: [message] }) => (message as Buffer).length);
+    t.ok(sizes.length > 0 && Math.max(...sizes) < 10_000);
   });
 });
