@@ -47,7 +47,7 @@ t.test('whoever may send for the whole account can erase a recipient, once for a
   const get = async (id: string) =>
     (await node.call('GET', `/api/v1/recipients/erasures/${id}`, { key: reader })).body.erasure;
   const [, other] = await ask('nobody@b.test');
-  await eventually(async () => (await get(other.id)).status === 'done', 60_000);
+  await eventually(async () => (await get(other.id)).status === 'done');
   t.match(await get(first.id), { status: 'pending', counts: { emails: 0, canceled: 0 } });
   const [{ sealed_address: sealed } = { sealed_address: null }] = await node.db.query<{
     sealed_address: Buffer | null;
@@ -60,7 +60,7 @@ t.test('whoever may send for the whole account can erase a recipient, once for a
   const done = await eventually(async () => {
     const erasure = await get(first.id);
     return erasure.status === 'done' && erasure;
-  }, 60_000);
+  });
   t.match(done, { counts: { emails: 1, recipients: 1, canceled: 1, contents: 1 } });
   const [, later] = await ask('a@b.test');
   t.not(later.id, first.id, 'a finished request is not taken up again');
@@ -193,18 +193,15 @@ t.test('an export is read as fast as its client reads, and ends with its client'
   );
   t.equal((await ask(await logIn(await startMailer()))).status, 200, 'other accounts may');
   second.destroy();
-  t.equal(
-    await eventually(async () => {
-      const { status } = await ask(token);
-      return status !== 429 && status;
-    }, 30_000),
-    200,
-    'and so may this one, once one has ended',
-  );
+  const third = await eventually(async () => {
+    const response = await open();
+    return response.statusCode === 429 ? !response.resume() : response;
+  });
+  t.equal(third.statusCode, 200, 'and so may this one, once one has ended');
   unread.destroy();
 
   let end = '';
-  for await (const chunk of await open()) end = `${end}${chunk}`.slice(-300);
+  for await (const chunk of third) end = `${end}${chunk}`.slice(-300);
   t.match(readLines(`{}\n${end.slice(end.lastIndexOf('{"type":"end"'))}`)[1], {
     counts: { email: emails, content: emails },
   });

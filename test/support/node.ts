@@ -94,7 +94,7 @@ export function foundationOf(config: Config): Foundation {
 }
 
 /**
- * One HTTP call; a string as body is sent as it is, anything else as JSON.
+ * One HTTP call; a string or bytes as body are sent as they are, anything else as JSON.
  *
  * @throws Error if the answer is not as in openapi.json
  */
@@ -104,7 +104,8 @@ export async function call(baseUrl: string, method: string, path: string, option
   if (key !== undefined) headers['X-API-Key'] = key;
   if (token !== undefined) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] ??= 'application/json';
-  const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
+  const isRaw = body === undefined || typeof body === 'string' || Buffer.isBuffer(body);
+  const payload = isRaw ? body : JSON.stringify(body);
   // With some methods it would be sent without its length.
   if (payload !== undefined) headers['Content-Length'] ??= String(Buffer.byteLength(payload));
   const response = await exchange(new URL(`${baseUrl}${path}`), { method, headers }, payload);
@@ -138,7 +139,11 @@ const answerWithinMs = 120_000;
  * Like `fetch`, which takes twice as long: the tests make some twenty thousand calls. A body that is refused early is written
  * to its end, as those of many calls together would take longer than a server reads on after its answer.
  */
-async function exchange(url: URL, options: RequestOptions, payload: string | undefined): Promise<IncomingMessage> {
+async function exchange(
+  url: URL,
+  options: RequestOptions,
+  payload: string | Buffer | undefined,
+): Promise<IncomingMessage> {
   const asked = request(url, { agent, ...options });
   asked.setTimeout(answerWithinMs, () => asked.destroy(new Error(`no answer from ${url.pathname} in time`)));
   const written = new Promise<void>((resolve) => asked.on('finish', resolve).on('close', resolve));
