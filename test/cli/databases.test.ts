@@ -155,7 +155,7 @@ t.test('a real process: start, commands next to it on its embedded database, and
   });
   const left = once(waiting, 'exit');
   const postmaster = () => findPostmaster(realpathSync(join(env.DATA_DIR, 'postgres')));
-  await eventually(async () => postmaster() !== undefined, 30_000);
+  await eventually(async () => postmaster() !== undefined);
   waiting.kill('SIGINT');
   t.equal((await left)[0], 130);
   t.notOk(postmaster());

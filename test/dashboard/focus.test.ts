@@ -17,7 +17,7 @@ t.test('what a row had of the keyboard stays with its table when the row is gone
     await page.getByRole('dialog').locator('button:focus', { hasText: 'Remove' }).waitFor();
     await page.keyboard.press('Enter');
     await row.waitFor({ state: 'detached' });
-    await page.locator('.table-box:focus').waitFor({ timeout: 10_000 });
+    await page.locator('.table-box:focus').waitFor();
   }
   await page.getByText('No address matches').waitFor();
 });

@@ -134,7 +134,7 @@ t.test('obstacles to a start', async (t) => {
 
   const cluster = fs.realpathSync(path.join(at.dataDir, 'postgres'));
   const user = serverUser();
-  const stranger = spawn('sleep', ['60'], { stdio: 'ignore', ...(user && { uid: user.uid, gid: user.gid }) });
+  const stranger = spawn('sleep', ['600'], { stdio: 'ignore', ...(user && { uid: user.uid, gid: user.gid }) });
   t.teardown(() => stranger.kill());
   fs.writeFileSync(path.join(cluster, 'postmaster.pid'), `${stranger.pid}\n${cluster}\n1700000000\n1\n\n127.0.0.1\n`);
   if (user) fs.chownSync(path.join(cluster, 'postmaster.pid'), user.uid, user.gid);

@@ -135,7 +135,7 @@ t.test('kill of npm start reaches the script', async (t) => {
     const status = `/proc/${pid}/status`;
     return !(fs.existsSync(status) && /^State:\s+Z/m.test(fs.readFileSync(status, 'utf8')));
   };
-  for (let waited = 0; waited < 20_000 && isThere(); waited += 20) await sleep(20);
+  for (let waited = 0; waited < 60_000 && isThere(); waited += 20) await sleep(20);
   t.notOk(isThere(), 'and it has ended');
 });
 
