@@ -61,6 +61,28 @@ t.test('the dashboard', inBrowser, async (t) => {
     t.strictSame(complaints, []);
   });
 
+  t.test('of many recipients those that did not get it come first, and the rest is one press away', async (t) => {
+    const readers = Array.from({ length: 11 }, (_, n) => `reader-${n}@anywhere.test`);
+    const to = [...readers, 'bounced+last@anywhere.test'];
+    const body = { from: 'a@example.test', to, subject: 'To twelve', text: 't' };
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
+    const statusNow = async () =>
+      (await node.call('GET', `/api/v1/emails/${email.id}`, { key: node.key })).body.email.status;
+    await eventually(async () => (await statusNow()) === 'failed');
+    const { page } = await view(t, node, `/emails/${email.id}`);
+    const recipients = page.locator('.panel', { hasText: 'Recipients (12)' });
+    const attempts = page.locator('.panel', { hasText: 'Attempts (12)' });
+    await Promise.all([recipients.waitFor(), attempts.waitFor()]);
+    const seen = async () => recipients.locator('.recipient b:visible').allTextContents();
+    t.strictSame(await seen(), ['bounced+last@anywhere.test', ...readers.slice(0, 9)]);
+    await recipients.getByRole('button', { name: 'Show all 12' }).click();
+    t.strictSame(await seen(), ['bounced+last@anywhere.test', ...readers]);
+    await recipients.locator('button:focus', { hasText: 'Show only 10' }).waitFor();
+    t.equal(await attempts.locator('.attempt:visible').count(), 10);
+    await page.emulateMedia({ media: 'print' });
+    t.equal(await attempts.locator('.attempt:visible').count(), 12, 'on paper there are all of them');
+  });
+
   t.test('what came back after it was delivered is seen in the list', async (t) => {
     const body = { from: 'a@example.test', to: 'later@anywhere.test', subject: 'Came back', text: 't' };
     const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;

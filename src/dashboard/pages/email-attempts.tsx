@@ -6,6 +6,7 @@ import { api } from '../api.ts';
 import { duration, exact } from '../format.ts';
 import { Copy } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
+import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -31,9 +32,11 @@ export function Attempts({ id, status }: { id: string; status: Email['status'] }
           {status === 'queued' ? 'None yet: the email is waiting.' : 'None: there was nothing to try.'}
         </div>
       )}
-      {attempts?.map((attempt, index) => (
-        <AttemptLine key={attempt.id} attempt={attempt} open={index === 0} />
-      ))}
+      <FirstFew
+        lines={(attempts ?? []).map((attempt, index) => (
+          <AttemptLine key={attempt.id} attempt={attempt} open={index === 0} />
+        ))}
+      />
     </Panel>
   );
 }

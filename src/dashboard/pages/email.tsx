@@ -9,6 +9,7 @@ import { forPeople, isForLater, messageIdOf, plural, shownSubject, whatBecame } 
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Copy } from '../parts/copy.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
+import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { Status, Tags } from '../parts/status.tsx';
@@ -62,9 +63,11 @@ export function EmailPage() {
       <div className="columns">
         <div>
           <Panel title={`Recipients (${email.recipients.length})`}>
-            {explained.recipients.map((recipient) => (
-              <RecipientLine key={recipient.address} recipient={recipient} listed={asked.includes(recipient)} />
-            ))}
+            <FirstFew
+              lines={lackingFirst(explained.recipients).map((recipient) => (
+                <RecipientLine key={recipient.address} recipient={recipient} listed={asked.includes(recipient)} />
+              ))}
+            />
           </Panel>
           {email.returns.length > 0 && <Returns email={email} />}
           <Attempts id={id} status={email.status} />
@@ -78,6 +81,10 @@ export function EmailPage() {
     </>
   );
 }
+
+/** Those that do not have it come first: they are what somebody looks for among many. */
+const lackingFirst = (recipients: Explanation[]) =>
+  recipients.toSorted((a, b) => Number(a.status === 'delivered') - Number(b.status === 'delivered'));
 
 const isHeld = ({ cause }: Explanation) => cause === 'uncertain' || cause === 'crashed';
 
