@@ -151,12 +151,12 @@ t.test('an account has at most 20 endpoints, even if many are made at once', asy
   const db = await openDatabase(t);
   const { id: accountId } = await buildAccount(db);
   const keyring = new Keyring(Buffer.alloc(32));
-  const made = await Promise.allSettled(
-    Array.from({ length: 25 }, (_, n) =>
-      create(db, accountId, { url: `https://n${n}.test/`, events: ['email.sent'] }, { keyring }),
-    ),
-  );
-  t.equal(made.filter(({ status }) => status === 'fulfilled').length, 20);
+  const make = (n: number) =>
+    create(db, accountId, { url: `https://n${n}.test/`, events: ['email.sent'] }, { keyring });
+  for (let n = 0; n < 15; n += 1) await make(n);
+  // No more than there are connections: on a full machine, who has to wait for one may get none in time.
+  const made = await Promise.allSettled(Array.from({ length: 10 }, (_, n) => make(15 + n)));
+  t.equal(made.filter(({ status }) => status === 'fulfilled').length, 5);
   t.equal((await list(db, accountId)).length, 20);
   t.match(
     made.find(({ status }) => status === 'rejected'),
