@@ -41,7 +41,11 @@ const sources = (choices: Choice[]): Source[] =>
 const closings = (choices: Choice[]) => choices.flatMap((one) => ('closed' in one ? [one.closed] : []));
 const from = (choices: Choice[]) => sources(choices).map(({ addresses }) => addresses.join(' '));
 
-const delivered = (localAddress: string, recipient = 'a@b.test') => ({ phase: 'dot', localAddress, recipient });
+const delivered = (localAddress: string, recipient = 'a@b.test') => ({
+  phase: 'dot' as const,
+  localAddress,
+  recipient,
+});
 
 t.test('the pool is that of the domain, or else of the type of mail', async (t) => {
   const { node, told } = await scene(t);
