@@ -1,6 +1,5 @@
 import crypto, { randomBytes } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { login } from '../../src/core/accounts/users.ts';
@@ -20,6 +19,23 @@ async function startTwo(t: Parameters<typeof startTestNode>[0]) {
   const env = { DATABASE_URL, ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' };
   const JWT_SECRET = randomBytes(32).toString('hex');
   return Promise.all([startTestNode(t, { ...env, JWT_SECRET }), startTestNode(t, { ...env, JWT_SECRET })]);
+}
+
+/** How long a turn of this thread takes, in ms of its own processor time: 99 of 100 take no longer. */
+function watchTurns(): { longest: () => number } {
+  const turns: number[] = [];
+  let last = process.threadCpuUsage();
+  const watch = setInterval(() => {
+    const { user, system } = process.threadCpuUsage(last);
+    turns.push((user + system) / 1_000);
+    last = process.threadCpuUsage();
+  }, 5);
+  return {
+    longest() {
+      clearInterval(watch);
+      return turns.sort((a, b) => a - b)[Math.floor(0.99 * (turns.length - 1))] ?? Number.POSITIVE_INFINITY;
+    },
+  };
 }
 
 t.test('passwords on two nodes', async (t) => {
@@ -151,8 +167,7 @@ t.test('passwords on two nodes', async (t) => {
     // Some from many places, the others from one: refused by the count of failures, or for lack of a place to wait.
     const places = 70;
     const flood = async () => {
-      const delay = monitorEventLoopDelay({ resolution: 5 });
-      delay.enable();
+      const turns = watchTurns();
       const began = performance.now();
       const logins = Promise.allSettled(
         Array.from({ length: 500 }, (_, n) =>
@@ -170,27 +185,29 @@ t.test('passwords on two nodes', async (t) => {
         waits.push(performance.now() - asked);
       } while (!(await Promise.race([logins, sleep(20, null)])));
       const { ends, tookMs } = await logins;
-      delay.disable();
+      const longest = turns.longest();
       const reasons = Map.groupBy(ends, (end) => (end.status === 'rejected' ? end.reason.status : 200));
       const [hashed = 0, counted = 0, busy = 0] = [401, 429, 503].map((status) => reasons.get(status)?.length ?? 0);
       t.equal(hashed + counted + busy, 500);
       t.ok(hashed >= 52 && hashed <= places + 10, `${hashed} were hashed`);
       t.equal(await failuresOf('@flood.test'), 2 * hashed, 'what was not checked is not counted');
       await one.db.prisma.loginFailure.deleteMany();
-      return { share: Math.max(...waits) / tookMs, p99: delay.percentile(99) / 1e6, busy };
+      return { share: Math.max(...waits) / tookMs, longest, busy };
     };
     // Other work of this machine only adds to the time: the best of a few rounds is what the logins cost.
     // And if the database is slow, they come one after the other, and may all find a place.
-    let [share, p99, busy] = [1, Number.POSITIVE_INFINITY, 0];
-    for (let round = 0; round < 6 && !(share < 0.2 && p99 < 250 && busy > 0); round += 1) {
+    let [share, longest, busy] = [1, Number.POSITIVE_INFINITY, 0];
+    for (let round = 0; round < 20 && !(share < 0.2 && longest < 50 && busy > 0); round += 1) {
       const seen = await flood();
-      [share, p99, busy] = [Math.min(share, seen.share), Math.min(p99, seen.p99), Math.max(busy, seen.busy)];
+      share = Math.min(share, seen.share);
+      longest = Math.min(longest, seen.longest);
+      busy = Math.max(busy, seen.busy);
     }
     t.ok(busy > 0, 'some found no place to wait');
     // If each login held a connection while it waits for its count, it would be a third of that time.
     t.ok(share < 0.2, `others waited for at most ${Math.round(100 * share)} % of the time`);
-    // Under 100 on an idle machine.
-    t.ok(p99 < 250, `event loop p99 ${Math.round(p99)} ms`);
+    // About 7: a hash takes several times that, in other threads.
+    t.ok(longest < 50, `other work waited for ${Math.round(longest)} ms of processor time`);
   });
 });
 
