@@ -34,7 +34,10 @@ export function wordsOf(error: unknown): string {
   if (code === 'network error' || code === 'timeout') return 'The server does not answer. Is it running?';
   if (isStatus(error, 401)) return 'Your login has ended: log in again.';
   if (isStatus(error, 403) && !detail) return 'You are not allowed to do this, or the account is suspended.';
-  return detail ? `${code[0]?.toUpperCase()}${code.slice(1)}: ${detail}` : `${code[0]?.toUpperCase()}${code.slice(1)}.`;
+  const words = `${code[0]?.toUpperCase()}${code.slice(1)}`;
+  if (isStatus(error, 500) && error.requestId)
+    return `${words}. The server's log says why, at request ${error.requestId}.`;
+  return detail ? `${words}: ${detail}` : `${words}.`;
 }
 
 /** The field that the server refused, named as in the API, and why; null if it names none. */

@@ -100,6 +100,16 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
   });
 
+  t.test('an error of the server names the request to look for in its log', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    await page.route('**/api/v1/keys', async (route) => {
+      const { headers } = await route.fetch().then((response) => ({ headers: response.headers() }));
+      await route.fulfill({ status: 500, headers, json: { error: 'internal error' } });
+    });
+    await page.evaluate("history.pushState(null, '', '/keys')");
+    await page.getByText(/^Internal error\. The server's log says why, at request [0-9a-f-]{36}\./).waitFor();
+  });
+
   t.test('the log is live again after an answer that is no stream', async (t) => {
     const { page } = await view(t, node, '/settings');
     await page.clock.install();
