@@ -2,7 +2,7 @@ import type { Route } from 'playwright-core';
 import t from 'tap';
 import { buildAccount } from '../support/build.ts';
 import { adminPassword, eventually } from '../support/node.ts';
-import { barriers, barriersInBoth, go, inBrowser, logIn, sharedDashboard, view } from './browser.ts';
+import { barriers, barriersInBoth, go, inBrowser, logIn, lookAgain, sharedDashboard, view } from './browser.ts';
 
 t.test('the dashboard', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -81,6 +81,21 @@ t.test('the dashboard', inBrowser, async (t) => {
     t.equal(await attempts.locator('.attempt:visible').count(), 10);
     await page.emulateMedia({ media: 'print' });
     t.equal(await attempts.locator('.attempt:visible').count(), 12, 'on paper there are all of them');
+    await page.emulateMedia({ media: 'screen' });
+    const path = `/api/v1/emails/${email.id}/attempts`;
+    await page.route(`**${path}`, async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      await route.fulfill({ response, json: { ...json, attempts: json.attempts.slice(0, 10) } });
+    });
+    await page.reload();
+    const growing = page.locator('.panel', { hasText: /Attempts \(1[02]\)/ });
+    await growing.locator('.attempt').nth(5).getByRole('button', { name: 'Show the conversation' }).click();
+    await page.unroute(`**${path}`);
+    await lookAgain(page, path);
+    await attempts.waitFor();
+    // The one that was latest, the one that was opened, and the one that is latest now.
+    t.equal(await attempts.getByRole('button', { name: 'Hide the conversation' }).count(), 3);
   });
 
   t.test('what came back after it was delivered is seen in the list', async (t) => {

@@ -7,25 +7,28 @@ const few = 10;
 /** The first few of many lines, and a button that shows the rest too. On paper all of them are shown. */
 export function FirstFew({ lines }: { lines: ReactNode[] }) {
   const [all, setAll] = useState(false);
-  if (lines.length <= few) return lines;
   return (
     <>
       {lines.slice(0, few)}
-      <div className="rest" hidden={!all}>
-        {lines.slice(few)}
-      </div>
-      <div style={{ padding: '8px 14px' }}>
-        <Button
-          variant="subtle"
-          color="gray"
-          size="compact-xs"
-          ml={-8}
-          aria-expanded={all}
-          onClick={() => setAll(!all)}
-        >
-          {all ? `Show only ${few}` : `Show all ${count(lines.length)}`}
-        </Button>
-      </div>
+      {lines.length > few && (
+        <>
+          <div className="rest" hidden={!all}>
+            {lines.slice(few)}
+          </div>
+          <div style={{ padding: '8px 14px' }}>
+            <Button
+              variant="subtle"
+              color="gray"
+              size="compact-xs"
+              ml={-8}
+              aria-expanded={all}
+              onClick={() => setAll(!all)}
+            >
+              {all ? `Show only ${few}` : `Show all ${count(lines.length)}`}
+            </Button>
+          </div>
+        </>
+      )}
     </>
   );
 }
