@@ -85,7 +85,9 @@ t.test('mail, webhooks, requests, the queue and the database are counted, and no
   t.equal(sumOf(samples, 'sendwright_queue_recipients', { state: 'scheduled' }), 1);
   t.equal(sumOf(samples, 'sendwright_database_up'), 1);
   t.equal(sumOf(samples, 'sendwright_nodes'), 1);
-  t.ok(sumOf(samples, 'sendwright_database_connections', { state: 'idle' }) >= 1);
+  // On a full machine all of them may be busy.
+  const connections = (state: string) => sumOf(samples, 'sendwright_database_connections', { state });
+  t.ok(connections('idle') + connections('busy') >= 1);
   t.ok(samples.has('sendwright_claims{kind="webhooks",process="main"}'));
   for (const secret of [...ids, 'canary', sender.key, sender.account.id, sender.domain, '127.0.0.1'])
     t.notMatch(text, secret, 'it contains no name, address or id');
