@@ -47,14 +47,24 @@ const finalAgeMs = 1_000;
 /** Options for a look-up whose answer may be final: records may have been corrected since they were kept. */
 export const afresh = (options: LookUpOptions): LookUpOptions => ({ ...options, mostAgeMs: finalAgeMs });
 
+/** What `find` finds for a name; what would end a delivery for good is looked up again first, if it was kept. */
+async function upToDate<Found extends { kind: string }>(
+  find: (name: string, options: LookUpOptions) => Promise<Found>,
+  spelled: string,
+  options: LookUpOptions,
+): Promise<Found> {
+  const name = comparableName(spelled);
+  const found = await find(name, options);
+  return found.kind === 'permanent' && options.cache ? find(name, afresh(options)) : found;
+}
+
 /**
  * The hosts to try for a domain, in order (RFC 5321 section 5.1): by preference, equal ones shuffled, the domain itself
  * when it has no MX. Ten at most. A null MX (RFC 7505), a name that does not exist, records that name no host and a list
  * that leads back to us are permanent; anything that DNS could not answer is temporary.
  */
-export async function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {
-  const found = await findRoute(comparableName(domain), options);
-  return found.kind === 'permanent' && options.cache ? findRoute(comparableName(domain), afresh(options)) : found;
+export function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {
+  return upToDate(findRoute, domain, options);
 }
 
 async function findRoute(name: string, options: LookUpOptions): Promise<Destination> {
@@ -96,9 +106,8 @@ async function implicitMx(name: string, options: LookUpOptions): Promise<Destina
  * unless `allowPrivate` permits them, and our own unless it permits everything. If only private ones are left, the result
  * is temporary: a wrong setting must not cost anybody their mail.
  */
-export async function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
-  const found = await findAddresses(comparableName(host), options);
-  return found.kind === 'permanent' && options.cache ? findAddresses(comparableName(host), afresh(options)) : found;
+export function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
+  return upToDate(findAddresses, host, options);
 }
 
 async function findAddresses(name: string, options: LookUpOptions): Promise<HostAddresses> {
