@@ -1,4 +1,3 @@
-import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Attempt, Email } from '../../client/index.ts';
@@ -10,6 +9,7 @@ import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
+import { Unfold } from '../parts/unfold.tsx';
 
 /** Every attempt, latest first, with its conversation. */
 export function Attempts({ id, status }: { id: string; status: Email['status'] }) {
@@ -65,16 +65,7 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
       <div className="reply">{attempt.reply ?? attempt.reason}</div>
       {attempt.conversation.length > 0 && (
         <div className="line" style={{ marginTop: 6 }}>
-          <Button
-            variant="subtle"
-            color="gray"
-            size="compact-xs"
-            ml={-8}
-            aria-expanded={shown}
-            onClick={() => setShown(!shown)}
-          >
-            {shown ? 'Hide the conversation' : 'Show the conversation'}
-          </Button>
+          <Unfold open={shown} set={setShown} words={shown ? 'Hide the conversation' : 'Show the conversation'} />
           {shown && (
             <>
               <Copy text={asText(attempt)} what="the conversation" />

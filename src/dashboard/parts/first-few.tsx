@@ -1,6 +1,6 @@
-import { Button } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
 import { count } from '../format.ts';
+import { Unfold } from './unfold.tsx';
 
 const few = 10;
 
@@ -16,16 +16,7 @@ export function FirstFew({ lines }: { lines: ReactNode[] }) {
             {lines.slice(few)}
           </div>
           <div style={{ padding: '8px 14px' }}>
-            <Button
-              variant="subtle"
-              color="gray"
-              size="compact-xs"
-              ml={-8}
-              aria-expanded={all}
-              onClick={() => setAll(!all)}
-            >
-              {all ? `Show only ${few}` : `Show all ${count(lines.length)}`}
-            </Button>
+            <Unfold open={all} set={setAll} words={all ? `Show only ${few}` : `Show all ${count(lines.length)}`} />
           </div>
         </>
       )}
