@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import { isJson } from '../support/is-json.ts';
 import { audit, type Finding, type Totals } from './auditor.ts';
 import type { Order } from './client.ts';
 import { readFacts } from './facts.ts';
@@ -110,15 +111,6 @@ function ownFindings({ client, members, mx }: World): Finding[] {
     })),
     ...torn.map((what) => ({ rule: 'A10' as const, what: `a line of the log is no JSON: ${what.slice(0, 200)}` })),
   ];
-}
-
-function isJson(line: string): boolean {
-  try {
-    JSON.parse(line);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function badSignatures({ mx, zone }: World): Promise<Finding[]> {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { goodBodies, pathsOf, toJson, withValue, wrongValues } from '../http/fields.ts';
 import { type DescribedOperation, type Fields, watchTables } from '../http/scene.ts';
 import { mismatch, operations } from '../support/contract.ts';
+import { isJson } from '../support/is-json.ts';
 import type { Answer } from '../support/node.ts';
 import type { Target } from './target.ts';
 import { equal, hold } from './texts.ts';
@@ -135,12 +136,3 @@ export const bodies: Target = {
     };
   },
 };
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}

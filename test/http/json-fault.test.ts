@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { parsedAtOnce } from '../../src/http/json.ts';
 import { jsonFault } from '../../src/http/json-fault.ts';
+import { isJson } from '../support/is-json.ts';
 
 t.test('what is wrong with a text that is not JSON, and where', (t) => {
   const cases: [text: string, fault: string][] = [
@@ -64,12 +65,3 @@ t.test('the longest texts that are searched have a fault too', (t) => {
     t.match(jsonFault(`${long}x`), /^line \d+, column \d+: /, long.slice(0, 3));
   t.end();
 });
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
