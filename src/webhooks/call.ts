@@ -45,11 +45,11 @@ export async function makeCall(
     const body = Buffer.from(call.payload);
     const signed = { id: claim.deliveryId, timestamp: Math.floor(startedAt.getTime() / 1000), body };
     // If this process was frozen and taken for dead, another node makes this call. On hold none does.
-    if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, call, clock.now());
+    if (!lease.valid() || lease.nodeId !== claim.nodeId || lease.onHold) return undone(claim, clock.now());
     const headers = signatureHeaders(signed, secrets);
     const answer = await post(poster, { url: call.url, headers, body }, signal, line);
     return answer.status === null && signal.aborted
-      ? undone(claim, call, clock.now())
+      ? undone(claim, clock.now())
       : decide(claim, call, { ...answer, startedAt }, clock.now(), { schedule });
   } catch (error) {
     log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');

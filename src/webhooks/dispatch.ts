@@ -222,7 +222,7 @@ export class WebhookDispatcher {
 
   async #run(claim: calls.Claim, call: calls.Call | undefined): Promise<void> {
     const outcome = call ? await this.#call(claim, call) : withoutEndpoint(claim);
-    if (outcome.attempt) this.#tools.metrics.called(outcome.status, outcome.attempt.durationMs);
+    if (outcome.made) this.#tools.metrics.called(outcome.status, outcome.made.attempt.durationMs);
     this.#freeSlot(claim, answeredBy(outcome));
     const failing = await this.#recorder.add(outcome);
     this.#remove(claim);
@@ -275,5 +275,7 @@ export class WebhookDispatcher {
   }
 }
 
-const answeredBy = ({ attempt, endpoint }: calls.CallOutcome): Answered | null =>
-  attempt && endpoint !== 'unknown' ? { works: endpoint === 'works', durationMs: attempt.durationMs } : null;
+const answeredBy = ({ made }: calls.CallOutcome): Answered | null =>
+  made && made.endpoint !== 'unknown'
+    ? { works: made.endpoint === 'works', durationMs: made.attempt.durationMs }
+    : null;

@@ -1,4 +1,4 @@
-import type { Call, CallOutcome, Claim } from '../core/webhooks/webhook-calls.ts';
+import type { Call, CallOutcome, Claim, MadeCall } from '../core/webhooks/webhook-calls.ts';
 import { testEvent } from '../core/webhooks/webhook-deliveries.ts';
 import type { Answer } from './post.ts';
 
@@ -28,53 +28,43 @@ export function decide(
   const { status, body, error, startedAt, durationMs } = answer;
   const attemptCount = call.attemptCount + 1;
   const attempt = { at: startedAt, responseStatus: status, responseBody: body, error, durationMs };
-  const over = { claim, attemptCount, attempt, nextAttemptAt: null, url: call.url, timesEnabled: call.timesEnabled };
-  if (status !== null && status >= 200 && status < 300) {
-    return { ...over, status: 'succeeded', error: null, endpoint: 'works' };
-  }
+  const madeTo = (endpoint: MadeCall['endpoint']): MadeCall => {
+    return { attempt, attemptCount, endpoint, url: call.url, timesEnabled: call.timesEnabled };
+  };
+  const over = { claim, nextAttemptAt: null };
+  if (status !== null && status >= 200 && status < 300)
+    return { ...over, status: 'succeeded', error: null, made: madeTo('works') };
   if (status === 410) {
-    return { ...over, status: 'failed', error: 'the endpoint answered 410 Gone and was disabled', endpoint: 'gone' };
+    const reason = 'the endpoint answered 410 Gone and was disabled';
+    return { ...over, status: 'failed', error: reason, made: madeTo('gone') };
   }
   // A test is for the person who waits for its result, and says nothing about how long an endpoint has been failing.
-  if (call.event === testEvent) return { ...over, status: 'failed', error: null, endpoint: 'unknown' };
-  const endpoint = answer.untried ? 'unknown' : 'fails';
+  if (call.event === testEvent) return { ...over, status: 'failed', error: null, made: madeTo('unknown') };
+  const made = madeTo(answer.untried ? 'unknown' : 'fails');
   const delay = schedule[attemptCount - 1];
-  if (delay === undefined) {
-    return { ...over, status: 'failed', error: `given up after ${attemptCount} attempts`, endpoint };
-  }
+  if (delay === undefined) return { ...over, status: 'failed', error: `given up after ${attemptCount} attempts`, made };
   const asked = status === 429 || status === 503 ? waitOf(answer.retryAfter, now) : 0;
   const waitMs = Math.max(delay * (1 + spread * (2 * random() - 1)), asked);
-  return {
-    ...over,
-    status: 'pending',
-    nextAttemptAt: new Date(now.getTime() + waitMs),
-    error: null,
-    endpoint,
-  };
+  return { claim, status: 'pending', nextAttemptAt: new Date(now.getTime() + waitMs), error: null, made };
 }
 
 /** A delivery that was claimed but not tried: it is due again at once, and no attempt is counted. */
-export function undone(claim: Claim, call: Call, now: Date): CallOutcome {
-  const { attemptCount } = call;
-  return {
-    claim,
-    status: 'pending',
-    nextAttemptAt: now,
-    attemptCount,
-    attempt: null,
-    error: null,
-    endpoint: 'unknown',
-    url: null,
-    timesEnabled: call.timesEnabled,
-  };
-}
+export const undone = (claim: Claim, now: Date): CallOutcome => ({
+  claim,
+  made: null,
+  status: 'pending',
+  nextAttemptAt: now,
+  error: null,
+});
 
 /** A delivery whose endpoint was disabled or deleted while it waited here. */
-export function withoutEndpoint(claim: Claim): CallOutcome {
-  const error = 'the endpoint was deleted or disabled';
-  const over = { claim, status: 'failed', nextAttemptAt: null, attemptCount: 0, attempt: null } as const;
-  return { ...over, error, endpoint: 'unknown', url: null, timesEnabled: 0 };
-}
+export const withoutEndpoint = (claim: Claim): CallOutcome => ({
+  claim,
+  made: null,
+  status: 'failed',
+  nextAttemptAt: null,
+  error: 'the endpoint was deleted or disabled',
+});
 
 /**
  * The wait that a `Retry-After` asks for, in ms (RFC 9110 section 10.2.3: seconds, or a date): at most a day, and 0 if it is

@@ -36,7 +36,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
   );
   return {
     async add(outcome) {
-      if (outcome.endpoint === 'fails') await sleep(failuresEveryMs - (performance.now() % failuresEveryMs));
+      if (outcome.made?.endpoint === 'fails') await sleep(failuresEveryMs - (performance.now() % failuresEveryMs));
       return writer.add(outcome);
     },
     giveUpAfter: (ms) => writer.giveUpAfter(ms),

@@ -178,17 +178,8 @@ t.test('an endpoint that has moved is not judged by answers of its old URL', asy
       accountId: newId(),
       failing: false,
     };
-    return {
-      claim,
-      status: 'failed' as const,
-      nextAttemptAt: null,
-      attemptCount: 1,
-      attempt,
-      error: null,
-      endpoint,
-      url,
-      timesEnabled,
-    };
+    const made = { attempt, attemptCount: 1, endpoint, url, timesEnabled };
+    return { claim, status: 'failed' as const, nextAttemptAt: null, error: null, made };
   };
   const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
   await change(db, accountId, id, { url: 'https://new.test/' });

@@ -279,9 +279,15 @@ t.test('crashes', async (t) => {
     const living = await take(newId());
     t.equal(living.length, 2);
     const attempt = { at: new Date(), responseStatus: 200, responseBody: 'thanks', error: null, durationMs: 1 };
+    const made = {
+      attempt,
+      attemptCount: 1,
+      endpoint: 'unknown' as const,
+      url: 'http://127.0.0.1:1024/',
+      timesEnabled: 0,
+    };
     const outcome = (claim: calls.Claim, status: 'succeeded' | 'failed') => ({
-      ...{ claim, status, attempt, attemptCount: 1, nextAttemptAt: null, error: null },
-      ...{ endpoint: 'unknown' as const, url: null, timesEnabled: 0 },
+      ...{ claim, status, made, nextAttemptAt: null, error: null },
     });
     const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
     const of = (claims: calls.Claim[], index: number) => claims[index] as calls.Claim;
@@ -305,8 +311,11 @@ t.test('crashes', async (t) => {
       await db.transaction((tx) =>
         calls.settle(tx, [
           {
-            ...{ claim, status: 'failed', attemptCount: 9, nextAttemptAt: null, error: null },
-            ...{ attempt: { ...attempt, at }, endpoint: 'fails', url: 'http://127.0.0.1:1024/', timesEnabled: 0 },
+            ...{ claim, status: 'failed', nextAttemptAt: null, error: null },
+            made: {
+              ...{ attempt: { ...attempt, at }, attemptCount: 9 },
+              ...{ endpoint: 'fails', url: 'http://127.0.0.1:1024/', timesEnabled: 0 },
+            },
           },
         ]),
       );

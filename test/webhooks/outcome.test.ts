@@ -40,7 +40,12 @@ t.test('nine attempts over about 45 hours: WH-04', async (t) => {
   const delays = defaultSchedule.map((_, attempts) => waits(500, null, attempts));
   t.strictSame(delays, [5, 60, 300, 1_800, 7_200, 21_600, 43_200, 86_400]);
   const last = decide(claim, call(8), answer(500), now);
-  t.match(last, { status: 'failed', nextAttemptAt: null, attemptCount: 9, error: 'given up after 9 attempts' });
+  t.match(last, {
+    status: 'failed',
+    nextAttemptAt: null,
+    made: { attemptCount: 9 },
+    error: 'given up after 9 attempts',
+  });
 });
 
 t.test('each delay varies by up to a tenth', async (t) => {
@@ -54,25 +59,28 @@ t.test('what each status means: WH-04', async (t) => {
     t.match(decide(claim, call(), answer(status), now), {
       status: 'succeeded',
       nextAttemptAt: null,
-      endpoint: 'works',
+      made: { endpoint: 'works' },
     });
   }
   for (const status of [null, 199, 301, 302, 304, 307, 308, 400, 401, 403, 404, 429, 500, 503, 999]) {
     t.match(
       decide(claim, call(), answer(status), now),
-      { status: 'pending', endpoint: 'fails', attemptCount: 1 },
+      { status: 'pending', made: { endpoint: 'fails', attemptCount: 1 } },
       `${status}`,
     );
   }
-  t.match(decide(claim, call(), answer(410), now), { status: 'failed', endpoint: 'gone', error: /410/ });
-  t.match(decide(claim, call(0, 'webhook.test'), answer(500), now), { status: 'failed', endpoint: 'unknown' });
+  t.match(decide(claim, call(), answer(410), now), { status: 'failed', made: { endpoint: 'gone' }, error: /410/ });
+  t.match(decide(claim, call(0, 'webhook.test'), answer(500), now), {
+    status: 'failed',
+    made: { endpoint: 'unknown' },
+  });
 });
 
 t.test('what this server could not even try counts as an attempt, and not against the endpoint', async (t) => {
   const untried = { ...answer(null), untried: true };
-  t.match(decide(claim, call(), untried, now), { status: 'pending', attemptCount: 1, endpoint: 'unknown' });
+  t.match(decide(claim, call(), untried, now), { status: 'pending', made: { attemptCount: 1, endpoint: 'unknown' } });
   const last = decide(claim, call(8), untried, now);
-  t.match(last, { status: 'failed', error: 'given up after 9 attempts', endpoint: 'unknown' });
+  t.match(last, { status: 'failed', error: 'given up after 9 attempts', made: { endpoint: 'unknown' } });
 });
 
 t.test('Retry-After: WH-04', async (t) => {

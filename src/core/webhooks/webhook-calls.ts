@@ -1,6 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { rowOf, unseen } from '../../db/prepared.ts';
-import type { WebhookDeliveryStatus } from '../../generated/prisma/enums.ts';
 import { timeOf } from '../../ids.ts';
 import { isSame, letGo, type WebhookJob } from '../../queue.ts';
 import { answerNotedEvery, callsAtOnce, endingOf, isAnswering, isFailing } from './webhook-lines.ts';
@@ -39,23 +38,28 @@ export interface CallAttempt {
   durationMs: number;
 }
 
-/** What became of a delivery after an attempt. */
-export interface CallOutcome {
-  claim: Claim;
-  status: WebhookDeliveryStatus;
-  nextAttemptAt: Date | null;
+/** A call that was made and counts. */
+export interface MadeCall {
+  attempt: CallAttempt;
+  /** Attempts so far, as in `Call`, and this one. */
   attemptCount: number;
-  /** Null when none was made, or it does not count. */
-  attempt: CallAttempt | null;
-  /** Why it ended without another attempt. */
-  error: string | null;
-  /** What the outcome says about the endpoint: nothing, that it works, that it fails, or that it wants no more calls. */
+  /** What it says about the endpoint: nothing, that it works, that it fails, or that it wants no more calls. */
   endpoint: 'unknown' | 'works' | 'fails' | 'gone';
-  /** The URL that was called. The verdict is about it alone, as the endpoint may have a new one. Null: no call was made. */
-  url: string | null;
+  /** The URL that was called. The verdict is about it alone, as the endpoint may have a new one. */
+  url: string;
   /** As in `Call`: an outcome from before the owner enabled the endpoint again says nothing about it either. */
   timesEnabled: number;
 }
+
+/** What became of a claimed delivery: it is tried again, or it is over, perhaps with an error that says why. */
+export type CallOutcome = {
+  claim: Claim;
+  /** Null when none was made, or it does not count. */
+  made: MadeCall | null;
+} & (
+  | { status: 'pending'; nextAttemptAt: Date; error: null }
+  | { status: 'succeeded' | 'failed'; nextAttemptAt: null; error: string | null }
+);
 
 /** How many attempts of one delivery the log keeps. */
 const attemptsKept = 20;
@@ -174,7 +178,7 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Endpoint
   await tx.query({
     name: 'webhook-deliveries-settle',
     text: `UPDATE webhook_deliveries d
-              SET status = s.status, next_attempt_at = s.next_attempt_at, attempt_count = s.attempt_count, error = s.error,
+              SET status = s.status, next_attempt_at = s.next_attempt_at, attempt_count = coalesce(s.attempt_count, d.attempt_count), error = s.error,
                   attempts = CASE WHEN s.attempt IS NULL THEN d.attempts
                                   WHEN jsonb_array_length(d.attempts) < ${attemptsKept} THEN d.attempts || ${attempt}
                                   ELSE (d.attempts - 0) || ${attempt} END,
@@ -187,11 +191,11 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Endpoint
       ordered.map(({ claim }) => claim.deliveryId),
       ordered.map(({ claim }) => claim.jobId),
       ordered.map(({ claim }) => claim.nodeId),
-      ordered.map((outcome) => outcome.status),
-      ordered.map((outcome) => outcome.nextAttemptAt),
-      ordered.map((outcome) => outcome.attemptCount),
-      ordered.map((outcome) => (outcome.attempt ? JSON.stringify(stored(outcome.attempt)) : null)),
-      ordered.map((outcome) => outcome.error),
+      ordered.map(({ status }) => status),
+      ordered.map(({ nextAttemptAt }) => nextAttemptAt),
+      ordered.map(({ made }) => made?.attemptCount),
+      ordered.map(({ made }) => made && JSON.stringify(stored(made.attempt))),
+      ordered.map(({ error }) => error),
     ],
   });
   return recordVerdicts(tx, verdictsOf(outcomes));
@@ -222,8 +226,9 @@ interface Verdict {
 function verdictsOf(outcomes: CallOutcome[]): Verdict[] {
   const oldUntil = Date.now() - notNewMs;
   const verdicts = new Map<string, Verdict>();
-  for (const { claim, status, endpoint, attempt, url, timesEnabled } of outcomes) {
-    if (endpoint === 'unknown' || !attempt || url === null) continue;
+  for (const { claim, status, made } of outcomes) {
+    if (!made || made.endpoint === 'unknown') continue;
+    const { endpoint, attempt, url, timesEnabled } = made;
     const { webhookId, deliveryId } = claim;
     const key = `${webhookId} ${timesEnabled} ${url}`;
     const initial = { webhookId, url, timesEnabled, works: false, gone: false, since: attempt.at, gaveUpOld: false };
