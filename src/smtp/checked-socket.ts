@@ -3,6 +3,7 @@ import { isIP, connect as netConnect, type Socket, type TcpNetConnectOpts } from
 import { connect as tlsConnect } from 'node:tls';
 import { hostOf, isLocalhost, loopback, portOf } from '../endpoint.ts';
 import { isReachable, type PrivateNetworks } from '../ip.ts';
+import { inTime } from './address-look-up.ts';
 import { ownTrouble } from './own-trouble.ts';
 import { ask, type Resolver } from './resolver.ts';
 
@@ -61,10 +62,11 @@ export async function addressesOf(host: string, poster: CheckedLookUp, signal: A
 }
 
 async function lookUp(host: string, { resolver }: CheckedLookUp, signal: AbortSignal): Promise<string[]> {
-  const answers = await before(
+  const { ipv4, ipv6 } = await before(
     signal,
-    Promise.all([ask(() => resolver.resolve4(host)), ask(() => resolver.resolve6(host))]),
+    inTime({ ipv4: ask(() => resolver.resolve4(host)), ipv6: ask(() => resolver.resolve6(host)) }),
   );
+  const answers = [ipv4, ipv6];
   const found = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
   if (found.length > 0) return found;
   for (const answer of answers) {

@@ -3,8 +3,9 @@ import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
 import { DeliveryProgress } from './delivery-progress.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
+import { HostLookUps } from './host-look-ups.ts';
 import { KeptConnections } from './kept-connections.ts';
-import { afresh, type Destination, type MxHost, resolveDestination, resolveHost, type Unreachable } from './mx.ts';
+import { afresh, type Destination, type MxHost, resolveDestination, type Unreachable } from './mx.ts';
 import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, localFailure, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
@@ -88,6 +89,7 @@ class Attempt {
   /** At most one per family; empty: whatever the system chooses. */
   readonly #sendingIps: readonly string[];
   readonly #kept: KeptConnections;
+  readonly #addresses: HostLookUps;
   readonly #progress: DeliveryProgress;
   readonly #triesLeft = new TriesLeft();
   /** No other host may be asked. */
@@ -104,6 +106,7 @@ class Attempt {
     this.#content = content;
     this.#sendingIps = steadySources(request.sendingIps ?? transport.sendingIps, request.envelope.from);
     this.#kept = new KeptConnections(transport.pool, this.#sendingIps, request.site);
+    this.#addresses = new HostLookUps(transport, this.#sendingIps);
     this.#reports = new SessionReports(transport, request.remarks ?? []);
     this.#progress = new DeliveryProgress(request.envelope.recipients, this.#reports);
     // Nobody may be waiting for a look-up when it is rejected.
@@ -188,7 +191,9 @@ class Attempt {
         preference = host.preference;
         this.#triesLeft.reserveFor(left.filter((other) => other.preference > host.preference));
       }
-      if (this.#mayTryMore) await this.#tryIfAllowed(host.name, policies);
+      if (!this.#mayTryMore) continue;
+      this.#addresses.lookAhead(left);
+      await this.#tryIfAllowed(host.name, policies);
     }
   }
 
@@ -223,7 +228,7 @@ class Attempt {
   async #tryHostOnce(host: string, tls: HostTls): Promise<void> {
     if (await this.#sendOverIdle(host, tls)) return;
     const start = this.#reports.start();
-    const { ours, ...found } = await this.#lookedUp(resolveHost(host, this.#transport));
+    const { ours, ...found } = await this.#lookedUp(this.#addresses.of(host));
     if (found.kind === 'addresses') await this.#tryAddresses(start, host, found.addresses, tls);
     else this.#progress.fail(start, host, unresolved(found));
     // Hosts of equal or worse preference would only bring the mail back to us.

@@ -20,9 +20,9 @@ export async function greetedBy(
   from: string | null,
   { port, lookUp }: { port: number; lookUp: LookUpOptions },
 ): Promise<Greeted> {
-  const found = await resolveHost(host, lookUp);
-  if (found.kind !== 'addresses') return { kind: 'unresolved', reason: found.reason };
   const isV6 = (ip: string) => ip.includes(':');
+  const found = await resolveHost(host, { ...lookUp, onlyIpv6: from !== null && isV6(from) });
+  if (found.kind !== 'addresses') return { kind: 'unresolved', reason: found.reason };
   const address = found.addresses.find((one) => (from === null ? !isV6(one) : isV6(one) === isV6(from)));
   const chosen = address ?? (from === null ? found.addresses[0] : undefined);
   if (chosen === undefined) return { kind: 'unresolved', reason: `The host ${host} has no address of that family.` };

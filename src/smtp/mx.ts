@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { isReachable, type PrivateNetworks } from '../ip.ts';
+import { inTime } from './address-look-up.ts';
 import { comparableName } from './host-name.ts';
 import { type Answer, DnsCache, type Resolver } from './resolver.ts';
 
@@ -35,6 +36,8 @@ export interface LookUpOptions {
   ownAddresses?: string[];
   /** Lets addresses outside the public internet through, for closed networks and tests. */
   allowPrivate?: PrivateNetworks;
+  /** Only IPv6 addresses can be used, so that IPv4 ones are no reason to stop waiting for them. */
+  onlyIpv6?: boolean;
   random?: () => number;
 }
 
@@ -143,12 +146,12 @@ function badDomain(enhanced: string, reason: string): Unreachable {
   return { kind: 'permanent', enhanced, class: 'bad_domain', reason };
 }
 
-function lookUpAddresses(name: string, options: LookUpOptions): Promise<Answer<string>[]> {
-  const { resolver, cache = new DnsCache(), mostAgeMs } = options;
-  return Promise.all([
-    cache.get(`aaaa:${name}`, () => resolver.resolve6(name), mostAgeMs),
-    cache.get(`a:${name}`, () => resolver.resolve4(name), mostAgeMs),
-  ]);
+async function lookUpAddresses(name: string, options: LookUpOptions): Promise<Answer<string>[]> {
+  const { resolver, cache = new DnsCache(), mostAgeMs, onlyIpv6 = false } = options;
+  const ipv6 = cache.get(`aaaa:${name}`, () => resolver.resolve6(name), mostAgeMs);
+  const ipv4 = cache.get(`a:${name}`, () => resolver.resolve4(name), mostAgeMs);
+  const answers = await inTime({ ipv6, ipv4 }, { onlyIpv6 });
+  return [answers.ipv6, answers.ipv4];
 }
 
 function interleave(lists: string[][]): string[] {

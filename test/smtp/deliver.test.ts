@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
 import { DnsCache } from '../../src/smtp/resolver.ts';
@@ -415,4 +416,41 @@ t.test('if DNS decides, it decides for every recipient, in one session', async (
   }
   const delivery = await send({ destination: 'broken-host.test', to });
   t.equal(resultOf(delivery, 'r1@x.test').outcome, 'deferred', 'one host may recover');
+});
+
+t.test('when DNS does not answer for a host, those that are left are looked up beside each other', async (t) => {
+  const mx = await startMx(t, accept);
+  const { transport, send } = await startScene(t, mx.port);
+  const names = Array.from({ length: 10 }, (_, at) => `mx${at}.example.test`);
+  const asked: (() => void)[] = [];
+  const dead = (name: string, addresses: string[]) =>
+    name === names.at(-1)
+      ? Promise.resolve(addresses)
+      : new Promise<never>((_, reject) =>
+          asked.push(() => reject(Object.assign(new Error(name), { code: 'ETIMEOUT' }))),
+        );
+  Object.assign(transport.resolver, {
+    resolveMx: async () => names.map((exchange, priority) => ({ exchange, priority })),
+    resolve4: (name: string) => dead(name, ['127.0.0.1']),
+    resolve6: (name: string) => dead(name, []),
+  });
+  let waits = 0;
+  const delivery = send();
+  const over = delivery.then(() => true);
+  const turns = async () => {
+    for (let left = 10; left > 0; left -= 1) await setImmediate();
+    return false;
+  };
+  while (!(await Promise.race([over, turns()]))) {
+    if (asked.length > 0) waits += 1;
+    for (const giveUp of asked.splice(0)) giveUp();
+  }
+  t.equal(waits, 2);
+  const { sessions } = await delivery;
+  t.same(
+    sessions.map(({ host }) => host),
+    names,
+    'each has its turn',
+  );
+  t.match(sessions.at(-1), { results: [{ outcome: 'delivered' }] });
 });

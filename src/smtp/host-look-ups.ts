@@ -1,0 +1,38 @@
+import { isIPv6 } from 'node:net';
+import { type HostAddresses, type LookUpOptions, type MxHost, resolveHost } from './mx.ts';
+
+/** The addresses of the hosts that one attempt tries. */
+export class HostLookUps {
+  readonly #options: LookUpOptions;
+  readonly #ahead = new Map<string, Promise<HostAddresses>>();
+  #someUnanswered = false;
+
+  /** @param sendingIps addresses that the message may leave from; empty: any */
+  constructor(options: LookUpOptions, sendingIps: readonly string[]) {
+    this.#options = { ...options, onlyIpv6: sendingIps.length > 0 && sendingIps.every((ip) => isIPv6(ip)) };
+  }
+
+  async of(host: string): Promise<HostAddresses> {
+    const ahead = await this.#ahead.get(host);
+    this.#ahead.delete(host);
+    // Whatever else was found is in the cache, which knows how long it counts.
+    const found = ahead?.kind === 'temporary' ? ahead : await resolveHost(host, this.#options);
+    this.#someUnanswered ||= found.kind === 'temporary';
+    return found;
+  }
+
+  /**
+   * Looks up the hosts whose turn may come later beside each other, if DNS has not answered for one before: if its server is
+   * dead, ten hosts in turn would take minutes.
+   */
+  lookAhead(hosts: MxHost[]): void {
+    if (!this.#someUnanswered) return;
+    for (const { name } of hosts) {
+      if (this.#ahead.has(name)) continue;
+      const found = resolveHost(name, this.#options);
+      // A defect is met when it is the host's turn.
+      found.catch(() => undefined);
+      this.#ahead.set(name, found);
+    }
+  }
+}
