@@ -4,6 +4,7 @@ import * as keys from './core/accounts/keys.ts';
 import * as domains from './core/domains/domains.ts';
 import { verify } from './core/domains/verification.ts';
 import { codeOf } from './db/errors.ts';
+import { isLoopback } from './ip.ts';
 import type { SendwrightNode } from './node.ts';
 import { newPassword } from './password.ts';
 
@@ -105,9 +106,13 @@ export function firstScreen(
   ].join('\n');
 }
 
-function modeOf({ deliveryMode, mailHostname, roles }: Config): string {
+function modeOf({ deliveryMode, mailHostname, roles, sendingIps, mxPort }: Config): string {
   if (deliveryMode === 'sandbox') return 'sandbox mode: no mail leaves this machine';
-  return `${roles.has('mta') ? 'delivering' : 'mail goes'} to the internet as ${mailHostname}`;
+  if (!roles.has('mta')) return `mail goes to the internet as ${mailHostname}`;
+  // A rehearsal: nothing leaves the machine from loopback, and no MX host of the internet listens on another port.
+  if (sendingIps.length > 0 && sendingIps.every(isLoopback))
+    return `delivering to this machine alone as ${mailHostname}`;
+  return `delivering to ${mxPort === 25 ? 'the internet' : `port ${mxPort} of MX hosts`} as ${mailHostname}`;
 }
 
 const work: Record<NodeRole, string> = {

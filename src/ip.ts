@@ -32,6 +32,9 @@ export function isPublicAddress(ip: string): boolean {
   return address.match(globalUnicast) && !specialBlocks.some((block) => address.match(block));
 }
 
+/** True for an address that packets leave no machine from or for: 127.0.0.0/8 and ::1. */
+export const isLoopback = (ip: string) => ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
+
 /** True for an address of the public internet, and for one in a network that is allowed. */
 export function isReachable(ip: string, allowed: PrivateNetworks): boolean {
   if (allowed === true) return true;

@@ -38,6 +38,19 @@ t.test('a node with only some roles says which, and shows nothing that it does n
   t.notMatch(screenOf(direct), 'This node');
 });
 
+t.test('a rehearsal of direct mode does not claim to deliver to the internet', async (t) => {
+  const screenOf = (env: Record<string, string>) =>
+    firstScreen(readConfig({ DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.test', ...env }), node, {
+      sandboxKey: null,
+      password: null,
+    });
+  const internet = 'delivering to the internet as mail.test';
+  t.match(screenOf({ SENDING_IPS: '127.0.0.1,::1', MX_PORT: '2526' }), 'delivering to this machine alone as mail.test');
+  t.match(screenOf({ MX_PORT: '2526' }), 'delivering to port 2526 of MX hosts as mail.test');
+  t.match(screenOf({ SENDING_IPS: '127.0.0.1,192.0.2.9' }), internet);
+  t.match(screenOf({ DNS_SERVERS: '127.0.0.1' }), internet, "a resolver of one's own answers for all of it");
+});
+
 t.test('settings without effect, or with less than expected, are reported', async (t) => {
   const screenOf = (env: Record<string, string>) =>
     firstScreen(readConfig(env), node, { sandboxKey: 'sk_live_x', password: null });
