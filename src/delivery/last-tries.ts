@@ -1,3 +1,4 @@
+import { BoundedMap } from '../bounded-map.ts';
 import { loadDue, loadSuppressed } from '../core/outgoing/outgoing.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
@@ -51,7 +52,7 @@ export class LastTries {
   readonly #judgement: Judgement;
   readonly #now: () => number;
   readonly #speaksMs: number;
-  readonly #unreached = new Map<string, Unreached>();
+  readonly #unreached = new BoundedMap<string, Unreached>(mostRemembered);
 
   /** @param now milliseconds on a clock that does not jump */
   constructor(db: Database, judgement: Judgement, now: () => number = () => performance.now()) {
@@ -75,8 +76,6 @@ export class LastTries {
     this.#unreached.delete(destination);
     const [first] = attempts;
     if (verdict !== 'unreachable' || !first || source?.closed) return;
-    const [oldest] = this.#unreached.keys();
-    if (oldest !== undefined && this.#unreached.size >= mostRemembered) this.#unreached.delete(oldest);
     const reason = reply ?? 'it could not be reached';
     this.#unreached.set(destination, { begunAt: first.at, heardAt: this.#now(), reason });
   }

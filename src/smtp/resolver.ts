@@ -1,5 +1,6 @@
 import { createSocket } from 'node:dgram';
 import { Resolver as NodeResolver } from 'node:dns/promises';
+import { BoundedMap } from '../bounded-map.ts';
 import { ownTrouble } from './own-trouble.ts';
 
 /** The look-ups that sending mail needs; the Resolver of `node:dns/promises` has them all. Errors carry c-ares's `code`. */
@@ -137,19 +138,18 @@ const negativeMs = 10_000;
 
 /**
  * Caches DNS answers in this process: records for 60 seconds, "there is none" for 10, failures not at all. Concurrent
- * look-ups of one key share one query. Evicts the oldest entries beyond `maxEntries`.
+ * look-ups of one key share one query. Beyond `maxEntries`, the oldest answers go.
  */
 export class DnsCache {
-  readonly #entries = new Map<string, { answer: Answer<unknown>; since: number; until: number }>();
+  readonly #entries: Map<string, { answer: Answer<unknown>; since: number; until: number }>;
   readonly #running = new Map<string, Promise<Answer<unknown>>>();
-  readonly #maxEntries: number;
   readonly #now: () => number;
 
   constructor({
     maxEntries = 10_000,
     now = () => performance.now(),
   }: { maxEntries?: number; now?: () => number } = {}) {
-    this.#maxEntries = maxEntries;
+    this.#entries = new BoundedMap(maxEntries);
     this.#now = now;
   }
 
@@ -182,7 +182,5 @@ export class DnsCache {
     if (answer.kind === 'temporary') return;
     const since = this.#now();
     this.#entries.set(key, { answer, since, until: since + (answer.kind === 'records' ? positiveMs : negativeMs) });
-    const [oldest] = this.#entries.keys();
-    if (this.#entries.size > this.#maxEntries && oldest !== undefined) this.#entries.delete(oldest);
   }
 }

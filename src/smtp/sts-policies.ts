@@ -1,3 +1,4 @@
+import { BoundedMap } from '../bounded-map.ts';
 import { type Logger, silentLog } from '../log.ts';
 import { expiresAt, readStsId, type StsFile, type StsPolicy } from './mta-sts.ts';
 import { ask, type Resolver } from './resolver.ts';
@@ -44,12 +45,13 @@ const lookUpMs = 5_000;
  */
 export class StsPolicies {
   readonly #options: Required<StsPoliciesOptions>;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries: Map<string, Entry>;
   readonly #running = new Map<string, Promise<StsFinding>>();
   readonly #closing = new AbortController();
 
   constructor(options: StsPoliciesOptions) {
     this.#options = { now: Date.now, log: silentLog, maxEntries: 10_000, ...options };
+    this.#entries = new BoundedMap(this.#options.maxEntries);
   }
 
   /** @throws whatever the store throws; the domain's policy is then unknown */
@@ -74,7 +76,7 @@ export class StsPolicies {
     // Another node may have fetched it since.
     const policy = (known && this.#inForce(known).policy) ?? (await store.load(domain));
     const entry: Entry = { policy, problem: null, checkedAt: now(), failed: known?.failed ?? null };
-    this.#keep(domain, entry);
+    this.#entries.set(domain, entry);
     const current = this.#inForce(entry).policy;
     const id = await this.#lookUpId(domain);
     if (id === null) return this.#inForce(entry);
@@ -121,12 +123,5 @@ export class StsPolicies {
   #inForce({ policy, problem }: Entry): StsFinding {
     const current = policy !== null && expiresAt(policy).getTime() > this.#options.now();
     return { policy: current ? policy : null, problem };
-  }
-
-  #keep(domain: string, entry: Entry): void {
-    this.#entries.delete(domain);
-    this.#entries.set(domain, entry);
-    const [oldest] = this.#entries.keys();
-    if (this.#entries.size > this.#options.maxEntries && oldest !== undefined) this.#entries.delete(oldest);
   }
 }

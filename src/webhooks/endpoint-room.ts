@@ -1,3 +1,5 @@
+import { BoundedMap } from '../bounded-map.ts';
+
 /** How a call to an endpoint went. */
 export interface Answered {
   works: boolean;
@@ -42,8 +44,8 @@ export class EndpointRoom {
   readonly #least: number;
   readonly #most: number;
   readonly #now: () => number;
-  /** Endpoints that have answered or failed, the latest last. */
-  readonly #known = new Map<string, Known>();
+  /** Endpoints that have answered or failed. */
+  readonly #known = new BoundedMap<string, Known>(mostKnown);
 
   constructor(least: number, most: number, now = () => performance.now()) {
     this.#least = least;
@@ -58,11 +60,8 @@ export class EndpointRoom {
   /** @param underWay calls to it when this one ended, including it: an endpoint gets more room only if it used what it had */
   learn(webhookId: string, { works, durationMs }: Answered, underWay: number): void {
     const known = this.#fresh(webhookId) ?? this.#unknown();
-    this.#known.delete(webhookId);
     // A refusal may come faster than any answer, so its duration teaches nothing.
     this.#known.set(webhookId, works ? this.#after(known, durationMs, underWay) : this.#bounded(known, known.room / 2));
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > mostKnown && oldest !== undefined) this.#known.delete(oldest);
   }
 
   #after(known: Known, durationMs: number, underWay: number): Known {
