@@ -67,7 +67,7 @@ const idsOf = (claims: Claim[]) => [
 ];
 
 /** Gives claimed recipients back untouched and due at once, as on shutdown. */
-export async function release(db: Database, claims: Claim[]): Promise<void> {
+export async function release(db: Sql, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
   await db.query({
     text: `UPDATE recipients r SET ${givenBack} ${whereClaimed}`,
@@ -75,18 +75,11 @@ export async function release(db: Database, claims: Claim[]): Promise<void> {
   });
 }
 
-/**
- * Gives claimed recipients back untouched, to be tried later.
- *
- * @param until null: they are due at once
- * @param reason what they wait for, in words; null: nothing
- */
-export async function park(db: Sql, claims: Claim[], until: Date | null, reason: string | null): Promise<void> {
+/** Gives claimed recipients back untouched, to be tried later. @param reason what they wait for, in words */
+export async function park(db: Sql, claims: Claim[], until: Date, reason: string): Promise<void> {
   await db.query({
     name: 'recipients-put-aside',
-    text: `UPDATE recipients r
-              SET ${givenBack}, next_attempt_at = coalesce($4, ${dueFromNow}), waiting_for = $5
-             ${whereClaimed}`,
+    text: `UPDATE recipients r SET ${givenBack}, next_attempt_at = $4, waiting_for = $5 ${whereClaimed}`,
     values: [...idsOf(claims), until, reason],
   });
 }
@@ -100,7 +93,7 @@ export async function parkForPause(db: Database, claims: Claim[], name: string):
       values: [name],
     });
     if (order?.paused) await park(tx, claims, pausedUntil, pauseOf(name));
-    else await park(tx, claims, null, null);
+    else await release(tx, claims);
   });
 }
 
