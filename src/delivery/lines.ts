@@ -113,6 +113,7 @@ export class Lines {
     this.#lines.clear();
     this.#expected.clear();
     this.#counts.clear();
+    this.#members.clear();
     return [...waiting, ...expected];
   }
 
