@@ -3,6 +3,7 @@ import type { Claim } from '../core/recipients/recipients.ts';
 import * as recipients from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
+import { Rounds } from '../rounds.ts';
 import { type AttemptTools, attempt, withoutRoom } from './attempt.ts';
 import type { AttemptRecord } from './attempt-record.ts';
 import { ClaimsInHand } from './claims-in-hand.ts';
@@ -25,6 +26,9 @@ import type { Turn } from './throttle.ts';
 import { WindingDown } from './winding-down.ts';
 
 const tickEveryMs = 1_000;
+const ordersEveryMs = 1_000;
+const sourcesEveryMs = 1_000;
+const reportEveryMs = 5_000;
 
 /** A site whose turn comes within this time keeps its line here; otherwise the line waits as rows. */
 const patienceMs = 2_000;
@@ -59,6 +63,7 @@ export class Dispatcher {
   /** This node's name when it last looked. */
   #claimsAs: string | undefined;
   #timer: NodeJS.Timeout | undefined;
+  readonly #exchanges: Rounds;
 
   constructor(
     db: Database,
@@ -74,6 +79,7 @@ export class Dispatcher {
     this.#standing = standing;
     this.#sources = sources;
     this.#recorder = recorder;
+    this.#exchanges = new Rounds(tools.log);
     this.#limits = limits;
     this.#inHand = new ClaimsInHand(db, tools.clock, () => this.#intake.takeIfDrained());
     this.#intake = new Intake(db, queue, tools, this.#inHand, limits.held, {
@@ -108,6 +114,12 @@ export class Dispatcher {
   }
 
   start(): void {
+    const { lease } = this.#tools;
+    this.#exchanges.every(ordersEveryMs, 'orders of operators', () => this.#standing.readOrders());
+    this.#exchanges.every(reportEveryMs, 'state of destinations', () =>
+      this.#standing.report(lease.nodeId, (site) => this.#lines.lengthOf(site)),
+    );
+    this.#exchanges.every(sourcesEveryMs, 'use of new addresses', () => this.#sources.exchange(lease.nodeId));
     this.#intake.start();
     this.#timer = setInterval(() => this.#tick(), tickEveryMs);
     this.#tick();
@@ -123,6 +135,8 @@ export class Dispatcher {
     this.#recorder.giveUpAfter(this.#windingDown.drainMs);
     this.#preparation.stop();
     clearInterval(this.#timer);
+    // Without waiting for those under way, which may wait for the database.
+    void this.#exchanges.stop();
     // A batch being taken now would end up in lines that nobody serves any more.
     await this.#intake.stop();
     const unbegun = this.#lines.empty();
@@ -141,13 +155,7 @@ export class Dispatcher {
   }
 
   #tick(): void {
-    const { log, lease } = this.#tools;
-    this.#standing
-      .exchange(lease.nodeId, (site) => this.#lines.lengthOf(site))
-      .catch((error: Error) => log.warn({ error: error.message }, 'the state of destinations could not be exchanged'));
-    this.#sources
-      .exchange(lease.nodeId)
-      .catch((error: Error) => log.warn({ error: error.message }, 'the use of new addresses could not be exchanged'));
+    const { lease } = this.#tools;
     const isRenamed = lease.nodeId !== this.#claimsAs;
     this.#claimsAs = lease.nodeId;
     // While mail is on hold, operators may decide about what has not begun. If this node was taken for dead, others may have it.

@@ -14,8 +14,6 @@ const mostSites = 100_000;
 const destinationsShown = 50;
 /** How many sites are looked at before other work gets its turn: a newsletter goes to tens of thousands. */
 const sitesAtOnce = 1_000;
-/** Counted in exchanges with the database. */
-const reportEvery = 5;
 
 /**
  * How this node stands with the destinations: which site each belongs to, how much the site gets, and what operators
@@ -36,8 +34,6 @@ export class Standing {
   /** What this node last reported about each site, as one text. */
   #reported = new Map<string, string>();
   #reportedAs: string | null = null;
-  #reporting = false;
-  #exchanges = 0;
 
   constructor(db: Database, transport: Transport, providers: readonly Provider[], throttle: ThrottleOptions) {
     this.#db = db;
@@ -104,13 +100,7 @@ export class Standing {
     return names.find((name) => name !== null && this.#paused.has(name)) ?? null;
   }
 
-  /** Reads new orders of operators, and every few times reports how this node stands. To be called every second. */
-  async exchange(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
-    await this.readOrders();
-    if (this.#exchanges++ % reportEvery === 0) await this.report(nodeId, waitingOf);
-  }
-
-  /** Reads new orders of operators. */
+  /** Reads new orders of operators. To be called every second, one call after the other. */
   async readOrders(): Promise<void> {
     const given = await orders.list(this.#db);
     this.#paused = new Set(given.filter(({ pausedAt }) => pausedAt !== null).map(({ name }) => name));
@@ -135,21 +125,11 @@ export class Standing {
 
   /**
    * Reports how this node stands with the sites that it used within the hour: only those with news, as there may be thousands.
-   * Does nothing while the last report is still under way.
+   * To be called every few seconds, one call after the other.
    *
    * @param waitingOf how many claims wait here for the site
    */
   async report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
-    if (this.#reporting) return;
-    this.#reporting = true;
-    try {
-      await this.#report(nodeId, waitingOf);
-    } finally {
-      this.#reporting = false;
-    }
-  }
-
-  async #report(nodeId: string, waitingOf: (site: string) => number): Promise<void> {
     // Under a new name it has reported nothing yet.
     const before = nodeId === this.#reportedAs ? this.#reported : new Map<string, string>();
     const states = this.throttle.states();

@@ -1,3 +1,5 @@
+import { mock } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -12,7 +14,14 @@ import type { Queue } from '../../src/queue.ts';
 const nothing = async () => undefined;
 
 /** A dispatcher over a database that does only what it is told; every site has all that it may have. */
-function startDispatcher(t: Test, db: Partial<Record<'transaction' | 'query', (...told: never[]) => unknown>>) {
+function startDispatcher(
+  t: Test,
+  db: Partial<Record<'transaction' | 'query', (...told: never[]) => unknown>>,
+  {
+    readOrders = nothing,
+    exchange = nothing,
+  }: { readOrders?: () => Promise<void>; exchange?: () => Promise<void> } = {},
+) {
   const lease = { nodeId: 'n', onHold: false, valid: () => true };
   const patience: number[] = [];
   const dispatcher = new Dispatcher(
@@ -25,7 +34,8 @@ function startDispatcher(t: Test, db: Partial<Record<'transaction' | 'query', (.
       lease,
     } as unknown as AttemptTools,
     {
-      exchange: nothing,
+      readOrders,
+      report: nothing,
       siteOf: async (name: string) => ({ name, connections: 1, perMinute: null, perConnection: null }),
       throttle: {
         turn: () => ({ when: 'after another' }),
@@ -33,7 +43,7 @@ function startDispatcher(t: Test, db: Partial<Record<'transaction' | 'query', (.
         record: () => ({ proven: true, running: 1 }),
       },
     } as unknown as Standing,
-    { exchange: nothing, giveBack: nothing } as unknown as SourceAddresses,
+    { exchange, giveBack: nothing } as unknown as SourceAddresses,
     { giveUpAfter: (ms: number) => patience.push(ms) } as unknown as Recorder,
   );
   dispatcher.start();
@@ -64,6 +74,26 @@ t.test(
     t.same(patience, [20_000]);
   },
 );
+
+t.test('while the database is slow, orders and the use of new addresses are asked for once at a time', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const slow = Promise.withResolvers<void>();
+  const asked = { orders: 0, sources: 0 };
+  const ask = (what: keyof typeof asked) => () => {
+    asked[what] += 1;
+    return slow.promise;
+  };
+  startDispatcher(t, { transaction: () => slow.promise }, { readOrders: ask('orders'), exchange: ask('sources') });
+  mock.timers.tick(5_000);
+  t.strictSame(asked, { orders: 1, sources: 1 });
+  slow.resolve();
+  while (asked.orders < 2 || asked.sources < 2) {
+    await setImmediate();
+    mock.timers.tick(1_000);
+  }
+  t.pass('and again when there is an answer');
+});
 
 t.test('what waits here is not sent after this node was taken for dead', { timeout: 30_000 }, async (t) => {
   const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', recipients: [] };
