@@ -1,6 +1,6 @@
 import { hold } from './core/operations/encryption-key-holders.ts';
 import { refuseDatabase } from './db/check.ts';
-import { connect, type Database, poolSize } from './db/client.ts';
+import { connect, type Database, poolSize, startTimeoutMs } from './db/client.ts';
 import { startErrorOf } from './db/failure.ts';
 import { migrate } from './db/migrate.ts';
 import type { Logger } from './log.ts';
@@ -29,7 +29,7 @@ export const keyRefusals = {
 
 /**
  * Opens the database of a node: refuses one that cannot be worked with, brings its schema up to date, and starts the
- * queue. The steps that close it again are added to `life`, even if this fails.
+ * queue. The steps that close it again are added to `life`, even if this fails. The caller is to `hurry` it when it is up.
  *
  * @throws StartError, or Error if the life ended meanwhile
  */
@@ -47,7 +47,7 @@ export async function openDatabase(
 ): Promise<{ db: Database; queue: Queue }> {
   const { databaseUrl, keyring, allowUnsafe, log, onProgress } = options;
   const { pool, needed } = options.connections ?? { pool: poolSize, needed: connectionsOfNode };
-  const db = connect(databaseUrl, log, pool);
+  const db = connect(databaseUrl, log, pool, startTimeoutMs);
   life.stops.push(() => db.close());
   const refusal = await refuseDatabase(db, { connections: needed, allowUnsafe }).catch((error: Error) => {
     throw startErrorOf(error, true);

@@ -114,6 +114,7 @@ async function bringUp(config: Config, foundation: Foundation, life: Lifetime): 
   const parts = await makeParts(config, foundation, opened, life);
   await joinNodes(parts, stops);
   life.goOn();
+  opened.db.hurry();
   const { close, ...ports } = await openDoors(parts, stops);
   life.goOn();
   // After the doors: a node whose ports are taken sends nothing.

@@ -1,5 +1,5 @@
 import { PgBoss } from 'pg-boss';
-import type { Sql } from './db/client.ts';
+import { type Sql, startTimeoutMs } from './db/client.ts';
 import type { Logger } from './log.ts';
 
 const deliverQueue = 'deliver';
@@ -56,7 +56,12 @@ export interface Queue extends Line<DeliverJob> {
 export const ownConnections = 2;
 
 export function createQueue(databaseUrl: string, log: Logger): Queue {
-  const boss = new PgBoss({ connectionString: databaseUrl, max: ownConnections, schedule: false });
+  const boss = new PgBoss({
+    connectionString: databaseUrl,
+    max: ownConnections,
+    connectionTimeoutMillis: startTimeoutMs,
+    schedule: false,
+  });
   boss.on('error', (error) => log.warn({ error: error.message }, 'the queue maintenance failed'));
   return {
     async start() {

@@ -57,6 +57,7 @@ export async function startWorkers(
   await hold.noteStart(db, config.startOnHold);
   if (foundation.alone) await nodes.removeAll(db, listener);
   life.goOn();
+  db.hurry();
   const ground: Ground = {
     kind: 'ground',
     databaseUrl: named(databaseUrl),

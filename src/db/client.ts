@@ -36,10 +36,15 @@ export interface Database extends Sql {
   connections(): { busy: number; idle: number; waiting: number };
   /** Whether PostgreSQL refused a statement within the last seconds because its disk is full. */
   isDiskFull(): boolean;
+  /** From now on somebody waits for each answer: a connection is waited for no longer than usual. */
+  hurry(): void;
   close(): Promise<void>;
 }
 
+/** How long a connection is waited for. */
 const acquireTimeoutMs = 4_000;
+/** The same during a start: nobody waits for an answer, and a busy machine must not make it fail. */
+export const startTimeoutMs = 20_000;
 const statementTimeoutMs = 9_000;
 
 /** How much longer we wait for a silently dead server: with the wait for a connection before it, less than 15 s in all. */
@@ -68,9 +73,13 @@ const serverOptions = [
 /** Most connections of a node's pool. */
 export const poolSize = 20;
 
-/** Opens no connection yet: the first statement does. */
-export function connect(url: string, log: Logger, max = poolSize): Database {
-  const pool = createPool(url, max);
+/**
+ * Opens no connection yet: the first statement does.
+ *
+ * @param acquireMs how long a connection is waited for until `hurry`
+ */
+export function connect(url: string, log: Logger, max = poolSize, acquireMs = acquireTimeoutMs): Database {
+  const pool = createPool(url, max, acquireMs);
   const disk = new FullDisk(log);
   let closing = false;
   pool.on('error', (error) => {
@@ -95,6 +104,10 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
       waiting: pool.waitingCount,
     }),
     isDiskFull: () => disk.isFull,
+    hurry() {
+      // Read whenever a connection is asked for.
+      pool.options.connectionTimeoutMillis = acquireTimeoutMs;
+    },
     async close() {
       closing = true;
       await prisma.$disconnect();
@@ -103,11 +116,11 @@ export function connect(url: string, log: Logger, max = poolSize): Database {
   };
 }
 
-function createPool(url: string, max: number): pg.Pool {
+function createPool(url: string, max: number, acquireMs: number): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max,
-    connectionTimeoutMillis: acquireTimeoutMs,
+    connectionTimeoutMillis: acquireMs,
     // The second bound is for a silently dead server: no answer is waited for longer.
     statement_timeout: statementTimeoutMs,
     query_timeout: statementTimeoutMs + silenceMs,

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../start-error.ts';
-import type { Sql } from './client.ts';
+import { type Sql, startTimeoutMs } from './client.ts';
 import { codeOf, isUnavailable } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';
 
@@ -28,7 +28,7 @@ const prismaLock = 72707369;
 export async function migrate(url: string): Promise<string[]> {
   const client = new pg.Client({
     connectionString: url,
-    connectionTimeoutMillis: 10_000,
+    connectionTimeoutMillis: startTimeoutMs,
     application_name: 'sendwright migrate',
   });
   // Between two statements, only this listener keeps a broken connection from ending the process; the next statement fails.
