@@ -228,6 +228,35 @@ t.test('deliveries', async (t) => {
     t.equal(hook.calls.length, 2, 'a test is not repeated');
   });
 
+  t.test(
+    'an endpoint is tested by one call at a time, because each looks at the database until it is over',
+    async (t) => {
+      const { call } = await logIn(node);
+      const other = await logIn(node);
+      let answer: (status: number) => void = () => {};
+      const answered = new Promise<number>((resolve) => {
+        answer = resolve;
+      });
+      const slow = await startHook(t, () => answered);
+      const quick = await startHook(t);
+      const endpoint = async (url: string) => (await call('POST', '/webhooks', { url, events: all })).body.webhook.id;
+      const id = await endpoint(slow.url);
+      const first = call('POST', `/webhooks/${id}/test`);
+      await eventually(async () => slow.calls.length === 1);
+      for (const same of [id, id.toUpperCase()]) {
+        const second = await call('POST', `/webhooks/${same}/test`);
+        t.match([second.status, second.body], [409, { error: 'conflict', detail: /^a test .+ is under way/ }]);
+      }
+      t.equal((await other.call('POST', `/webhooks/${id}/test`)).status, 404, 'which nobody else is told');
+      const beside = await call('POST', `/webhooks/${await endpoint(quick.url)}/test`);
+      t.equal(beside.body.delivery.status, 'succeeded');
+      answer(204);
+      t.equal((await first).body.delivery.status, 'succeeded');
+      t.equal(slow.calls.length, 1);
+      t.equal((await call('POST', `/webhooks/${id}/test`)).body.delivery.status, 'succeeded');
+    },
+  );
+
   t.test('are listed with filters, and can be sent again', async (t) => {
     const { account, call } = await logIn(node);
     let status = 500;

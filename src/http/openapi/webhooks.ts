@@ -88,6 +88,13 @@ const disabled: Refusal = {
   detail: 'the endpoint is disabled or deleted: nothing is sent to it',
 };
 
+const underTest: Refusal = {
+  status: 409,
+  error: 'conflict',
+  when: 'Another test of the endpoint is under way.',
+  detail: 'a test of this endpoint is under way: wait for its result',
+};
+
 const tooMany: Refusal = {
   status: 400,
   error: 'invalid request',
@@ -214,7 +221,7 @@ export const webhookGroup: Group = {
           },
         },
       },
-      refusals: [disabled],
+      refusals: [disabled, underTest],
     },
     {
       id: 'replayWebhook',

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import * as deliveries from '../../core/webhooks/webhook-deliveries.ts';
 import * as webhooks from '../../core/webhooks/webhooks.ts';
 import { refuseUrl } from '../../endpoint.ts';
-import { invalidRequest } from '../../errors.ts';
+import { conflict, invalidRequest } from '../../errors.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
@@ -80,6 +80,8 @@ export function webhookRoutes(router: Router, services: Services): void {
   const loggedIn = demandLogin(services);
   const creation = newWebhook(services.allowPrivateNetworks);
   const changes = webhookChanges(services.allowPrivateNetworks);
+  /** Accounts and endpoints of the tests under way: each looks at the database ten times a second. */
+  const testing = new Set<string>();
 
   router.post('/webhooks', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
@@ -124,9 +126,16 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.post('/webhooks/:id/test', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
-    const made = await deliveries.sendTest(db, services.queue, accountId, ctx.params.id ?? '');
-    const delivery = await untilOver(services, accountId, made);
-    ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
+    const test = `${accountId} ${ctx.params.id}`;
+    if (testing.has(test)) throw conflict('a test of this endpoint is under way: wait for its result');
+    testing.add(test);
+    try {
+      const made = await deliveries.sendTest(db, services.queue, accountId, ctx.params.id ?? '');
+      const delivery = await untilOver(services, accountId, made);
+      ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
+    } finally {
+      testing.delete(test);
+    }
   });
 
   router.post('/webhooks/:id/replay', loggedIn, async (ctx) => {
