@@ -46,6 +46,37 @@ t.test('a site includes all mail that waits for its domains, and shows what most
   t.match(await find(db, 'other.test'), { site: 'other.test', queued: 0, deferred: 0, waitingFor: null });
 });
 
+t.test('a paused destination is listed once, with its mail, and the site that takes its mail without it', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const id = newId();
+  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await report(db, id, [
+    { ...quiet, site: 'Ours', destinations: ['a.test', 'b.test'] },
+    { ...quiet, site: 'c.test', destinations: ['c.test', 'd.test'] },
+  ]);
+  for (const to of ['a.test', 'b.test']) await scheduleMany(db, sender, { emails: 10, to, at: new Date() });
+  await db.query({
+    text: `UPDATE recipients SET next_attempt_at = $1, waiting_for = 'a pause' WHERE destination = 'a.test'`,
+    values: [pausedUntil],
+  });
+  await orders.pause(db, 'a.test');
+  await orders.pause(db, 'c.test');
+  const { destinations } = await list(db, { limit: 100 });
+  t.match(
+    destinations.toSorted((one, other) => (one.site < other.site ? -1 : 1)),
+    [
+      { site: 'Ours', destinations: ['b.test'], state: 'open', queued: 10, deferred: 0, waitingFor: null },
+      { site: 'a.test', destinations: ['a.test'], state: 'paused', queued: 0, deferred: 10, waitingFor: 'a pause' },
+      { site: 'c.test', destinations: ['c.test', 'd.test'], state: 'paused' },
+    ],
+  );
+  t.equal(destinations.length, 3);
+  t.match(await find(db, 'a.test'), { site: 'a.test', state: 'paused', deferred: 10 });
+  await orders.resume(db, 'a.test');
+  t.match(await find(db, 'a.test'), { site: 'Ours', destinations: ['a.test', 'b.test'], state: 'open' });
+});
+
 t.test('a name stands for all domains of its site', async (t) => {
   const db = await openDatabase(t);
   const id = newId();

@@ -201,8 +201,12 @@ export function domainOf(name: string): string | null {
   }
 }
 
-/** SQL: `reported`, the sites that nodes report, each once, with the figures of all nodes put together. */
-const reported = `reported AS (
+/**
+ * SQL: `reported`, the sites that nodes report, each once, with the figures of all nodes put together. A destination that is paused
+ * by its own name is not listed with the others of its site, as it stands differently.
+ */
+const reported = `paused AS (SELECT name, paused_at FROM destination_orders WHERE paused_at IS NOT NULL),
+reported AS (
   SELECT site, array_agg(DISTINCT d) FILTER (WHERE d IS NOT NULL) AS destinations, running, connections, most_connections, per_minute, backoff_until,
          reason, last_reply, last_success_at
     FROM (SELECT site, sum(running)::int AS running, sum(connections)::int AS connections, sum(most_connections)::int AS most_connections,
@@ -210,7 +214,8 @@ const reported = `reported AS (
                  (array_agg(last_reply ORDER BY reported_at DESC) FILTER (WHERE last_reply IS NOT NULL))[1] AS last_reply,
                  max(last_success_at) AS last_success_at
             FROM destination_reports GROUP BY site) sums
-    LEFT JOIN LATERAL (SELECT unnest(r.destinations) AS d FROM destination_reports r WHERE r.site = sums.site) each_one ON true
+    LEFT JOIN LATERAL (SELECT unnest(r.destinations) AS d FROM destination_reports r WHERE r.site = sums.site) each_one
+           ON d = site OR d NOT IN (SELECT name FROM paused)
    GROUP BY site, running, connections, most_connections, per_minute, backoff_until, reason, last_reply, last_success_at)`;
 
 /**
@@ -254,7 +259,7 @@ const everySite = `every_site AS (
          CASE WHEN o.paused_at IS NOT NULL THEN 'paused' WHEN reported.backoff_until > now() THEN 'backing_off'
               WHEN reported.reason IS NOT NULL AND reported.connections < reported.most_connections THEN 'slowed' ELSE 'open' END AS state
     FROM reported FULL JOIN waiting USING (site)
-    FULL JOIN (SELECT name AS site, paused_at FROM destination_orders WHERE paused_at IS NOT NULL) o USING (site)
+    FULL JOIN (SELECT name AS site, paused_at FROM paused) o USING (site)
     LEFT JOIN reasons USING (site))`;
 
 /**
