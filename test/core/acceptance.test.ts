@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
 import { AccountTurns } from '../../src/account-turns.ts';
 import { Acceptance } from '../../src/core/emails/acceptance.ts';
@@ -181,6 +182,34 @@ t.test('simultaneous calls of one API key', async (t) => {
     await lock;
     t.equal((await answers).length, 10);
     t.equal(most(), 1);
+  });
+
+  t.test('take turns as soon as the plan is limited, also on a key whose calls never pause', async (t) => {
+    const together: number[] = [];
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let running = 0;
+    const transaction = (async (work) => {
+      running += 1;
+      await gates[together.push(running) - 1]?.promise;
+      return db.transaction(work).finally(() => {
+        running -= 1;
+      });
+    }) as typeof db.transaction;
+    const acceptance = new Acceptance({ ...db, transaction }, queue, newTurns());
+    const begun = async (count: number) => {
+      while (together.length < count) await setTimeout(5);
+    };
+    const before = acceptance.answer(holder, call());
+    await begun(1);
+    const limited = { ...holder, plan: 'free' };
+    const after = acceptance.answer(limited, call());
+    gates[0]?.resolve();
+    await Promise.all([before, begun(2)]);
+    const ofAnotherKey = acceptance.answer({ ...limited, keyId: newId() }, call());
+    await Promise.race([begun(3), setTimeout(100)]);
+    gates[1]?.resolve();
+    await Promise.all([after, ofAnotherKey]);
+    t.strictSame(together, [1, 1, 1]);
   });
 
   t.test('small ones do not wait for large ones, and are not refused with them', async (t) => {

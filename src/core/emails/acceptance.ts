@@ -66,19 +66,18 @@ export class Acceptance {
     return isHeavy(one.call)
       ? inLine(this.#heavy, one, (waiting) => this.#commitInTurn(waiting))
       : inLine(this.#light, one, (waiting) =>
-          isCounted(one.sender.plan) ? this.#commitInTurn(waiting, this.#countedTurns) : this.#commit(waiting),
+          isCounted(senderOf(waiting).plan) ? this.#commitInTurn(waiting, this.#countedTurns) : this.#commit(waiting),
         );
   }
 
   async #commitInTurn(waiting: Waiting[], turns = this.#turns): Promise<SendAnswer[]> {
-    const { sender } = waiting.at(-1) as Waiting;
     return turns
-      .take(sender.accountId, () => this.#commit(waiting))
+      .take(senderOf(waiting).accountId, () => this.#commit(waiting))
       .catch((error: unknown) => waiting.map(() => ({ error })));
   }
 
   async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
-    const { sender } = waiting.at(-1) as Waiting;
+    const sender = senderOf(waiting);
     const calls = waiting.map(({ call }) => call);
     try {
       return await answerAll(this.#db, this.#queue, sender, calls, this.#fresh);
@@ -91,6 +90,9 @@ export class Acceptance {
     return answers;
   }
 }
+
+/** Who sends them all, as the call that came last knows the plan and the key. */
+const senderOf = (waiting: Waiting[]) => (waiting.at(-1) as Waiting).sender;
 
 /** Commits a call together with those of its key that come while another commit of this line is under way. */
 async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): Promise<SendAnswer> {
