@@ -18,15 +18,17 @@ const character = (code: number) => (code > 31 && code < 0xd800 ? String.fromCha
 function withoutHidden(html: string): string {
   let text = html;
   for (const name of ['style', 'script', 'title']) {
-    const lower = text.toLowerCase();
+    // The only letter that is longer in lower case.
+    const lower = text.replaceAll('İ', 'i').toLowerCase();
     let kept = '';
     let at = 0;
     for (;;) {
       const open = lower.indexOf(`<${name}`, at);
       const close = open === -1 ? -1 : lower.indexOf(`</${name}`, open);
-      if (close === -1) break;
+      const end = close === -1 ? -1 : lower.indexOf('>', close);
+      if (end === -1) break;
       kept += text.slice(at, open);
-      at = close + name.length + 2;
+      at = end + 1;
     }
     text = kept + text.slice(at);
   }

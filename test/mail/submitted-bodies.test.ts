@@ -43,6 +43,19 @@ t.test('successive parts are shown to readers of either kind', async (t) => {
       { html: `<p>Hello</p>\n${pre('footer')}`, text: 'Hello\nfooter' },
     ],
     [
+      'a text, and HTML with words that are not shown',
+      multi('mixed', plain('one'), html('<title>t</title><STYLE>p{}</STYLE ><p>two</p>')),
+      { html: `${pre('one')}\n<title>t</title><STYLE>p{}</STYLE ><p>two</p>`, text: 'one\ntwo' },
+    ],
+    [
+      'a text, and HTML whose letters grow in lower case',
+      multi('mixed', plain('one'), html('<title>İNDİRİM İÇİN</title><style>p{}</style><p>Merhaba</p>')),
+      {
+        html: `${pre('one')}\n<title>İNDİRİM İÇİN</title><style>p{}</style><p>Merhaba</p>`,
+        text: 'one\nMerhaba',
+      },
+    ],
+    [
       'HTML around a file',
       multi('alternative', plain('both'), multi('mixed', html('<p>one'), pdf, html('<p>two'))),
       { html: '<p>one\n<p>two', text: 'both' },
