@@ -1,24 +1,22 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../db/client.ts';
 import { ApiError, fromDomainNotVerified } from '../../errors.ts';
 import type { Email } from '../../generated/prisma/client.ts';
 import type { SuppressionReason } from '../../generated/prisma/enums.ts';
 import { createReturnPath } from '../../mail/token.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../sending-pools.ts';
-import { type LookUpOptions, resolveDestination, resolveHost } from '../../smtp/mx.ts';
-import { cleanRemoteText } from '../../smtp/reply.ts';
-import type { TlsLevel, TlsPolicyName } from '../../smtp/tls-names.ts';
-import type { TlsPolicies } from '../../smtp/tls-policies.ts';
+import type { TlsLevel } from '../../smtp/tls-names.ts';
 import type { TlsDemand } from '../../smtp/tls-policy.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as plans from '../accounts/plans.ts';
-import { findDmarc, isAligned } from '../domains/dmarc.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
 import { addedDomains, demandSendFrom } from '../domains/sender-domains.ts';
-import { askSpf } from '../domains/spf.ts';
-import { type Draft, type DraftRecipient, draft, refusalOfPlace, type SendRequest } from '../emails/draft.ts';
+import { type Draft, draft, refusalOfPlace, type SendRequest } from '../emails/draft.ts';
 import { resolve, type Sendable } from '../emails/template-sending.ts';
 import * as suppressions from '../returns/suppressions.ts';
 import type { TokenKeys } from '../secrets/service-secrets.ts';
+import { type Authentication, authenticate } from './dry-authentication.ts';
+import { type DestinationTools, type DryDestination, lookUpDestination } from './dry-destination.ts';
 import { demandOf } from './outgoing.ts';
 import { build, isPersonal, openKey, type Signing } from './outgoing-message.ts';
 
@@ -36,40 +34,29 @@ export interface DryRun {
   authentication: Authentication;
 }
 
-export interface DryDestination {
-  domain: string;
-  recipients: string[];
-  /** In the order in which they would be tried. */
-  hosts: { name: string; preference: number; addresses: string[]; problem: string | null }[];
-  /** Why mail for this domain could not be delivered now; `permanent` says that trying later would not help. */
-  problem: { permanent: boolean; reason: string } | null;
-  tls: { policy: TlsPolicyName; source: string; notes: string[] };
-}
-
-/** How a receiver would see the message, and whether what passes is aligned with the `From` domain (RFC 7489 section 3.1). */
-export interface Authentication {
-  dkim: { domain: string; selector: string; aligned: boolean };
-  spf: { domain: string; results: { ip: string; result: string }[]; aligned: boolean };
-  dmarc: { record: string | null; wouldPass: boolean };
-}
-
-export interface DryRunTools {
+export interface DryRunTools extends DestinationTools {
   surroundings: Surroundings;
-  lookUp: LookUpOptions;
-  tlsPolicies: TlsPolicies;
   tokenKeys: TokenKeys;
   sendingPools: SendingPools;
   baseUrl: string;
 }
 
-const spfTimeoutMs = 10_000;
+/** Whoever asks beforehand often does so because name servers do not answer. */
+const usualPatienceMs = 15_000;
 
 /**
- * Follows `answerAll` and a delivery up to the point where something would be written or sent.
+ * Follows `answerAll` and a delivery up to the point where something would be written or sent. What DNS has not answered by
+ * `patienceMs` counts as a failure of this moment.
  *
  * @throws ApiError as `answerAll` refuses: 400, 403
  */
-export async function dryRun(db: Database, sender: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
+export async function dryRun(
+  db: Database,
+  sender: Sender,
+  sendable: Sendable,
+  tools: DryRunTools,
+  patienceMs = usualPatienceMs,
+): Promise<DryRun> {
   const request = await complete(db, sender, sendable);
   const { signing, domainTls, pool } = await findSigning(db, sender, request);
   const demand = demandOf(request.tls, signing.domain, domainTls);
@@ -78,12 +65,19 @@ export async function dryRun(db: Database, sender: Sender, sendable: Sendable, t
   const drafted = draft(request, sender, signing.domainId, listed, new Date());
   const { email, recipients } = drafted;
   const byDomain = [...Map.groupBy(recipients, ({ destination }) => destination)];
+  const ended = new AbortController();
+  const late = sleep(patienceMs, undefined, { signal: ended.signal }).catch(() => undefined);
   const [message, isGranted, destinations, authentication] = await Promise.all([
     buildMessage(drafted, signing, demand, tools),
     email.status === 'queued' && plans.isCounted(sender.plan) ? plans.wouldGrant(db, sender.accountId) : true,
-    Promise.all(byDomain.map(([domain, to]) => lookUpDestination(domain, to, demand, tools))),
-    authenticate(request.from.domain, signing, tools.surroundings),
-  ]);
+    Promise.all(
+      byDomain.map(([domain, to]) => {
+        const destination = { domain, recipients: to.map(({ address }) => address) };
+        return lookUpDestination(destination, demand, tools, late);
+      }),
+    ),
+    authenticate(request.from.domain, signing, tools.surroundings, late),
+  ]).finally(() => ended.abort());
   return {
     would: outcomeOf(email, isGranted),
     message,
@@ -154,61 +148,4 @@ async function findSigning(
     ),
   ];
   return { signing: { domainId: row.id, domain: row.domain, keys }, domainTls: row.tls, pool: row.pool };
-}
-
-async function lookUpDestination(
-  domain: string,
-  drafted: DraftRecipient[],
-  demand: TlsDemand,
-  { lookUp, tlsPolicies }: DryRunTools,
-): Promise<DryDestination> {
-  const recipients = drafted.map(({ address }) => address);
-  const found = await resolveDestination(domain, lookUp);
-  const named = found.kind === 'hosts' ? found.hosts : [];
-  const names = named.map(({ name }) => name);
-  const [{ refused, ...tls }, reached] = await Promise.all([
-    tlsPolicies.describe(domain, demand, names),
-    Promise.all(named.map(async (host) => ({ ...host, at: await resolveHost(host.name, lookUp) }))),
-  ]);
-  if (found.kind !== 'hosts') {
-    const problem = { permanent: found.kind === 'permanent', reason: found.reason };
-    return { domain, recipients, hosts: [], tls, problem };
-  }
-  const hosts = reached.map(({ name, preference, at }) =>
-    at.kind === 'addresses'
-      ? { name, preference, addresses: at.addresses, problem: refused.get(name) ?? null }
-      : { name, preference, addresses: [], problem: at.reason },
-  );
-  const isReachable = hosts.some(({ problem }) => problem === null);
-  // A policy that forbids a host may change.
-  const permanent = refused.size === 0 && reached.every(({ at }) => at.kind === 'permanent');
-  const problem = isReachable ? null : { permanent, reason: hosts[0]?.problem ?? 'no host can be reached' };
-  return { domain, recipients, hosts, tls, problem };
-}
-
-async function authenticate(from: string, signing: Signing, where: Surroundings): Promise<Authentication> {
-  const { mailHostname, sendingIps, resolve } = where;
-  const sender = `bounces@${mailHostname}`;
-  const results = await Promise.all(
-    sendingIps.map(async (ip) => {
-      const { result } = await askSpf({ sender, ip, mailHostname, resolve, timeoutMs: spfTimeoutMs });
-      return { ip, result };
-    }),
-  );
-  const dkim = {
-    domain: signing.domain,
-    selector: signing.keys[0]?.selector ?? '',
-    aligned: isAligned(signing.domain, from),
-  };
-  const spfAligned = isAligned(mailHostname, from);
-  const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
-  const found = await findDmarc(from, where);
-  // Several records count as none. If the lookup fails now, the email would be sent all the same.
-  const [policy, ...others] = found.kind === 'records' ? found.records : [];
-  const record = policy === undefined || others.length > 0 ? null : cleanRemoteText(policy, 500);
-  return {
-    dkim,
-    spf: { domain: mailHostname, results, aligned: spfAligned },
-    dmarc: { record, wouldPass: dkim.aligned || (spfAligned && spfPasses) },
-  };
 }
