@@ -57,7 +57,16 @@ export const theme = createTheme({
     ActionIcon: { defaultProps: { variant: 'subtle', color: 'gray', size: 'md' } },
     TextInput: { defaultProps: { size: 'xs', withAsterisk: false } },
     Textarea: { defaultProps: { size: 'xs' } },
-    PasswordInput: { defaultProps: { size: 'sm', withAsterisk: false } },
+    // What is refused is read out when it appears.
+    InputWrapper: { defaultProps: { errorProps: { role: 'alert' } } },
+    PasswordInput: {
+      defaultProps: {
+        size: 'sm',
+        withAsterisk: false,
+        visibilityToggleFocusable: true,
+        visibilityToggleButtonProps: { 'aria-label': 'Show the password' },
+      },
+    },
     NativeSelect: { defaultProps: { size: 'xs' } },
     SegmentedControl: { defaultProps: { size: 'xs', transitionDuration: 0 } },
     Modal: { defaultProps: { centered: true, transitionProps: { duration: 0 } } },

@@ -222,7 +222,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Address').fill('nowhere');
     await dialog.getByRole('button', { name: 'Add', exact: true }).click();
-    await dialog.getByText('must be an absolute http or https address').waitFor();
+    await dialog.getByRole('alert').getByText('must be an absolute http or https address').waitFor();
     await page.waitForTimeout(200);
     t.equal(await page.getByText('must be an absolute http or https address').count(), 1, 'and nowhere else');
     t.equal(await dialog.getByLabel('Address').getAttribute('aria-invalid'), 'true');
@@ -274,15 +274,31 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
       { key: 'WHO', type: 'string' },
       { key: 'HOW', type: 'string', fallback_value: 'well' },
     ];
-    const fields = { name: 'Asks', subject: 'Dear {{{WHO}}}, {{{HOW}}}', html: '<p>x', variables };
+    const fields = {
+      name: 'Asks',
+      from: 'a@example.test',
+      subject: 'Dear {{{WHO}}}, {{{HOW}}}',
+      html: '<p>{{ UNDECLARED }} <a href="{{UNSUBSCRIBE_URL}}">',
+      variables,
+    };
     const { template } = (await node.call('POST', '/api/v1/templates', { token, body: fields })).body;
     const { page, complaints } = await view(t, node, '/templates');
     await go(page, `/templates/${template.id}`, 'Asks');
-    await page.getByText('Enter a value for WHO to see the preview.').waitFor();
+    await page.getByText('Enter a value for WHO, UNDECLARED to see the preview.').waitFor();
     t.strictSame(complaints, [], 'and the service was not asked in vain');
+    await page.getByLabel('UNDECLARED', { exact: true }).fill('here');
     await page.getByLabel('WHO', { exact: true }).fill('Ann');
     await page.getByText('Dear Ann, well').waitFor();
     t.equal(await page.getByText('Enter a value for').count(), 0);
+    await page.getByLabel('WHO', { exact: true }).fill('Ann\u2028');
+    await page.getByRole('alert').getByText('and is used in subject').waitFor();
+    t.equal(await page.getByText('Invalid request').count(), 0, 'it is said at the field, and in no other words');
+    await page.getByLabel('WHO', { exact: true }).fill('');
+    await node.call('POST', `/api/v1/templates/${template.id}/publish`, { token, body: {} });
+    await lookAgain(page, `/api/v1/templates/${template.id}`);
+    await page.getByRole('button', { name: 'Send the published version' }).click();
+    await page.getByRole('alert').getByText('is required').waitFor();
+    t.equal(await page.getByLabel('WHO', { exact: true }).getAttribute('aria-invalid'), 'true');
   });
 
   t.test('what is typed outlives a server that is away for a moment', async (t) => {

@@ -49,14 +49,7 @@ export function LogIn({ ended }: { ended: boolean }) {
           required
           autoFocus
         />
-        <PasswordInput
-          name="password"
-          label="Password"
-          autoComplete="current-password"
-          mb="md"
-          required
-          visibilityToggleButtonProps={{ 'aria-label': 'Show the password' }}
-        />
+        <PasswordInput name="password" label="Password" autoComplete="current-password" mb="md" required />
         {attempt.isError && (
           <Alert color="red" variant="light" mb="md" p="xs" role="alert">
             {why ?? wordsOf(attempt.error)}

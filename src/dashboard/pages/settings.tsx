@@ -109,13 +109,12 @@ function Password() {
     );
     change.mutate({ current_password, new_password, again }, { onSuccess: () => form.reset() });
   };
-  const shown = { visibilityToggleButtonProps: { 'aria-label': 'Show it' }, required: true };
   return (
     <Panel title="Password">
       <Form className="body" action={change} submit={submit}>
-        <PasswordField name="current_password" label="Current password" autoComplete="current-password" {...shown} />
-        <PasswordField name="new_password" label="New password" autoComplete="new-password" mt="sm" {...shown} />
-        <PasswordField name="again" label="Repeat the new password" autoComplete="new-password" mt="sm" {...shown} />
+        <PasswordField name="current_password" label="Current password" autoComplete="current-password" required />
+        <PasswordField name="new_password" label="New password" autoComplete="new-password" mt="sm" required />
+        <PasswordField name="again" label="Repeat the new password" autoComplete="new-password" mt="sm" required />
         <Button type="submit" mt="md" loading={change.isPending}>
           Change the password
         </Button>

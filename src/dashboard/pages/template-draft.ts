@@ -21,6 +21,19 @@ export const draftOf = ({ name, alias, from, subject, html, text, variables }: T
   variables,
 });
 
+/** The names in braces, in order of appearance. */
+export const placeholders = ({ subject, html, text, from }: Draft): string[] => [
+  ...new Set(
+    [...`${subject} ${from} ${html} ${text}`.matchAll(/\{\{\{?\s{0,9}([A-Za-z_]\w{0,63})\s{0,9}\}\}/g)].map(
+      ([, key = '']) => key,
+    ),
+  ),
+];
+
+/** A number instead of text if the variable is a number. */
+export const asTyped = (value: string, { type }: Pick<Draft['variables'][number], 'type'>): string | number | null =>
+  value === '' ? null : type === 'number' && Number.isFinite(Number(value)) ? Number(value) : value;
+
 const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
 /** The changes that differ from the other's fields. */

@@ -2,18 +2,9 @@ import { ActionIcon, Button, Group, NativeSelect, Tabs, Textarea, TextInput } fr
 import { Icon } from '../icons.tsx';
 import { useRefusals } from '../parts/form.tsx';
 import { Panel } from '../parts/page.tsx';
-import type { Draft } from './template-draft.ts';
+import { asTyped, type Draft, placeholders } from './template-draft.ts';
 
 type Variable = Draft['variables'][number];
-
-/** The names in braces, in order of appearance. */
-const placeholders = ({ subject, html, text, from }: Draft): string[] => [
-  ...new Set([...`${subject} ${from} ${html} ${text}`.matchAll(/\{\{\{?(\w{1,64})\}\}/g)].map(([, key = '']) => key)),
-];
-
-/** A number instead of text if the variable is a number. */
-const asTyped = (value: string, { type }: Variable): Variable['fallback_value'] =>
-  value === '' ? null : type === 'number' && Number.isFinite(Number(value)) ? Number(value) : value;
 
 export function TemplateFields({ draft, change }: { draft: Draft; change: (changes: Partial<Draft>) => void }) {
   const refusal = useRefusals();

@@ -3,58 +3,79 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
 import type { Template } from '../../client/index.ts';
-import { api, wordsOf } from '../api.ts';
+import { api, refusalOf, wordsOf } from '../api.ts';
 import { whatBecame } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
-import { Form, TextField } from '../parts/form.tsx';
+import { Form, forget, Refusals, TextField, useRefusals } from '../parts/form.tsx';
 import { Panel } from '../parts/page.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
 import { useSession } from '../session.ts';
+import { asTyped, draftOf, placeholders } from './template-draft.ts';
 
-type Values = Record<string, string | number | null>;
+type Values = Record<string, string | number>;
+
+/** What a sent email has without being asked: its unsubscribe link. */
+const links = ['UNSUBSCRIBE_URL', 'RESEND_UNSUBSCRIBE_URL'];
+
+/** What has to be known to see the email: the declared variables, and what else stands in braces. */
+function askedOf(template: Template): Template['variables'] {
+  const { variables } = template;
+  const undeclared = placeholders(draftOf(template)).filter(
+    (key) => !variables.some((variable) => variable.key === key),
+  );
+  return [
+    ...variables,
+    ...undeclared
+      .filter((key) => !links.includes(key))
+      .map((key) => ({ key, type: 'string' as const, fallback_value: null })),
+  ];
+}
 
 /** Shows the email that these values give, and sends it as a test. */
 export function TemplatePreview({ template, isChanged }: { template: Template; isChanged: boolean }) {
   const [typed, setTyped] = useState<Record<string, string>>({});
+  const asked = askedOf(template);
   const values: Values = Object.fromEntries(
-    template.variables.flatMap(({ key, type }) => {
-      const value = typed[key];
-      if (value === undefined || value === '') return [];
-      return [[key, type === 'number' ? Number(value) : value]];
+    asked.flatMap((variable) => {
+      const value = asTyped(typed[variable.key] ?? '', variable);
+      return value === null ? [] : [[variable.key, value]];
     }),
   );
-  const missing = template.variables.filter(
-    ({ key, fallback_value: fallback }) => fallback === null && !Object.hasOwn(values, key),
-  );
+  const missing = asked.filter(({ key, fallback_value: fallback }) => fallback === null && !Object.hasOwn(values, key));
   const { data, error } = useQuery({
     queryKey: ['templates', 'rendered', template.id, template.updated_at, values],
     queryFn: () => api.templates.render(template.id, { variables: values, version: 'draft' }),
     placeholderData: keepPreviousData,
     enabled: missing.length === 0,
   });
+  const test = useTest(template, values);
+  const isAtField = asked.some(({ key }) => refusalOf(error)?.field === `variables.${key}`);
   return (
     <div>
       <Panel title={isChanged ? 'Preview of the saved draft' : 'Preview'}>
-        {template.variables.length > 0 && (
-          <Group className="body" gap={8}>
-            {template.variables.map(({ key, fallback_value: fallback }) => (
-              <TextInput
-                key={key}
-                label={key}
-                w={160}
-                placeholder={fallback === null ? 'needed' : String(fallback)}
-                value={typed[key] ?? ''}
-                onChange={({ currentTarget }) => setTyped({ ...typed, [key]: currentTarget.value })}
-              />
-            ))}
-          </Group>
+        {asked.length > 0 && (
+          <Refusals of={test.send.error ? test.send : { error }}>
+            <Group className="body" gap={8} align="flex-start">
+              {asked.map((variable) => (
+                <ValueField
+                  key={variable.key}
+                  variable={variable}
+                  value={typed[variable.key] ?? ''}
+                  change={(value) => {
+                    forget(test.send);
+                    setTyped({ ...typed, [variable.key]: value });
+                  }}
+                />
+              ))}
+            </Group>
+          </Refusals>
         )}
         {missing.length > 0 && (
           <div className="body dim">
             Enter a value for {missing.map(({ key }) => key).join(', ')} to see the preview.
           </div>
         )}
-        {missing.length === 0 && error && (
+        {missing.length === 0 && error && !isAtField && (
           <Alert color="orange" variant="light" m={14} p="xs">
             {wordsOf(error)}
           </Alert>
@@ -82,12 +103,33 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
           </>
         )}
       </Panel>
-      <SendOne template={template} values={values} />
+      <SendOne template={template} {...test} />
     </div>
   );
 }
 
-function SendOne({ template, values }: { template: Template; values: Values }) {
+function ValueField(props: {
+  variable: Template['variables'][number];
+  value: string;
+  change: (value: string) => void;
+}) {
+  const { variable, value, change } = props;
+  const { key, fallback_value: fallback } = variable;
+  const refusal = useRefusals();
+  return (
+    <TextInput
+      label={key}
+      w={160}
+      placeholder={fallback === null ? 'needed' : String(fallback)}
+      value={value}
+      error={refusal(`variables.${key}`) ?? refusal(`template.variables.${key}`)}
+      onChange={({ currentTarget }) => change(currentTarget.value)}
+    />
+  );
+}
+
+/** Sends the published version with these values, and leads to the email. */
+function useTest(template: Template, values: Values) {
   const { service } = useSession();
   const [, navigate] = useLocation();
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
@@ -103,7 +145,11 @@ function SendOne({ template, values }: { template: Template; values: Values }) {
     ({ email }) => whatBecame(email, service.on_hold_since !== null),
     ({ email }) => navigate(`/emails/${email.id}`),
   );
-  const isReady = template.status === 'published' && (template.from !== null || from !== undefined);
+  return { send, isReady: template.status === 'published' && (template.from !== null || from !== undefined) };
+}
+
+function SendOne({ template, send, isReady }: { template: Template } & ReturnType<typeof useTest>) {
+  const { service } = useSession();
   return (
     <Panel title="Send a test">
       <Form className="body" action={send} submit={(fields) => send.mutate(String(fields.get('to')).trim())}>

@@ -20,7 +20,7 @@ export const forget = ({ isError, reset }: Action) => {
 };
 
 /** Gives the fields inside access to the server's refusal. */
-export function Refusals({ of, children }: { of: Action; children: ReactNode }) {
+export function Refusals({ of, children }: { of: Pick<Action, 'error'>; children: ReactNode }) {
   return <Refused value={of.error}>{children}</Refused>;
 }
 
