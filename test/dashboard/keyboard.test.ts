@@ -21,9 +21,9 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
       ['/keys', 'Create a key'],
       ['/accounts', 'New account'],
       ['/accounts', 'Change Admin'],
-      ['/keys', 'Revoke'],
+      ['/keys', 'Revoke sandbox (made at first start)'],
     ] as const) {
-      await go(page, path, name.startsWith('Change') ? 'Change' : name);
+      await go(page, path, /^(Change|Revoke)/.exec(name)?.[0] ?? name);
       const button = page.getByRole('button', { name, exact: true }).first();
       await button.focus();
       await page.keyboard.press('Enter');
@@ -33,6 +33,15 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
       await page.locator('button:focus').waitFor();
       t.equal(await focused(page), name, path);
     }
+  });
+
+  t.test('a password that is being typed can be shown', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    const password = page.getByLabel('Current password');
+    await password.focus();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Space');
+    t.equal(await password.getAttribute('type'), 'text');
   });
 
   t.test('what is shown once is not lost by a key', async (t) => {

@@ -88,7 +88,13 @@ function Suspension({ account }: { account: Account }) {
   const resume = useAction(() => api.admin.accounts.update(account.id, { suspended: false }), 'It can send again.');
   if (account.suspended_at) {
     return (
-      <Button variant="default" size="compact-xs" loading={resume.isPending} onClick={() => resume.mutate(undefined)}>
+      <Button
+        variant="default"
+        size="compact-xs"
+        aria-label={`Reactivate ${account.name}`}
+        loading={resume.isPending}
+        onClick={() => resume.mutate(undefined)}
+      >
         Reactivate
       </Button>
     );
@@ -96,6 +102,7 @@ function Suspension({ account }: { account: Account }) {
   return (
     <Confirmed
       name="Suspend"
+      about={account.name}
       size="compact-xs"
       words={`Nobody from “${account.name}” can log in or send, and its mail that becomes due meanwhile fails for good.`}
       act={() => api.admin.accounts.update(account.id, { suspended: true })}

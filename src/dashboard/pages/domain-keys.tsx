@@ -40,6 +40,7 @@ export function DkimKeys({ domainId, keys }: { domainId: string; keys: DKIMKey[]
             <span style={{ marginLeft: 'auto' }}>
               <Confirmed
                 name="Remove"
+                about={selector}
                 size="compact-xs"
                 words="It no longer signs. Remove its record from DNS once the mail that it signed has been received."
                 act={() => api.domains.removeDkimKey(id)}

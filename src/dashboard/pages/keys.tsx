@@ -64,6 +64,7 @@ const columns: Column<ApiKey>[] = [
       standing(key) === 'active' && (
         <Confirmed
           name="Revoke"
+          about={key.name}
           size="compact-xs"
           words={`Anything that uses “${key.name}” is refused from then on.`}
           act={() => api.keys.revoke(key.id)}

@@ -62,6 +62,7 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
     cell: ({ address }) => (
       <Confirmed
         name="Remove"
+        about={address}
         size="compact-xs"
         words={`${address} gets mail again. If it bounces or complains, it is added to the list again.`}
         act={() => api.suppressions.remove(address)}

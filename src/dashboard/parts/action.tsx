@@ -67,6 +67,8 @@ export function useAction<Input, Output>(
 interface Asked<Output> extends ButtonProps {
   /** The button's label. */
   name: string;
+  /** What it is about, for screen readers, where many buttons have the same label. */
+  about?: string;
   /** Explains what will happen. */
   words: ReactNode;
   act: () => Promise<Output>;
@@ -77,7 +79,7 @@ interface Asked<Output> extends ButtonProps {
 }
 
 /** A button for what cannot be undone: it asks first. */
-export function Confirmed<Output>({ name, words, act, done, then, less, ...button }: Asked<Output>) {
+export function Confirmed<Output>({ name, about, words, act, done, then, less, ...button }: Asked<Output>) {
   const [asked, setAsked] = useState(false);
   const action = useAction(
     (chosen: () => Promise<Output>) => chosen(),
@@ -89,7 +91,7 @@ export function Confirmed<Output>({ name, words, act, done, then, less, ...butto
   );
   return (
     <>
-      <Button variant="default" {...button} onClick={() => setAsked(true)}>
+      <Button variant="default" aria-label={about && `${name} ${about}`} {...button} onClick={() => setAsked(true)}>
         {name}
       </Button>
       {asked && (
