@@ -294,6 +294,7 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
   const { domain } = await post('/domains', { domain: 'a-very-long-domain-that-is-of-somebody.example.com' });
   await Promise.all([post('/keys', { name }), post('/admin/accounts', { name, email: 'long@accounts.test' })]);
   await post('/suppressions', { address: long });
+  await node.db.query({ text: 'UPDATE webhooks SET failing_since = now() WHERE id = $1', values: [webhook.id] });
   const one = [`/templates/${template.id}`, `/webhooks/${webhook.id}`, `/domains/${domain.id}`, `/emails/${email.id}`];
   const { page } = await view(t, node, '/settings');
   /** What stands outside of the screen, or of the box that it is in, and cannot be seen but by scrolling sideways. */
@@ -319,6 +320,16 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
     for (const path of [...lists, '/start', ...one]) {
       await go(page, path);
       t.strictSame(await outside(), [], `${path}, ${width} px wide`);
+      if (path === '/webhooks') {
+        const tops = await page.evaluate<number[]>(
+          `[...document.querySelectorAll('main tbody .status, main tbody .status + .soft')].map((one) => Math.round(one.getBoundingClientRect().top / 8))`,
+        );
+        t.strictSame(tops, [tops[0], tops[0]], `${path}, ${width} px wide: since when it fails stands beside that`);
+      }
+      if (path === '/emails' && width === 1280) {
+        const height = await page.evaluate<number>(`document.querySelector('main .filters').clientHeight`);
+        t.ok(height < 40, `${path}: the filters take one line, ${height} px`);
+      }
       if (width !== 390) continue;
       const [title, bar, current] = await page.evaluate<[number, number, number]>(`[
         document.querySelector('main h1').clientWidth,

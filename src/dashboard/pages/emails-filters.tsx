@@ -2,7 +2,6 @@ import { useLocation } from 'wouter';
 import type { Email, ListEmailsQuery } from '../../client/index.ts';
 import { emailIdIn } from '../format.ts';
 import { ChoiceField, SearchField } from '../parts/filters.tsx';
-import { useSession } from '../session.ts';
 import { intervalsOf, type Span, spans } from '../spans.ts';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
@@ -59,7 +58,6 @@ export function EmailFilters(props: {
   all: boolean;
 }) {
   const { state, change, all } = props;
-  const { user } = useSession();
   const [, navigate] = useLocation();
   const search = (name: Name) => (value: string | null) => change({ [name]: value, page: null });
   const find = (text: string | null) => {
@@ -99,15 +97,6 @@ export function EmailFilters(props: {
         value={state.type}
         change={search('type')}
       />
-      {user.role === 'admin' && (
-        <ChoiceField
-          label="Accounts"
-          all="This account"
-          choices={[{ value: 'all', label: 'All accounts' }]}
-          value={state.accounts}
-          change={search('accounts')}
-        />
-      )}
     </>
   );
 }

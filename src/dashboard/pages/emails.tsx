@@ -1,4 +1,4 @@
-import { Button } from '@mantine/core';
+import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useContext } from 'react';
 import type { ListEmailsQuery } from '../../client/index.ts';
@@ -9,7 +9,7 @@ import { Connected } from '../live.ts';
 import { DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
-import { ClearFilters } from '../parts/filters.tsx';
+import { ChoiceField, ClearFilters } from '../parts/filters.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { useSession } from '../session.ts';
@@ -41,16 +41,28 @@ export function Emails() {
   // The search found no more than this page shows. If there is a cursor, it has not looked at the older emails.
   const isAllFound = data && (data.emails.length < pageSize || page * pageSize === data.count);
   const furtherBack = isAllFound ? data.next_cursor : null;
-  const clear = () => change(Object.fromEntries(names.map((name) => [name, null])));
+  const clear = () =>
+    change(Object.fromEntries(names.filter((name) => name !== 'accounts').map((name) => [name, null])));
   return (
     <>
       <PageHead
         title="Emails"
         words="Every email, what happened to it, and why."
         actions={
-          <span className="live-dot dim" data-on={connected} style={{ fontSize: 12.5, paddingTop: 6 }}>
-            {connected ? 'Live' : 'Not live'}
-          </span>
+          <Group gap={12} wrap="nowrap">
+            {user.role === 'admin' && (
+              <ChoiceField
+                label="Accounts"
+                all="This account"
+                choices={[{ value: 'all', label: 'All accounts' }]}
+                value={state.accounts}
+                change={(accounts) => change({ accounts, page: null })}
+              />
+            )}
+            <span className="live-dot dim" data-on={connected} style={{ fontSize: 12.5 }}>
+              {connected ? 'Live' : 'Not live'}
+            </span>
+          </Group>
         }
       />
       <search className="filters">

@@ -33,21 +33,22 @@ const columns: Column<Webhook>[] = [
     kind: 'narrow',
     plain: true,
     cell: ({ status, failing_since: since }) =>
-      status === 'enabled' && since ? <Status value="failing" tone="bad" /> : <Status value={status} />,
+      status === 'enabled' && since ? (
+        <>
+          <Status value="failing" tone="bad" />{' '}
+          <span className="soft">
+            since <Moment at={since} />
+          </span>
+        </>
+      ) : (
+        <Status value={status} />
+      ),
   },
   {
     id: 'why',
-    header: '',
-    cell: ({ disabled_reason: reason, failing_since: since }) => (
-      <span className="soft">
-        {reason}
-        {!reason && since && (
-          <>
-            since <Moment at={since} />
-          </>
-        )}
-      </span>
-    ),
+    header: 'Why it is off',
+    plain: true,
+    cell: ({ disabled_reason: reason }) => reason && <span className="soft">{reason}</span>,
   },
   {
     id: 'events',

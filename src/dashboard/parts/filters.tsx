@@ -29,7 +29,7 @@ export function SearchField(props: {
       aria-label={label}
       placeholder={label}
       value={typed}
-      w={width}
+      style={{ '--width': `${width}px` }}
       leftSection={first ? <Icon name="search" size={14} /> : undefined}
       {...(first ? { 'data-search': true } : {})}
       onChange={({ currentTarget }) => {
