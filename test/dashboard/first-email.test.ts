@@ -55,7 +55,12 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByText(`<${email.id}@example.test>`).waitFor();
     await page.getByRole('button', { name: 'Resend' }).click();
     await page.getByText('suppressed').first().waitFor();
+    const later = { scheduled_at: new Date(Date.now() + 86_400_000).toISOString(), subject: 'Later', text: 't' };
+    const send = { from: 'a@example.test', to: 'later@anywhere.test', ...later };
+    const { email: scheduled } = (await node.call('POST', '/api/v1/emails', { key: node.key, body: send })).body;
     await go(page, '/overview', 'Why mail failed');
+    await page.getByText(/^emails now, \d+ for later$/).waitFor();
+    await node.call('DELETE', `/api/v1/emails/${scheduled.id}`, { key: node.key });
     t.match(await page.locator('.bars li', { hasText: 'bad mailbox' }).textContent(), /^bad mailbox[1-9]/);
     t.strictSame(await barriersInBoth(page), []);
     t.strictSame(complaints, []);
@@ -75,6 +80,11 @@ t.test('the dashboard', inBrowser, async (t) => {
     await Promise.all([recipients.waitFor(), attempts.waitFor()]);
     const seen = async () => recipients.locator('.recipient b:visible').allTextContents();
     t.strictSame(await seen(), ['bounced+last@anywhere.test', ...readers.slice(0, 9)]);
+    await page.evaluate(
+      `document.querySelector('.rest .recipient:last-child').id = 'sought'; location.hash = 'sought'`,
+    );
+    await recipients.getByRole('button', { name: 'Show only 10' }).click();
+    t.equal((await seen()).length, 10, 'what was found is folded again');
     await recipients.getByRole('button', { name: 'Show all 12' }).click();
     t.strictSame(await seen(), ['bounced+last@anywhere.test', ...readers]);
     await recipients.locator('button:focus', { hasText: 'Show only 10' }).waitFor();
@@ -259,7 +269,7 @@ t.test('the first email is one that a key may send from a domain that can', inBr
 
   // A new key's own command keeps to its domains, too.
   await page.goto(`${node.baseUrl}/keys?new=1`);
-  await page.getByLabel('Name').fill('made here');
+  await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('made here');
   await page.getByRole('checkbox', { name: shop }).check();
   await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
   await page.getByText('Try it:').waitFor();

@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { Failure } from '../parts/failure.tsx';
+import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -35,23 +36,27 @@ export function EmailWebhooks({ id }: { id: string }) {
           </Link>
         </div>
       )}
-      {data?.deliveries.map((delivery) => (
-        <div className="recipient" key={delivery.id}>
-          <div className="line">
-            <Status value={delivery.status} />
-            <Link href={`/webhooks/${delivery.webhook_id}?delivery=${delivery.id}`} className="link">
-              {delivery.event}
-            </Link>
-            {delivery.recipient && aboutOne.has(delivery.event) && (
-              <span className="soft wrap-anywhere">{delivery.recipient}</span>
-            )}
-            <span className="dim">{delivery.attempts.at(-1)?.response_status ?? delivery.attempts.at(-1)?.error}</span>
-            <span className="dim" style={{ marginLeft: 'auto' }}>
-              <Moment at={delivery.created_at} />
-            </span>
+      <FirstFew
+        lines={(data?.deliveries ?? []).map((delivery) => (
+          <div className="recipient" key={delivery.id}>
+            <div className="line">
+              <Status value={delivery.status} />
+              <Link href={`/webhooks/${delivery.webhook_id}?delivery=${delivery.id}`} className="link">
+                {delivery.event}
+              </Link>
+              {delivery.recipient && aboutOne.has(delivery.event) && (
+                <span className="soft wrap-anywhere">{delivery.recipient}</span>
+              )}
+              <span className="dim">
+                {delivery.attempts.at(-1)?.response_status ?? delivery.attempts.at(-1)?.error}
+              </span>
+              <span className="dim" style={{ marginLeft: 'auto' }}>
+                <Moment at={delivery.created_at} />
+              </span>
+            </div>
           </div>
-        </div>
-      ))}
+        ))}
+      />
     </Panel>
   );
 }

@@ -43,6 +43,12 @@ export function Overview() {
     placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });
+  // Less often: the query reads through everything that waits.
+  const scheduled = useQuery({
+    queryKey: ['scheduled'],
+    queryFn: () => api.emails.list({ scheduled: 'true', limit: 1 }),
+    refetchInterval: 60_000,
+  });
   return (
     <>
       <PageHead
@@ -69,7 +75,12 @@ export function Overview() {
       )}
       {data?.any && (
         <div className="overview">
-          <Tiles buckets={data.buckets} queued={data.queued} time={ranges[range].span} />
+          <Tiles
+            buckets={data.buckets}
+            queued={data.queued}
+            later={Math.min(scheduled.data?.count ?? 0, data.queued)}
+            time={ranges[range].span}
+          />
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns pressing">
             <div>
@@ -92,8 +103,11 @@ interface Tile {
   href?: string;
 }
 
-/** @param props.time how far back the numbers go, as the list of emails has it in its address */
-function Tiles({ buckets, queued, time }: { buckets: Bucket[]; queued: number; time: Span }) {
+/**
+ * @param props.later how many of those in the queue only wait for their scheduled time
+ * @param props.time how far back the numbers go, as the list of emails has it in its address
+ */
+function Tiles({ buckets, queued, later, time }: { buckets: Bucket[]; queued: number; later: number; time: Span }) {
   const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
   const [delivered, failed] = [sum((one) => one.delivered), sum((one) => one.failed)];
   const latest = buckets.findLast(({ latency_ms: latency }) => latency !== null)?.latency_ms;
@@ -124,7 +138,12 @@ function Tiles({ buckets, queued, time }: { buckets: Bucket[]; queued: number; t
       more: 'emails not sent, or not to all',
       href: emails('suppressed'),
     },
-    { name: 'In the queue', value: compact(queued), more: 'emails now', href: '/emails?status=queued' },
+    {
+      name: 'In the queue',
+      value: compact(queued),
+      more: later > 0 ? `emails now, ${count(later)} for later` : 'emails now',
+      href: '/emails?status=queued',
+    },
     { name: 'Delivery time', value: latest ? duration(latest.p95) : '–', more: 'p95, in the latest interval' },
   ];
   return (
