@@ -42,12 +42,14 @@ export interface EmbeddedOptions {
   signal?: AbortSignal;
   /** More server settings; tests switch fsync off. */
   settings?: Record<string, string>;
+  /** How long a server has to answer, from its start and from each time that it says that it is still starting. */
+  answerMs?: number;
   /** If we are root: the place for things that the server's user cannot reach in DATA_DIR or in the project. */
   systemDir?: string;
 }
 
-/** How long a server has to answer, from its start and from each time that it says that it is still starting. */
-const startMs = 30_000;
+const usualAnswerMs = 30_000;
+const connectMs = 5_000;
 /** How long the lock is waited for: a process that is ending may still hold it. */
 const lockMs = 3_000;
 /** The SQLSTATE while PostgreSQL replays its log after a crash, and while it shuts down. */
@@ -149,8 +151,10 @@ class Server {
 
   /** Finds or starts the server, waits until it answers, and takes the lock. */
   async #lockServer(children: ChildProcess[]): Promise<pg.Client> {
-    let deadline = Date.now() + startMs;
+    const answerMs = this.#options.answerMs ?? usualAnswerMs;
+    let deadline = Date.now() + answerMs;
     let reason = 'it did not start';
+    let isSilent = false;
     for (; Date.now() < deadline; await sleep(25)) {
       this.#postmaster = findPostmaster(this.#cluster.dir);
       const child = children.at(-1);
@@ -176,10 +180,17 @@ class Server {
             `the database in ${this.#cluster.dir} does not accept the password in ${this.#options.dataDir}: restore the secrets.json that belongs to it`,
           );
         // It is recovering from a crash (or shutting down): that may take long, as long as it says so.
-        if (code === startingUp) deadline = Date.now() + startMs;
+        if (code === startingUp) deadline = Date.now() + answerMs;
         reason = message;
+        isSilent = !(error instanceof pg.DatabaseError);
       }
     }
+    const pid = this.#postmaster?.pid;
+    // Left behind by a killed process, and frozen. It is not ours to kill: another Sendwright may be using it.
+    if (pid && isSilent && !children.some((child) => child.pid === pid))
+      throw new Error(
+        `the embedded PostgreSQL that already runs on ${this.#cluster.dir} does not answer (${reason}): end its process with kill -9 ${pid}, which loses no mail, and start again`,
+      );
     throw new Error(
       `the embedded PostgreSQL cannot be reached (${reason}): fix the error at the end of ${this.#logFile}: ${oneLine(lastLines(this.#logFile))}`,
     );
@@ -193,7 +204,7 @@ class Server {
     const url = urlOf(postmaster, this.#options.password, 'postgres');
     const client = new pg.Client({
       connectionString: url,
-      connectionTimeoutMillis: 5000,
+      connectionTimeoutMillis: Math.min(connectMs, this.#options.answerMs ?? usualAnswerMs),
       application_name: `${lockName}${process.pid}`,
     });
     // Without a listener, a lost server would end this process; the 'end' event that follows is handled.

@@ -104,6 +104,14 @@ t.test('the server of a process that was killed is taken over', async (t) => {
   const before = runningUrl(at.dataDir, password) ?? '';
   await query(before, 'CREATE TABLE kept AS SELECT 7 AS n');
   owner.kill('SIGKILL');
+  const { pid = 0 } = findPostmaster(fs.realpathSync(path.join(at.dataDir, 'postgres'))) ?? {};
+  process.kill(pid, 'SIGSTOP');
+  await t.rejects(
+    startEmbedded({ ...at, answerMs: 100 }),
+    { message: new RegExp(`does not answer \\(timeout expired\\): end its process with kill -9 ${pid}, `) },
+    'one that is frozen is named',
+  );
+  process.kill(pid, 'SIGCONT');
   const server = await startEmbedded(at);
   t.equal(server.url, before, 'the same server, on the same port');
   t.same(await query(server.url, 'SELECT n FROM kept'), [{ n: 7 }]);
