@@ -1,4 +1,4 @@
-const entities: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ', '#39': "'" };
+const entities: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'", nbsp: ' ' };
 
 /** The words of HTML, in lines as far as it is clear where they begin. */
 export function withoutTags(html: string): string {
@@ -6,13 +6,18 @@ export function withoutTags(html: string): string {
     .replaceAll(/\s+/g, ' ')
     .replaceAll(/<\/?(?:br|p|div|tr|td|th|table|li|ul|ol|h[1-6]|hr|pre|blockquote)\b[^<>]{0,2000}>/gi, '\n')
     .replaceAll(/<[!/a-z][^<>]{0,2000}>/gi, '')
-    .replaceAll(/&(lt|gt|amp|quot|apos|nbsp|#39);/g, (_, name: string) => entities[name] ?? ' ')
-    .replaceAll(/&#(\d{2,6});/g, (_, code: string) => character(Number(code)))
+    .replaceAll(
+      /&(?:(lt|gt|amp|quot|apos|nbsp)|#(\d{1,7}|[Xx][0-9A-Fa-f]{1,6}));/g,
+      (_, name: string | undefined, code = '') =>
+        name === undefined ? character(Number(code.replace(/^x/i, '0x'))) : (entities[name] ?? ' '),
+    )
     .replaceAll(/ +/g, ' ')
     .replaceAll(/ ?\n ?/g, '\n');
 }
 
-const character = (code: number) => (code > 31 && code < 0xd800 ? String.fromCharCode(code) : ' ');
+/** A space stands for control characters, and for what is no character. */
+const character = (code: number) =>
+  code > 31 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? String.fromCodePoint(code) : ' ';
 
 /** By hand: given very many opening tags, a regular expression would search for the end of each. */
 function withoutHidden(html: string): string {

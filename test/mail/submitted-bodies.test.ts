@@ -48,6 +48,14 @@ t.test('successive parts are shown to readers of either kind', async (t) => {
       { html: `${pre('one')}\n<title>t</title><STYLE>p{}</STYLE ><p>two</p>`, text: 'one\ntwo' },
     ],
     [
+      'a text, and HTML with characters given by number',
+      multi('mixed', plain('one'), html('<p>Don&#x27;t&#39; &#x1F600;&#128512; &amp;#65; &#xd800;&#1114112;x</p>')),
+      {
+        html: `${pre('one')}\n<p>Don&#x27;t&#39; &#x1F600;&#128512; &amp;#65; &#xd800;&#1114112;x</p>`,
+        text: "one\nDon't' 😀😀 &#65; x",
+      },
+    ],
+    [
       'a text, and HTML whose letters grow in lower case',
       multi('mixed', plain('one'), html('<title>İNDİRİM İÇİN</title><style>p{}</style><p>Merhaba</p>')),
       {
