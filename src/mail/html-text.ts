@@ -19,17 +19,26 @@ export function withoutTags(html: string): string {
 const character = (code: number) =>
   code > 31 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? String.fromCodePoint(code) : ' ';
 
+/** What a reader does not see: how it begins, and what the `>` at its end comes after. */
+const hidden = [
+  ['<style', '</style'],
+  ['<script', '</script'],
+  ['<title', '</title'],
+  ['<!--', '-->'],
+] as const;
+
 /** By hand: given very many opening tags, a regular expression would search for the end of each. */
 function withoutHidden(html: string): string {
   let text = html;
-  for (const name of ['style', 'script', 'title']) {
+  for (const [opening, closing] of hidden) {
     // The only letter that is longer in lower case.
     const lower = text.replaceAll('İ', 'i').toLowerCase();
     let kept = '';
     let at = 0;
     for (;;) {
-      const open = lower.indexOf(`<${name}`, at);
-      const close = open === -1 ? -1 : lower.indexOf(`</${name}`, open);
+      const open = lower.indexOf(opening, at);
+      // The two dashes of `<!-->` are those of its end too.
+      const close = open === -1 ? -1 : lower.indexOf(closing, open + 2);
       const end = close === -1 ? -1 : lower.indexOf('>', close);
       if (end === -1) break;
       kept += text.slice(at, open);

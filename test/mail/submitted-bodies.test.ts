@@ -48,6 +48,20 @@ t.test('successive parts are shown to readers of either kind', async (t) => {
       { html: `${pre('one')}\n<title>t</title><STYLE>p{}</STYLE ><p>two</p>`, text: 'one\ntwo' },
     ],
     [
+      'a text, and HTML with comments, also those that only some programs read',
+      multi(
+        'mixed',
+        plain('one'),
+        html(
+          '<!-- <p>old</p> --><!--[if mso]><p>for Outlook</p><![endif]--><!--[if !mso]><!--><p>two</p><!--<![endif]--> <!-- 3',
+        ),
+      ),
+      {
+        html: `${pre('one')}\n<!-- <p>old</p> --><!--[if mso]><p>for Outlook</p><![endif]--><!--[if !mso]><!--><p>two</p><!--<![endif]--> <!-- 3`,
+        text: 'one\ntwo\n<!-- 3',
+      },
+    ],
+    [
       'a text, and HTML with characters given by number',
       multi('mixed', plain('one'), html('<p>Don&#x27;t&#39; &#x1F600;&#128512; &amp;#65; &#xd800;&#1114112;x</p>')),
       {
