@@ -1,7 +1,7 @@
 import Router from '@koa/router';
 import Koa from 'koa';
 import { releaseBody } from './body.ts';
-import { accessLog, demandHost, errors, requestId, securityHeaders } from './middleware.ts';
+import { accessLog, demandHost, demandUrl, errors, requestId, securityHeaders } from './middleware.ts';
 import { type OpenApiDocument, openApiDocument } from './openapi/document.ts';
 import { refuseUnknownParameters } from './query-names.ts';
 import { adminRoutes } from './routes/admin.ts';
@@ -73,6 +73,7 @@ export function createApp(services: Services): Koa {
   app.use(accessLog(services.metrics));
   app.use(errors);
   app.use(securityHeaders(services.baseUrl.startsWith('https:')));
+  app.use(demandUrl);
   app.use(demandHost);
   if (services.dashboard) app.use(dashboard(services.dashboard));
   for (const router of [root, api]) {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Middleware } from 'koa';
+import type { Context, Middleware } from 'koa';
 import { isUnavailable } from '../db/errors.ts';
 import {
   ApiError,
@@ -80,6 +80,24 @@ export const demandHost: Middleware = async function demandHost(ctx, next) {
     throw invalidRequest('Host: must be given exactly once');
   await next();
 };
+
+/** The first line of a request may have a whole URL (RFC 9112 section 3.2.2). Koa throws wherever the path of a bad one is read. */
+export const demandUrl: Middleware = async function demandUrl(ctx, next) {
+  if (!hasPath(ctx)) {
+    // For the log, which is written later.
+    ctx.url = '/';
+    throw invalidRequest('the address of the request is not a URL');
+  }
+  await next();
+};
+
+function hasPath(ctx: Context): boolean {
+  try {
+    return typeof ctx.path === 'string';
+  } catch {
+    return false;
+  }
+}
 
 /** The bodies of these have only an `error`: what to do about it is in a header. */
 const bare = [401, 403, 404];

@@ -353,6 +353,7 @@ t.test('every answer has an id and its security headers, and an error contains o
 
   const close = 'Host: evil.example\r\nX-Forwarded-Host: evil.example\r\nConnection: close\r\n';
   const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be given exactly once"\}$/s;
+  const noUrl = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"the address of the request is not a URL"\}$/s;
   const noHttp = /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request","detail":"this is not HTTP\/1\.1[^"]*"\}$/s;
   const tooLarge =
     /^HTTP\/1\.1 431 Request Header .*\{"error":"headers too large","detail":"[^"]* must have at most 16,384 bytes [^"]*"\}$/s;
@@ -369,6 +370,9 @@ t.test('every answer has an id and its security headers, and an error contains o
     ],
     ['GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', noHost],
     [`GET /healthz HTTP/1.1\r\nHost: other.example\r\n${close}\r\n`, noHost],
+    [`GET http://[/healthz HTTP/1.1\r\n${close}\r\n`, noUrl],
+    [`GET //a@]# HTTP/1.1\r\n${close}\r\n`, noUrl],
+    [`GET http://any.example/healthz HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 200 .*\{"status":"ok"\}$/s],
     ['GET /healthz HTTP/1.0\r\n\r\n', /^HTTP\/1\.1 200 /],
     [`GET /healthz HTTP/1.1\r\n${close}Expect: something\r\n\r\n`, /^HTTP\/1\.1 200 .*\{"status":"ok"\}$/s],
     [
