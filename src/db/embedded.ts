@@ -5,10 +5,16 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '../log.ts';
-import { oneLine } from '../start-error.ts';
 import { codeOf } from './errors.ts';
 import { type Binaries, findBinaries, runAs, serverUser } from './postgres-binaries.ts';
-import { type Cluster, createCluster, findCluster, owner, refuseOtherMajor } from './postgres-cluster.ts';
+import {
+  type Cluster,
+  createCluster,
+  findCluster,
+  owner,
+  refuseOtherMajor,
+  serverFailure,
+} from './postgres-cluster.ts';
 import {
   findPostmaster,
   lastLines,
@@ -191,9 +197,7 @@ class Server {
       throw new Error(
         `the embedded PostgreSQL that already runs on ${this.#cluster.dir} does not answer (${reason}): end its process with kill -9 ${pid}, which loses no mail, and start again`,
       );
-    throw new Error(
-      `the embedded PostgreSQL cannot be reached (${reason}): fix the error at the end of ${this.#logFile}: ${oneLine(lastLines(this.#logFile))}`,
-    );
+    throw new Error(serverFailure(reason, lastLines(this.#logFile), this.#logFile));
   }
 
   #spawn(): Promise<ChildProcess> {

@@ -163,6 +163,18 @@ export function initdbFailure(output: string, end: string): string {
   return `the database could not be created (initdb: ${said.join('; ') || end}): fix this, or set another DATA_DIR`;
 }
 
+/**
+ * Why the server could not be reached, in one line.
+ *
+ * @param log the last lines of its log, which is in this file
+ */
+export function serverFailure(reason: string, log: string, file: string): string {
+  const full = log.split('\n').find((line) => fullWords.test(line));
+  if (full)
+    return `the disk is full, so the embedded PostgreSQL cannot start (${oneLine(full.replace(beforeFault, ''))}): free some space, and start again`;
+  return `the embedded PostgreSQL cannot be reached (${reason}): fix the error at the end of ${file}: ${oneLine(log)}`;
+}
+
 const faultWords = /\b(FATAL|ERROR|PANIC):|\berror: |\bcould not /;
 const beforeFault = /^.*?(?=(FATAL|ERROR|PANIC):|\berror: )/;
 const fullWords = /No space left on device|Disk quota exceeded/i;

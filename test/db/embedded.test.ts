@@ -9,7 +9,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type EmbeddedOptions, runningUrl, startEmbedded } from '../../src/db/embedded.ts';
 import { serverUser } from '../../src/db/postgres-binaries.ts';
-import { initdbFailure } from '../../src/db/postgres-cluster.ts';
+import { initdbFailure, serverFailure } from '../../src/db/postgres-cluster.ts';
 import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts';
 import { silentLog } from '../../src/log.ts';
 
@@ -332,5 +332,19 @@ initdb: removing data directory "/data/postgres"`;
   t.equal(
     initdbFailure('', 'SIGKILL'),
     'the database could not be created (initdb: SIGKILL): fix this, or set another DATA_DIR',
+  );
+});
+
+t.test('a server that does not start for want of disk space says so, instead of showing its log', async (t) => {
+  const log = `2026-11-27 17:55:52.645 UTC [9] LOG:  redo done at 0/1E67AC8
+2026-11-27 17:55:52.652 UTC [9] FATAL:  could not write to file "pg_wal/xlogtemp.9": No space left on device
+2026-11-27 17:55:52.663 UTC [7] LOG:  database system is shut down`;
+  t.equal(
+    serverFailure('Connection terminated unexpectedly', log, '/data/postgres.log'),
+    'the disk is full, so the embedded PostgreSQL cannot start (FATAL:  could not write to file "pg_wal/xlogtemp.9": No space left on device): free some space, and start again',
+  );
+  t.equal(
+    serverFailure('it did not start', 'a\n  b', '/data/postgres.log'),
+    'the embedded PostgreSQL cannot be reached (it did not start): fix the error at the end of /data/postgres.log: a b',
   );
 });
