@@ -97,6 +97,12 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     isAway = false;
     await again.click();
     await page.getByRole('heading', { name: 'away-twice.test' }).waitFor();
+    await page.route('**/api/v1/keys', (route) => route.abort());
+    await page.evaluate("history.pushState(null, '', '/start')");
+    await again.waitFor();
+    await page.unroute('**/api/v1/keys');
+    await again.click();
+    await page.getByText('A sending domain').waitFor();
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
   });
 

@@ -13,7 +13,7 @@ import { Unfold } from '../parts/unfold.tsx';
 
 /** Every attempt, latest first, with its conversation. */
 export function Attempts({ id, status }: { id: string; status: Email['status'] }) {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['email', id, 'attempts'],
     queryFn: () => api.emails.attempts(id),
     refetchInterval: status === 'queued' ? 2_000 : false,
@@ -21,7 +21,7 @@ export function Attempts({ id, status }: { id: string; status: Email['status'] }
   const attempts = data?.attempts.toReversed();
   return (
     <Panel title={attempts ? `Attempts (${attempts.length})` : 'Attempts'}>
-      {error && <Failure error={error} />}
+      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
       {!attempts && !error && (
         <div className="body">
           <Waiting />

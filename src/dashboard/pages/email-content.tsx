@@ -8,7 +8,7 @@ import { Panel } from '../parts/page.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
 
 export function EmailContentPanel({ id }: { id: string }) {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['content', id],
     queryFn: () => api.emails.content(id),
     staleTime: Number.POSITIVE_INFINITY,
@@ -21,7 +21,7 @@ export function EmailContentPanel({ id }: { id: string }) {
         (isStatus(error, 410) ? (
           <Empty title="The content is no longer kept" words={wordsOf(error)} />
         ) : (
-          <Failure error={error} />
+          <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />
         ))}
       {!data && !error && (
         <div className="body">

@@ -20,14 +20,14 @@ const aboutOne = new Set<string>([
 
 /** The webhooks that were called for an email. */
 export function EmailWebhooks({ id }: { id: string }) {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['deliveries', 'of', id],
     queryFn: () => api.webhookDeliveries.list({ email_id: id, limit: 100 }),
     refetchInterval: ({ state }) => (state.data?.deliveries.some(({ status }) => status === 'pending') ? 3_000 : false),
   });
   return (
     <Panel title={data ? `Webhooks (${data.count})` : 'Webhooks'}>
-      {error && <Failure error={error} />}
+      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
       {data?.count === 0 && (
         <div className="body dim" style={{ fontSize: 13 }}>
           No webhook was called for this email.{' '}

@@ -30,7 +30,7 @@ const mostDestinations = 5;
 export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
   const { user, service } = useSession();
   const isAdmin = user.role === 'admin';
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['concerns', isAdmin],
     queryFn: async () => {
       const [{ domains }, { webhooks }, destinations] = await Promise.all([
@@ -56,7 +56,7 @@ export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
   ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
-      {error && <Failure error={error} isBelow={data !== undefined} />}
+      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
       {data && concerns.length === 0 && (
         <div className="body soft" style={{ fontSize: 13 }}>
           Nothing: domains are in order, and webhooks answer.

@@ -14,7 +14,7 @@ const shownReceipts = 5;
 
 /** Exports everything of the account to a file, and erases the data of one recipient. */
 export function Privacy() {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['erasures'],
     queryFn: () => api.erasures.list({ limit: shownReceipts }),
     refetchInterval: ({ state }) => (state.data?.erasures.some(({ status }) => status === 'pending') ? 1_000 : false),
@@ -36,7 +36,7 @@ export function Privacy() {
       </Panel>
       <Panel title="Erase a recipient">
         <Ask />
-        {error && <Failure error={error} />}
+        {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
         {data?.erasures.map((one) => (
           <Receipt key={one.id} {...one} />
         ))}

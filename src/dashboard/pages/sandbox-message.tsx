@@ -4,7 +4,7 @@ import type { Email as Parsed } from 'postal-mime';
 import PostalMime from 'postal-mime';
 import { Link } from 'wouter';
 import type { SandboxMessage } from '../../client/index.ts';
-import { api } from '../api.ts';
+import { api, isUnshown } from '../api.ts';
 import { bytes, shownSubject } from '../format.ts';
 import { Copy } from '../parts/copy.tsx';
 import { Failure, Waiting } from '../parts/failure.tsx';
@@ -14,7 +14,7 @@ import { Status } from '../parts/status.tsx';
 
 /** A message as it arrived: what its reader sees, its header, its source, and the verdict on its signature. */
 export function SandboxMessageView({ id }: { id: string }) {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['sandbox', 'message', id],
     queryFn: async () => {
       const { message } = await api.sandbox.get(id);
@@ -25,7 +25,7 @@ export function SandboxMessageView({ id }: { id: string }) {
     },
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (error) return <Failure error={error} />;
+  if (isUnshown(data, error)) return <Failure error={error} retry={() => void refetch()} />;
   if (!data) {
     return (
       <div style={{ padding: 14 }}>

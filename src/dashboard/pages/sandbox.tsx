@@ -15,7 +15,7 @@ export function Sandbox() {
   const { id } = useParams<{ id?: string }>();
   const [state, change] = useAddressState(['page']);
   const page = pageOf(state.page);
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['sandbox', 'list', page],
     queryFn: () => api.sandbox.list({ limit: pageSize, offset: (page - 1) * pageSize }),
     refetchInterval: 3_000,
@@ -28,7 +28,7 @@ export function Sandbox() {
         title="Sandbox mailbox"
         words="Mail to any address arrives here through the real MTA; none leaves this machine. The latest 1,000 messages of all accounts are kept."
       />
-      {error && <Failure error={error} />}
+      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
       {!data && !error && <Waiting />}
       {data?.count === 0 && (
         <div className="table-box">

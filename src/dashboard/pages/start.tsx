@@ -2,7 +2,7 @@ import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
-import { api } from '../api.ts';
+import { api, askAgain } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
 import { plural, shownSubject, whatBecame } from '../format.ts';
 import { Icon } from '../icons.tsx';
@@ -35,7 +35,8 @@ export function Start() {
     ({ key }) => setNewKey(key),
   );
   const error = domains.error ?? keys.error ?? latest.error;
-  if (!domains.data || !keys.data || !latest.data) return error ? <Failure error={error} /> : <Waiting />;
+  const retry = () => void askAgain();
+  if (!domains.data || !keys.data || !latest.data) return error ? <Failure error={error} retry={retry} /> : <Waiting />;
   // The key that was just created may send from any domain.
   const usable = newKey ? [] : keys.data.api_keys;
   const { domain: verified, key, lacking } = chooseSender(domains.data.domains, usable);
@@ -45,7 +46,7 @@ export function Start() {
   return (
     <>
       <PageHead title="Start" words="Three steps to your first delivered email. Each is ticked off automatically." />
-      {error && <Failure error={error} isBelow />}
+      {error && <Failure error={error} retry={retry} isBelow />}
       <ol className="steps">
         <Step number={1} title="A sending domain" done={verified !== undefined}>
           {verified ? (
@@ -192,7 +193,9 @@ function Received({ emailId }: { emailId: string | undefined }) {
         </Link>
       }
     >
-      {messages.error && <Failure error={messages.error} />}
+      {messages.error && (
+        <Failure error={messages.error} retry={() => void messages.refetch()} isBelow={messages.data !== undefined} />
+      )}
       {message ? (
         <SandboxMessageView id={message.id} />
       ) : (

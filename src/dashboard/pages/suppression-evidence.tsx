@@ -9,7 +9,7 @@ import { Status } from '../parts/status.tsx';
 
 /** What the server or the reader said that put an address on the list. */
 export function Evidence({ emailId, address, close }: { emailId: string; address: string; close: () => void }) {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['email', emailId, 'evidence'],
     queryFn: () => api.emails.get(emailId),
   });
@@ -22,7 +22,7 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
         (isStatus(error, 404) ? (
           <p className="soft">The email behind this entry is no longer in the log.</p>
         ) : (
-          <Failure error={error} />
+          <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />
         ))}
       {!data && !error && <Waiting />}
       {data && (

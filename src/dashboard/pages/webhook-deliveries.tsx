@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
-import { api } from '../api.ts';
+import { api, isUnshown } from '../api.ts';
 import { count, duration, exact, forField, plural, shownSubject } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
@@ -35,7 +35,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
     ...(state.status ? { status: state.status as WebhookDelivery['status'] } : {}),
     ...(state.event ? { event: state.event as EventType } : {}),
   };
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['deliveries', query],
     queryFn: () => api.webhookDeliveries.list(query),
     placeholderData: keepPreviousData,
@@ -105,7 +105,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
           />
         </search>
       </div>
-      <Known data={data} error={error}>
+      <Known data={data} error={error} retry={() => void refetch()}>
         <DataTable
           label="Calls"
           columns={columns}
@@ -147,13 +147,13 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
 }
 
 function Delivery({ id }: { id: string }) {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     queryKey: ['deliveries', 'one', id],
     queryFn: () => api.webhookDeliveries.get(id),
     refetchInterval: ({ state }) => (state.data?.delivery.status === 'pending' ? 1_500 : false),
   });
   const retry = useAction(() => api.webhookDeliveries.retry(id), 'It is called again now.');
-  if (error) return <Failure error={error} />;
+  if (isUnshown(data, error)) return <Failure error={error} retry={() => void refetch()} />;
   if (!data) return <Waiting />;
   const { delivery } = data;
   return (
