@@ -8,7 +8,7 @@ import { accountOf } from './auth.ts';
 import { BodyRoom } from './body-room.ts';
 import { parsedAtOnce, parseInTurns, parseJson } from './json.ts';
 import { readStructure } from './structure.ts';
-import { noSuchField } from './validation.ts';
+import { emptiedArray, noSuchField } from './validation.ts';
 
 /** More values than any honest request has: one email has a few hundred. */
 const usualValues = 10_000;
@@ -118,9 +118,6 @@ function demandObject(value: unknown, shape?: string): Record<string, unknown> {
 function asObject(value: unknown): Record<string, unknown> | null {
   return typeof value === 'object' && !Array.isArray(value) ? (value as Record<string, unknown> | null) : null;
 }
-
-/** An empty array as `{}`, because PHP encodes an empty object as `[]`. */
-const emptiedArray = (value: unknown): unknown => (Array.isArray(value) && value.length === 0 ? {} : value);
 
 /** @param use gets the whole body, and must not keep its bytes after its promise settles */
 async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) => Promise<Made>): Promise<Made> {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { limits } from '../core/accounts/send-limits.ts';
 import { longestValue, refuseHeader } from '../mail/headers.ts';
+import { namedValues } from './validation.ts';
 
 /**
  * The maximum length of `References`, enough for about a hundred ids: it grows with each reply in a thread (RFC 5322 section
@@ -25,11 +26,7 @@ function refuseOwnHeader(name: string, value: string): string | null {
 }
 
 /** The `headers` of a send request. */
-export const headers = z
-  .custom<Record<string, unknown>>(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    'must be an object, such as {"X-Order": "501"}',
-  )
+export const headers = namedValues('{"X-Order": "501"}')
   .transform((value, context) => {
     if (Object.keys(value).length > limits.headers) {
       context.addIssue(`must have at most ${limits.headers} entries`);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { TemplateUse } from '../core/emails/template-sending.ts';
 import { grouped } from '../numbers.ts';
-import { line } from './validation.ts';
+import { line, namedValues } from './validation.ts';
 
 const mostVariables = 100;
 const longestValue = 100 * 1024;
@@ -13,11 +13,7 @@ const shownAs = {
 };
 
 /** The values of a template's variables, by key: strings and numbers. Unknown keys are ignored, unless they differ from a known one only in case, `_` or `-`. */
-export const templateVariables = z
-  .custom<Record<string, unknown>>(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    'must be an object, such as {"NAME": "Ann"}',
-  )
+export const templateVariables = namedValues('{"NAME": "Ann"}')
   .superRefine((value, context) => {
     const entries = Object.entries(value);
     if (entries.length > mostVariables) {

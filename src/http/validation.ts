@@ -121,6 +121,19 @@ export function list<T extends z.ZodType>(item: T, most: number, expected = 'an 
   return z.array(item, { error: typeError(expected) }).max(most, `must have at most ${grouped(most)} entries`);
 }
 
+/** An empty array as `{}`, because PHP encodes an empty object as `[]`. */
+export const emptiedArray = (value: unknown): unknown => (Array.isArray(value) && value.length === 0 ? {} : value);
+
+/** An object whose members have names of the client's own. */
+export const namedValues = (example: string) =>
+  z.preprocess(
+    emptiedArray,
+    z.custom<Record<string, unknown>>(
+      (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+      `must be an object, such as ${example}`,
+    ),
+  );
+
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, {
     error: typeError(values.length === 1 ? values[0] : `one of ${values.join(', ')}`),

@@ -48,6 +48,11 @@ const isText = (field: string) =>
   /^(emails\[0\]\.)?(html|text|password|private_key|(template\.)?variables\.\w+|variables\[0\]\.fallback_value)$/.test(
     field,
   );
+
+/** An object that may be written as an empty array, as PHP does. */
+const isEmptied = (field: string, value: unknown) =>
+  /^(emails\[0\]\.)?(headers|(template\.)?variables)$/.test(field) && Array.isArray(value) && value.length === 0;
+
 const holds = (value: unknown, parts: string[]) =>
   typeof value === 'string' && parts.some((part) => value.includes(part));
 
@@ -60,7 +65,7 @@ function judge({ status, body }: Answer, field: string, value: unknown, invalid:
   const answered = `${status} ${show(JSON.stringify(body))}`;
   if (status >= 500) return answered;
   if (status < 300) {
-    if (invalid) return `is taken, although the reference says: ${invalid}`;
+    if (invalid && !isEmptied(field, value)) return `is taken, although the reference says: ${invalid}`;
     if (holds(value, unstorable)) return 'is taken, and cannot be stored';
     return holds(value, controls) && !isText(field) ? 'is taken, with control characters' : null;
   }

@@ -59,7 +59,10 @@ t.test('an invalid field is named with the reason, and nothing is stored: DOS-04
     ...wrongTypes('subject', 'must be a string', ['string']),
     ...wrongTypes('html', 'must be a string', ['string', 'null']),
     ...wrongTypes('text', 'must be a string', ['string', 'null']),
-    ...wrongTypes('headers', 'must be an object, such as {"X-Order": "501"}', ['object', 'like', 'null']),
+    ...wrongTypes('headers', 'must be an object, such as {"X-Order": "501"}', ['object', 'like', 'null', 'array']),
+    ...[[{}], [{ 'X-A': 'x' }]].map(
+      (headers): Refusal => [{ headers }, 'headers: must be an object, such as {"X-Order": "501"}'],
+    ),
     ...wrongTypes('tags', 'must be an array, such as ["orders"]', ['array', 'null']),
     ...wrongTypes('attachments', 'must be an array', ['array', 'null']),
     ...wrongTypes('scheduled_at', 'must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z', ['string', 'null']),

@@ -30,6 +30,7 @@ t.test('sending with a template', async (t) => {
       [item('mine'), 'template: must be an object, such as {"alias": "welcome"}'],
       [item([good]), 'template: must be an object'],
       [item({ id, variables: 'x' }), 'template.variables: must be an object, such as {"NAME": "Ann"}'],
+      [item({ id, variables: ['x'] }), 'template.variables: must be an object, such as {"NAME": "Ann"}'],
       [item({ id, variables: { N: [] } }), 'template.variables.N: must be a string or a number'],
       [item({ id, variables: { N: 'a\0' } }), 'template.variables.N: contains a NUL character'],
       [item(good, { html: 'h' }), 'html: must be omitted when a template is used'],
@@ -45,6 +46,15 @@ t.test('sending with a template', async (t) => {
       t.match(batch, { status: 400, body: { error: 'invalid request', detail: `emails[1].${detail}` } });
     }
     t.strictSame(await stored(), before);
+  });
+
+  t.test('an empty object may be an empty array, as PHP writes it', async (t) => {
+    const plain = (await create({ from, subject: 's', text: 't' })).id;
+    await publish(plain);
+    const { status, body } = await post('/api/v1/emails', item({ id: plain, variables: [] }, { headers: [] }));
+    t.equal(status, 200, body.detail);
+    const rendered = await post(`/api/v1/templates/${plain}/render`, { variables: [] });
+    t.match(rendered, { status: 200, body: { text: 't' } });
   });
 
   t.test('an email that does not fit its template is refused on its own', async (t) => {
