@@ -4,16 +4,24 @@ import type { Logger } from './log.ts';
 /** How long the first round of one piece of work may hold up that of the next. */
 const firstTurnMs = 200;
 
+/** How often a failure is logged that stays the same: while the database is away, work that is due each second goes on failing. */
+const sayEveryMs = 60_000;
+
 /** Work that is repeated, each piece never twice at the same time; a failure is logged, and retried in the next round. */
 export class Rounds {
   readonly #log: Logger;
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #busy = new Map<string, Promise<void>>();
   readonly #stop = new AbortController();
+  readonly #now: () => number;
+  /** The last failure of each piece of work, and when it was logged; none once a round has succeeded. */
+  readonly #said = new Map<string, { message: string; at: number }>();
   #firstTurns: Promise<unknown> = Promise.resolve();
 
-  constructor(log: Logger) {
+  /** @param now in milliseconds; never goes back */
+  constructor(log: Logger, now: () => number = () => performance.now()) {
     this.#log = log;
+    this.#now = now;
   }
 
   /**
@@ -26,14 +34,23 @@ export class Rounds {
     const round = () => {
       if (this.#busy.has(name)) return;
       const running = work(this.#stop.signal)
-        .catch((error: Error) =>
-          this.#log.warn({ error: error.message, round: name }, 'a periodic task failed; it is tried again'),
+        .then(
+          () => void this.#said.delete(name),
+          ({ message }: Error) => this.#failed(name, message),
         )
         .finally(() => this.#busy.delete(name));
       this.#busy.set(name, running);
     };
     this.#timers.push(setInterval(round, ms));
     this.#firstTurns = this.#firstTurns.then(() => this.#firstTurn(name, round));
+  }
+
+  #failed(name: string, message: string): void {
+    const said = this.#said.get(name);
+    const at = this.#now();
+    if (said?.message === message && at - said.at < sayEveryMs) return;
+    this.#said.set(name, { message, at });
+    this.#log.warn({ error: message, round: name }, 'a periodic task failed; it is tried again');
   }
 
   async #firstTurn(name: string, round: () => void): Promise<void> {

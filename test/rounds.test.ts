@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { silentLog } from '../src/log.ts';
+import { type Logger, silentLog } from '../src/log.ts';
 import { Rounds } from '../src/rounds.ts';
 
 const hourMs = 3_600_000;
@@ -65,3 +65,35 @@ t.test('a round that is due before its first turn still starts, and never runs t
   await rounds.stop();
   t.equal(most, 1);
 });
+
+t.test(
+  'a failure that goes on is logged once a minute, and at once when it is another one or comes back',
+  async (t) => {
+    const said: string[] = [];
+    const log = { warn: ({ error }: { error: string }) => said.push(error) } as unknown as Logger;
+    let now = 0;
+    const rounds = new Rounds(log, () => now);
+    let failure: string | null = 'down';
+    let times = 0;
+    rounds.every(1, 'task', async () => {
+      times += 1;
+      if (failure !== null) throw new Error(failure);
+    });
+    const threeMore = async () => {
+      for (const until = times + 3; times < until; ) await sleep(1);
+      return said.splice(0);
+    };
+    t.same(await threeMore(), ['down']);
+    now = 59_999;
+    t.same(await threeMore(), []);
+    now = 60_000;
+    t.same(await threeMore(), ['down']);
+    failure = 'full';
+    t.same(await threeMore(), ['full']);
+    failure = null;
+    t.same(await threeMore(), []);
+    failure = 'full';
+    t.same(await threeMore(), ['full']);
+    await rounds.stop();
+  },
+);
