@@ -1,3 +1,4 @@
+import type { Context } from 'koa';
 import { z } from 'zod';
 import { invalidRequest } from '../errors.ts';
 import { isId } from '../ids.ts';
@@ -87,6 +88,9 @@ export function line(most: number, expected = 'a string'): z.ZodType<string, str
       })
   );
 }
+
+/** The id in the path, which may be any text: where it is used, one that is not an id is a 404. */
+export const idOf = (ctx: Context): string => ctx.params.id ?? '';
 
 /** An id as it is stored, in lower case. `app.ts` does the same for ids in paths. */
 export const id = (message: string) => z.string().refine(isId, message).toLowerCase().meta({ format: 'uuid' });

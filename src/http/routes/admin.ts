@@ -13,7 +13,7 @@ import { readIdempotency } from '../idempotency.ts';
 import { allLogsQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { label, line, mailbox, oneOf, page, parse, password } from '../validation.ts';
+import { idOf, label, line, mailbox, oneOf, page, parse, password } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 const largestTopUp = 1_000_000;
@@ -90,7 +90,7 @@ export function adminRoutes(router: Router, services: Services): void {
   });
 
   router.get('/admin/accounts/:id', ...operator, async (ctx) => {
-    ctx.body = { account: present.account(await accounts.get(db, ctx.params.id ?? '')) };
+    ctx.body = { account: present.account(await accounts.get(db, idOf(ctx))) };
   });
 
   router.patch('/admin/accounts/:id', ...operator, async (ctx) => {
@@ -98,7 +98,7 @@ export function adminRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     if (input.suspended && ctx.params.id === accountId)
       throw invalidRequest('suspended: you are logged in to this account, and would lock yourself out');
-    ctx.body = { account: present.account(await accounts.change(db, ctx.params.id ?? '', input)) };
+    ctx.body = { account: present.account(await accounts.change(db, idOf(ctx), input)) };
   });
 
   router.post('/admin/accounts/:id/credits', ...operator, async (ctx) => {
@@ -109,7 +109,7 @@ export function adminRoutes(router: Router, services: Services): void {
       idempotency: await readIdempotency(ctx, body),
       respond: (account: Account) => ({ account: present.account(account) }),
     };
-    const { response, replayed } = await accounts.topUp(db, { id: ctx.params.id ?? '', amount }, call);
+    const { response, replayed } = await accounts.topUp(db, { id: idOf(ctx), amount }, call);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');
     ctx.body = response;
   });

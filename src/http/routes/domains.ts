@@ -13,7 +13,7 @@ import { demandLogin, demandSession, sessionOf } from '../auth.ts';
 import { readJson, readOptionalJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, oneOf, parse, part, text } from '../validation.ts';
+import { idOf, line, oneOf, parse, part, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -96,7 +96,7 @@ export function domainRoutes(router: Router, services: Services): void {
   router.get('/domains/:id', demandSession(services), async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { checks } = parse(domainQuery, ctx.query);
-    const domain = await domains.get(db, accountId, ctx.params.id ?? '');
+    const domain = await domains.get(db, accountId, idOf(ctx));
     const found = checks ? { checks: present.checks(await check(domain, surroundings)) } : {};
     ctx.body = { ...(await withRecords(domain)), ...found };
   });
@@ -104,7 +104,7 @@ export function domainRoutes(router: Router, services: Services): void {
   router.patch('/domains/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { tls, pool } = parse(domainChange, await readJson(ctx, bodyLimit));
-    const { id } = await domains.get(db, accountId, ctx.params.id ?? '');
+    const { id } = await domains.get(db, accountId, idOf(ctx));
     if (pool) demandPool(services.sendingPools, pool);
     const changes = { ...(tls === undefined ? {} : { tls }), ...(pool === undefined ? {} : { pool }) };
     ctx.body = await withRecords(await domains.change(db, accountId, id, changes));
@@ -113,7 +113,7 @@ export function domainRoutes(router: Router, services: Services): void {
   router.post('/domains/:id/verify', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
-    const { domain, checks } = await verify(db, accountId, ctx.params.id ?? '', surroundings);
+    const { domain, checks } = await verify(db, accountId, idOf(ctx), surroundings);
     ctx.body = { ...(await withRecords(domain)), checks: present.checks(checks) };
   });
 
@@ -121,20 +121,20 @@ export function domainRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const input = parse(newDkimKey, await readOptionalJson(ctx, bodyLimit));
     const { algorithm, private_key: privateKey, selector } = input;
-    const id = ctx.params.id ?? '';
+    const id = idOf(ctx);
     await dkimKeys.rotate(db, accountId, id, { algorithm, privateKey, selector }, { keyring });
     ctx.body = await withRecords(await domains.get(db, accountId, id));
   });
 
   router.delete('/dkim-keys/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const { selector } = await dkimKeys.remove(db, accountId, ctx.params.id ?? '');
+    const { selector } = await dkimKeys.remove(db, accountId, idOf(ctx));
     ctx.body = { message: `the key ${selector} was removed` };
   });
 
   router.delete('/domains/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const domain = await domains.remove(db, accountId, ctx.params.id ?? '');
+    const domain = await domains.remove(db, accountId, idOf(ctx));
     ctx.body = { message: `domain ${domain.domain} was removed` };
   });
 }

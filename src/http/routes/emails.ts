@@ -8,7 +8,7 @@ import { demandLoginOrKey, demandSessionOrKey, senderOf } from '../auth.ts';
 import { logQuery } from '../log-query.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { parse } from '../validation.ts';
+import { idOf, parse } from '../validation.ts';
 
 /** `GET`, `GET /:id`, `GET /:id/attempts`, `GET /:id/content` and `GET /:id/explain` of `/emails`: the log. */
 export function emailRoutes(router: Router, services: Services): void {
@@ -24,24 +24,24 @@ export function emailRoutes(router: Router, services: Services): void {
 
   router.get('/emails/:id', reader, async (ctx) => {
     const { accountId } = senderOf(ctx);
-    const { email, ...parts } = await log.get(db, accountId, ctx.params.id ?? '');
+    const { email, ...parts } = await log.get(db, accountId, idOf(ctx));
     ctx.body = { email: present.emailDetail(email, parts) };
   });
 
   router.get('/emails/:id/attempts', reader, async (ctx) => {
     const { accountId } = senderOf(ctx);
-    const attempts = await log.attempts(db, accountId, ctx.params.id ?? '');
+    const attempts = await log.attempts(db, accountId, idOf(ctx));
     ctx.body = { attempts: attempts.map(present.attempt) };
   });
 
   router.get('/emails/:id/content', reader, async (ctx) => {
-    ctx.body = present.emailContent(await log.content(db, senderOf(ctx).accountId, ctx.params.id ?? ''));
+    ctx.body = present.emailContent(await log.content(db, senderOf(ctx).accountId, idOf(ctx)));
   });
 
   // No turn is held: it looks up the TLS policies of destinations in DNS.
   router.get('/emails/:id/explain', demandSessionOrKey(services, 'read'), async (ctx) => {
     const { accountId } = senderOf(ctx);
-    const id = ctx.params.id ?? '';
+    const id = idOf(ctx);
     const { email, recipients, returns } = await log.get(db, accountId, id);
     const attempts = await log.attempts(db, accountId, id);
     const tls = await tlsOutlook(db, { email, recipients }, services);

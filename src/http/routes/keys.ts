@@ -5,7 +5,7 @@ import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { domainName, label, list, oneOf, parse, part, timestamp } from '../validation.ts';
+import { domainName, idOf, label, list, oneOf, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -60,6 +60,6 @@ export function keyRoutes(router: Router, services: Services): void {
 
   router.delete('/keys/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, ctx.params.id ?? '')) };
+    ctx.body = { api_key: present.apiKey(await keys.revoke(db, accountId, idOf(ctx))) };
   });
 }

@@ -8,7 +8,7 @@ import { demandLogin, demandLoginOrKey, demandWholeAccount, senderOf, sessionOf 
 import { readJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { mailbox, oneOf, page, parse } from '../validation.ts';
+import { idOf, mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 
@@ -52,7 +52,7 @@ export function privacyRoutes(router: Router, services: Services): void {
   });
 
   router.get('/recipients/erasures/:id', reader, async (ctx) => {
-    ctx.body = { erasure: present.erasure(await erasures.get(db, senderOf(ctx).accountId, ctx.params.id ?? '')) };
+    ctx.body = { erasure: present.erasure(await erasures.get(db, senderOf(ctx).accountId, idOf(ctx))) };
   });
 
   router.get('/account/export', demandLogin(services), async (ctx) => {

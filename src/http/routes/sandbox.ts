@@ -4,7 +4,7 @@ import * as messages from '../../core/operations/sandbox-messages.ts';
 import { demandLogin, sessionOf } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { page, parse } from '../validation.ts';
+import { idOf, page, parse } from '../validation.ts';
 
 /** The list cuts a source after this many bytes; the single message has all of it. */
 const listedRawBytes = 256 * 1024;
@@ -25,6 +25,6 @@ export function sandboxRoutes(router: Router, services: Services): void {
 
   router.get('/sandbox/messages/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    ctx.body = { message: present.sandboxMessage(await messages.get(db, accountId, ctx.params.id ?? '')) };
+    ctx.body = { message: present.sandboxMessage(await messages.get(db, accountId, idOf(ctx))) };
   });
 }

@@ -23,7 +23,7 @@ import * as present from '../present.ts';
 import { scheduledAt, sendFields } from '../send-fields.ts';
 import { sendRequest, unescapedSendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
-import { mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../validation.ts';
+import { idOf, mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../validation.ts';
 
 /** Enough for 20 MB of attachments as base64, both bodies, and the overhead of JSON. */
 const singleLimit = 40 * 1024 * 1024;
@@ -109,12 +109,12 @@ export function sendingRoutes(router: Router, services: Services): void {
 
   router.delete('/emails/:id', sender, async (ctx) => {
     const holder = senderOf(ctx);
-    ctx.body = { email: present.email(await scheduling.cancel(db, holder, ctx.params.id ?? '')) };
+    ctx.body = { email: present.email(await scheduling.cancel(db, holder, idOf(ctx))) };
   });
 
   router.patch('/emails/:id', sender, async (ctx) => {
     const holder = senderOf(ctx);
-    const id = ctx.params.id ?? '';
+    const id = idOf(ctx);
     // It may be all of the email, in the form of its request or of an answer.
     const body = await readJson(ctx, singleLimit);
     await refuseFixedFields(db, holder.accountId, id, body);
@@ -125,13 +125,13 @@ export function sendingRoutes(router: Router, services: Services): void {
   router.post('/emails/:id/release', sender, async (ctx) => {
     const holder = senderOf(ctx);
     const input = parse(releaseRequest, await readJson(ctx, releaseLimit));
-    const { email, released } = await release(db, queue, holder, ctx.params.id ?? '', input.as);
+    const { email, released } = await release(db, queue, holder, idOf(ctx), input.as);
     ctx.body = { email: present.email(email), released };
   });
 
   router.post('/emails/:id/stop', sender, async (ctx) => {
     await refuseFields(ctx);
-    const { email, stopped, inHand } = await stop(db, queue, senderOf(ctx), ctx.params.id ?? '');
+    const { email, stopped, inHand } = await stop(db, queue, senderOf(ctx), idOf(ctx));
     ctx.body = { email: present.email(email), stopped, in_hand: inHand };
   });
 
@@ -148,7 +148,7 @@ export function sendingRoutes(router: Router, services: Services): void {
         ctx.status = clientGone;
         return;
       }
-      const read = async () => [await resendable(db, accountId, ctx.params.id ?? '', recipients)];
+      const read = async () => [await resendable(db, accountId, idOf(ctx), recipients)];
       // Null without recipients, to match the fingerprints of calls to earlier releases, which had no body.
       await send(ctx, recipients ? body : null, read, presentSingle);
     });

@@ -6,7 +6,7 @@ import { readJson, readOptionalJson } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 import { givenContent, newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
-import { line, page, parse } from '../validation.ts';
+import { idOf, line, page, parse } from '../validation.ts';
 
 /** Enough for both bodies and the overhead of JSON. */
 const bodyLimit = 40 * 1024 * 1024;
@@ -44,13 +44,13 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.get('/templates/:id', reader, async (ctx) => {
-    ctx.body = { template: present.template(await templates.get(db, senderOf(ctx).accountId, ctx.params.id ?? '')) };
+    ctx.body = { template: present.template(await templates.get(db, senderOf(ctx).accountId, idOf(ctx))) };
   });
 
   router.patch('/templates/:id', ...writer, async (ctx) => {
     const input = parse(templateChanges, await readJson(ctx, bodyLimit));
     const changes = { name: input.name, alias: input.alias, content: givenContent(input) };
-    const [accountId, id] = [senderOf(ctx).accountId, ctx.params.id ?? ''];
+    const [accountId, id] = [senderOf(ctx).accountId, idOf(ctx)];
     const template = Object.values(input).every((value) => value === undefined)
       ? await templates.get(db, accountId, id)
       : await templates.update(db, accountId, id, changes);
@@ -58,19 +58,19 @@ export function templateRoutes(router: Router, services: Services): void {
   });
 
   router.delete('/templates/:id', ...writer, async (ctx) => {
-    await templates.remove(db, senderOf(ctx).accountId, ctx.params.id ?? '');
+    await templates.remove(db, senderOf(ctx).accountId, idOf(ctx));
     ctx.body = { message: 'the template was removed' };
   });
 
   router.post('/templates/:id/publish', ...writer, async (ctx) => {
     const { updated_at: seen } = parse(publishRequest, await readOptionalJson(ctx, publishLimit));
-    const published = await templates.publish(db, senderOf(ctx).accountId, ctx.params.id ?? '', seen ?? null);
+    const published = await templates.publish(db, senderOf(ctx).accountId, idOf(ctx), seen ?? null);
     ctx.body = { template: present.template(published) };
   });
 
   router.post('/templates/:id/render', reader, async (ctx) => {
     const { variables, version } = parse(previewRequest, await readOptionalJson(ctx, bodyLimit));
-    const rendered = await templates.preview(db, senderOf(ctx).accountId, ctx.params.id ?? '', {
+    const rendered = await templates.preview(db, senderOf(ctx).accountId, idOf(ctx), {
       variables: variables ?? {},
       version: version ?? 'draft',
     });

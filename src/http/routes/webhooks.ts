@@ -11,7 +11,7 @@ import { demandLogin, sessionOf } from '../auth.ts';
 import { readJson, refuseFields } from '../body.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { id, line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
+import { id, idOf, line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 
@@ -99,7 +99,7 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.get('/webhooks/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    ctx.body = { webhook: present.webhook(await webhooks.get(db, accountId, ctx.params.id ?? '')) };
+    ctx.body = { webhook: present.webhook(await webhooks.get(db, accountId, idOf(ctx))) };
   });
 
   router.patch('/webhooks/:id', loggedIn, async (ctx) => {
@@ -107,30 +107,30 @@ export function webhookRoutes(router: Router, services: Services): void {
     const input = parse(changes, await readJson(ctx, bodyLimit));
     // Not in the schema, whose errors come before a better one: that ours is called `status`.
     if (Object.keys(input).length === 0) throw invalidRequest('url, events or status is required');
-    ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, ctx.params.id ?? '', input)) };
+    ctx.body = { webhook: present.webhook(await webhooks.change(db, accountId, idOf(ctx), input)) };
   });
 
   router.delete('/webhooks/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const webhook = await webhooks.remove(db, accountId, ctx.params.id ?? '');
+    const webhook = await webhooks.remove(db, accountId, idOf(ctx));
     ctx.body = { message: `webhook ${webhook.id} was removed` };
   });
 
   router.post('/webhooks/:id/rotate-secret', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
-    const { webhook, secret } = await webhooks.rotateSecret(db, accountId, ctx.params.id ?? '', { keyring });
+    const { webhook, secret } = await webhooks.rotateSecret(db, accountId, idOf(ctx), { keyring });
     ctx.body = present.rotatedWebhook(webhook, secret);
   });
 
   router.post('/webhooks/:id/test', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
-    const test = `${accountId} ${ctx.params.id}`;
+    const test = `${accountId} ${idOf(ctx)}`;
     if (testing.has(test)) throw conflict('a test of this endpoint is under way: wait for its result');
     testing.add(test);
     try {
-      const made = await deliveries.sendTest(db, services.queue, accountId, ctx.params.id ?? '');
+      const made = await deliveries.sendTest(db, services.queue, accountId, idOf(ctx));
       const delivery = await untilOver(services, accountId, made);
       ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
     } finally {
@@ -141,7 +141,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.post('/webhooks/:id/replay', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(range, await readJson(ctx, bodyLimit));
-    const { count, nextSince } = await deliveries.replay(db, accountId, ctx.params.id ?? '', input);
+    const { count, nextSince } = await deliveries.replay(db, accountId, idOf(ctx), input);
     ctx.body = { count, next_since: nextSince?.toISOString() ?? null };
   });
 
@@ -154,14 +154,14 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.get('/webhook-deliveries/:id', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const delivery = await deliveries.get(db, accountId, ctx.params.id ?? '');
+    const delivery = await deliveries.get(db, accountId, idOf(ctx));
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
 
   router.post('/webhook-deliveries/:id/retry', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
-    const delivery = await deliveries.retry(db, services.queue, accountId, ctx.params.id ?? '');
+    const delivery = await deliveries.retry(db, services.queue, accountId, idOf(ctx));
     ctx.body = { delivery: present.webhookDeliveryWithPayload(delivery) };
   });
 }
