@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { go, inBrowser, lookAgain, sharedDashboard, view } from './browser.ts';
+import { go, inBrowser, logIn, lookAgain, sharedDashboard, view } from './browser.ts';
 
 /** Holds back the answers to some requests, until it is called. */
 async function holdBack(
@@ -104,6 +104,17 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await again.click();
     await page.getByText('A sending domain').waitFor();
     await node.call('DELETE', `/api/v1/domains/${domain.id}`, { token });
+  });
+
+  t.test('a login that has ended is said once, to who presses a button too', async (t) => {
+    const { page, context } = await view(t, node, '/suppressions?new=1', { loggedIn: false });
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await page.getByRole('dialog').getByLabel('Address').fill('too-late@anywhere.test');
+    await context.clearCookies();
+    await page.getByRole('dialog').getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
+    await page.waitForTimeout(200);
+    t.equal(await page.getByText('Your login has ended').count(), 1);
   });
 
   t.test('an error of the server names the request to look for in its log', async (t) => {

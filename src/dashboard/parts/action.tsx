@@ -2,7 +2,7 @@ import { Button, type ButtonProps, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import { askAgain, wordsOf } from '../api.ts';
+import { askAgain, isStatus, wordsOf } from '../api.ts';
 import { Dialog } from './dialog.tsx';
 
 export const tell = (message: string) => notifications.show({ message, color: 'indigo', withCloseButton: false });
@@ -36,8 +36,9 @@ export function noteShown(error: unknown): void {
 /** How long the effects of a failure take to be drawn, in ms. */
 const drawnMs = 60;
 
-/** Shows the error unless a field has shown it by then. */
+/** Shows the error unless a field has shown it by then, or the login page says it. */
 function tellUnlessShown(error: Error): void {
+  if (isStatus(error, 401)) return;
   setTimeout(() => shownAtField.has(error) || tellFailure(error), drawnMs);
 }
 
