@@ -33,10 +33,22 @@ const usualPatience: Patience = {
   takingMs: 60_000,
 };
 
+/** How many requests a client may have sent ahead on one connection without waiting for answers (RFC 9112 section 9.3.2). */
+const mostAhead = 100;
+
 /** @throws Error with `code` EADDRINUSE and the like */
 export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
   const handle = app.callback();
+  const unanswered = new WeakMap<Socket, number>();
   const answer: RequestListener = (req, res) => {
+    const { socket } = req;
+    const ahead = (unanswered.get(socket) ?? 0) + 1;
+    // Node reads and begins whatever else comes, which would keep all others waiting.
+    if (ahead > mostAhead) socket.destroy();
+    // Those that came in one piece with the last one are begun all the same.
+    if (socket.destroyed) return;
+    unanswered.set(socket, ahead);
+    res.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));
     // While we wait ourselves, for the database or the next event, there is nothing for it to read.
     res.setTimeout(patience.takingMs, () => {
       if (res.writableLength > 0) res.destroy();

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import net from 'node:net';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
@@ -139,6 +140,53 @@ t.test('an unread answer is given up, but not one that is read or made slowly: D
   for (let again = 0; again < 4 && !(await slow); again += 1) slow = readSlowly(`/slow-${again}`);
   t.ok(await slow);
 });
+
+t.test(
+  'a connection with a hundred requests that wait for answers may go on, and one with more is hung up on: DOS-08',
+  async (t) => {
+    const app = new Koa();
+    let begun = 0;
+    const answers = Promise.withResolvers<void>();
+    app.use(async (ctx) => {
+      begun += 1;
+      await answers.promise;
+      ctx.body = 'answered';
+    });
+    app.on('error', () => {});
+    const server = await listen(app, '127.0.0.1', 0, { ...patience, headersMs: 30_000, requestMs: 60_000 });
+    t.teardown(() => server.close(0));
+    const ask = (count: number) => {
+      const socket = net.connect({ port: server.port, host: '127.0.0.1' });
+      t.teardown(() => socket.destroy());
+      socket.on('error', () => {}).write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(count));
+      return socket;
+    };
+    const answered = async (socket: net.Socket, count: number) => {
+      let text = '';
+      for await (const chunk of socket) {
+        text += chunk;
+        if (text.split('answered').length > count) break;
+      }
+      return text.split('answered').length - 1;
+    };
+
+    const greedy = ask(20_000);
+    greedy.resume();
+    await new Promise((resolve) => greedy.once('close', resolve));
+    t.equal(begun, 100);
+    const patient = ask(100);
+    await eventually(async () => begun === 200);
+    answers.resolve();
+    t.equal(await answered(patient, 100), 100);
+    const served = ask(1);
+    // One after the other, as many as it likes.
+    for (let at = 1; at < 300; at += 1) {
+      await once(served, 'data');
+      served.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    }
+    t.equal(await answered(served, 1), 1);
+  },
+);
 
 async function* events(): AsyncGenerator<string, void> {
   yield 'one, ';
