@@ -36,6 +36,12 @@ if (!process.stdout.isTTY && !asked) {
   setInterval(showLife, 60_000).unref();
 }
 
+// tap looks at all files at once and runs them in the order of the answers: with one thread that is the order of their names,
+// in which the longest come first. The tests themselves have as many threads as usual.
+process.env.UV_THREADPOOL_SIZE = '1';
+await fs.promises.stat('.');
+delete process.env.UV_THREADPOOL_SIZE;
+
 await import('../node_modules/tap/dist/esm/run.mjs');
 
 const mostShown = 20;
