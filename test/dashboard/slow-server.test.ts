@@ -110,7 +110,11 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     const { page, context } = await view(t, node, '/suppressions?new=1', { loggedIn: false });
     await logIn(page, 'admin@example.test', node.adminPassword);
     await page.getByRole('dialog').getByLabel('Address').fill('too-late@anywhere.test');
-    await context.clearCookies();
+    // Ended only now, or another request of the page may be the first to hear of it.
+    await page.route('**/api/v1/suppressions', async (route) => {
+      if (route.request().method() === 'POST') await context.clearCookies();
+      await route.continue();
+    });
     await page.getByRole('dialog').getByRole('button', { name: 'Add', exact: true }).click();
     await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
     await page.waitForTimeout(200);
