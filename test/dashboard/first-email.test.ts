@@ -59,7 +59,7 @@ t.test('the dashboard', inBrowser, async (t) => {
     const send = { from: 'a@example.test', to: 'later@anywhere.test', ...later };
     const { email: scheduled } = (await node.call('POST', '/api/v1/emails', { key: node.key, body: send })).body;
     await go(page, '/overview', 'Why mail failed');
-    await page.getByText(/^emails now, \d+ for later$/).waitFor();
+    await page.getByText(/^emails, \d+ of them for later$/).waitFor();
     await node.call('DELETE', `/api/v1/emails/${scheduled.id}`, { key: node.key });
     t.match(await page.locator('.bars li', { hasText: 'bad mailbox' }).textContent(), /^bad mailbox[1-9]/);
     t.strictSame(await barriersInBoth(page), []);

@@ -75,12 +75,7 @@ export function Overview() {
       )}
       {data?.any && (
         <div className="overview">
-          <Tiles
-            buckets={data.buckets}
-            queued={data.queued}
-            later={Math.min(scheduled.data?.count ?? 0, data.queued)}
-            time={ranges[range].span}
-          />
+          <Tiles buckets={data.buckets} queued={data.queued} later={scheduled.data} time={ranges[range].span} />
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns pressing">
             <div>
@@ -103,14 +98,21 @@ interface Tile {
   href?: string;
 }
 
-/**
- * @param props.later how many of those in the queue only wait for their scheduled time
- * @param props.time how far back the numbers go, as the list of emails has it in its address
- */
-function Tiles({ buckets, queued, later, time }: { buckets: Bucket[]; queued: number; later: number; time: Span }) {
+interface Numbers {
+  buckets: Bucket[];
+  queued: number;
+  /** How many of those in the queue only wait for their scheduled time; undefined: not known yet. */
+  later: { count: number; count_exact: boolean } | undefined;
+  /** How far back the numbers go, as the list of emails has it in its address. */
+  time: Span;
+}
+
+function Tiles({ buckets, queued, later, time }: Numbers) {
   const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
   const [delivered, failed] = [sum((one) => one.delivered), sum((one) => one.failed)];
   const latest = buckets.findLast(({ latency_ms: latency }) => latency !== null)?.latency_ms;
+  // The two are not counted at the same time.
+  const scheduled = Math.min(later?.count ?? 0, queued);
   const emails = (status: string) => `/emails?status=${status}&time=${time}`;
   const tiles: Tile[] = [
     {
@@ -141,7 +143,8 @@ function Tiles({ buckets, queued, later, time }: { buckets: Bucket[]; queued: nu
     {
       name: 'In the queue',
       value: compact(queued),
-      more: later > 0 ? `emails now, ${count(later)} for later` : 'emails now',
+      more:
+        scheduled > 0 ? `emails, ${count(scheduled)}${later?.count_exact ? '' : '+'} of them for later` : 'emails now',
       href: '/emails?status=queued',
     },
     { name: 'Delivery time', value: latest ? duration(latest.p95) : '–', more: 'p95, in the latest interval' },
