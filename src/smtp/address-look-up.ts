@@ -7,11 +7,7 @@ import type { Answer } from './resolver.ts';
  */
 const usualDelayMs = 500;
 
-/** What DNS says about a name's addresses, by family. */
-export interface AddressAnswers {
-  ipv6: Answer<string>;
-  ipv4: Answer<string>;
-}
+type Family = 'ipv6' | 'ipv4';
 
 /**
  * Both answers of look-ups that have begun. IPv6 ones that come much later than IPv4 addresses count as no answer.
@@ -19,9 +15,9 @@ export interface AddressAnswers {
  * @param onlyIpv6 IPv4 addresses are of no use, and no reason not to wait
  */
 export async function inTime(
-  { ipv6, ipv4 }: { [family in keyof AddressAnswers]: Promise<Answer<string>> },
+  { ipv6, ipv4 }: Record<Family, Promise<Answer<string>>>,
   { onlyIpv6 = false, delayMs = usualDelayMs }: { onlyIpv6?: boolean; delayMs?: number } = {},
-): Promise<AddressAnswers> {
+): Promise<Record<Family, Answer<string>>> {
   const over = new AbortController();
   const late = ipv4.then(({ kind }) =>
     kind === 'records' && !onlyIpv6 ? sleep(delayMs, silent, { signal: over.signal }) : ipv6,

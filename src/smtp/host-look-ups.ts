@@ -4,19 +4,21 @@ import { type HostAddresses, type LookUpOptions, type MxHost, resolveHost } from
 /** The addresses of the hosts that one attempt tries. */
 export class HostLookUps {
   readonly #options: LookUpOptions;
+  readonly #sendingIps: readonly string[];
   readonly #ahead = new Map<string, Promise<HostAddresses>>();
   #someUnanswered = false;
 
   /** @param sendingIps addresses that the message may leave from; empty: any */
   constructor(options: LookUpOptions, sendingIps: readonly string[]) {
-    this.#options = { ...options, onlyIpv6: sendingIps.length > 0 && sendingIps.every((ip) => isIPv6(ip)) };
+    this.#options = options;
+    this.#sendingIps = sendingIps;
   }
 
   async of(host: string): Promise<HostAddresses> {
     const ahead = await this.#ahead.get(host);
     this.#ahead.delete(host);
     // Whatever else was found is in the cache, which knows how long it counts.
-    const found = ahead?.kind === 'temporary' ? ahead : await resolveHost(host, this.#options);
+    const found = ahead?.kind === 'temporary' ? ahead : await this.#resolve(host);
     this.#someUnanswered ||= found.kind === 'temporary';
     return found;
   }
@@ -29,10 +31,15 @@ export class HostLookUps {
     if (!this.#someUnanswered) return;
     for (const { name } of hosts) {
       if (this.#ahead.has(name)) continue;
-      const found = resolveHost(name, this.#options);
+      const found = this.#resolve(name);
       // A defect is met when it is the host's turn.
       found.catch(() => undefined);
       this.#ahead.set(name, found);
     }
+  }
+
+  #resolve(host: string): Promise<HostAddresses> {
+    const ips = this.#sendingIps;
+    return resolveHost(host, { ...this.#options, onlyIpv6: ips.length > 0 && ips.every((ip) => isIPv6(ip)) });
   }
 }
