@@ -2,7 +2,15 @@ import type { DaneDestination, DaneFinding, DanePolicies } from './dane-policies
 import { type StsPolicy, stsRule } from './mta-sts.ts';
 import type { StsFinding, StsPolicies } from './sts-policies.ts';
 import type { TlsPolicyName } from './tls-names.ts';
-import { allOf, type Objection, policyOf, type TlsDemand, type TlsPolicy, unknownPolicy } from './tls-policy.ts';
+import {
+  allOf,
+  type Objection,
+  policyOf,
+  shownPolicy,
+  type TlsDemand,
+  type TlsPolicy,
+  unknownPolicy,
+} from './tls-policy.ts';
 
 /** The policy that a host's domain publishes; TLS-RPT groups sessions by it (RFC 8460 section 4.2). */
 export interface PublishedPolicy {
@@ -71,10 +79,8 @@ export class TlsPolicies {
       const objection = policy.mayUseHost(host);
       return objection === null ? [] : [[host, `${host} ${objection.reason}: ${policy.source}`]];
     });
-    const { name, source } = found[0]?.policy ?? inForce(domain, demand, sts);
     return {
-      policy: name,
-      source: name === 'opportunistic' ? 'default' : source,
+      ...shownPolicy(found[0]?.policy ?? inForce(domain, demand, sts)),
       notes: [...this.#notes(domain, sts)],
       refused: new Map(refused),
     };

@@ -55,6 +55,12 @@ export function policyOf({ level, by }: TlsDemand): TlsPolicy {
   };
 }
 
+/** A policy's name, and who asks for it: nobody for the one that is in force by default. */
+export const shownPolicy = ({ name, source }: Pick<TlsPolicy, 'name' | 'source'>) => ({
+  policy: name,
+  source: name === 'opportunistic' ? 'default' : source,
+});
+
 /** The stricter of two demands; the first if they are equal. */
 export function stricter(one: TlsDemand, other: TlsDemand): TlsDemand {
   return tlsLevels.indexOf(other.level) > tlsLevels.indexOf(one.level) ? other : one;

@@ -1,7 +1,7 @@
 import { type LookUpOptions, resolveDestination, resolveHost } from '../../smtp/mx.ts';
 import type { TlsPolicyName } from '../../smtp/tls-names.ts';
 import type { TlsPolicies } from '../../smtp/tls-policies.ts';
-import { policyOf, type TlsDemand } from '../../smtp/tls-policy.ts';
+import { policyOf, shownPolicy, type TlsDemand } from '../../smtp/tls-policy.ts';
 
 /** How a delivery to the recipients of one domain would go. */
 export interface DryDestination {
@@ -36,17 +36,12 @@ export function lookUpDestination(
 }
 
 function unknown(destination: Named, demand: TlsDemand): DryDestination {
-  const { name, source } = policyOf(demand);
   const reason = `Name servers, or the host of the MTA-STS policy of ${destination.domain}, did not answer in time.`;
   return {
     ...destination,
     hosts: [],
     problem: { permanent: false, reason },
-    tls: {
-      policy: name,
-      source: name === 'opportunistic' ? 'default' : source,
-      notes: ['What the domain itself demands was not known in time.'],
-    },
+    tls: { ...shownPolicy(policyOf(demand)), notes: ['What the domain itself demands was not known in time.'] },
   };
 }
 

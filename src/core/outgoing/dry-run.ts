@@ -42,7 +42,7 @@ export interface DryRunTools extends DestinationTools {
 }
 
 /** Whoever asks beforehand often does so because name servers do not answer. */
-const usualPatienceMs = 15_000;
+const patienceMs = 15_000;
 
 /**
  * Follows `answerAll` and a delivery up to the point where something would be written or sent. What DNS has not answered by
@@ -50,13 +50,7 @@ const usualPatienceMs = 15_000;
  *
  * @throws ApiError as `answerAll` refuses: 400, 403
  */
-export async function dryRun(
-  db: Database,
-  sender: Sender,
-  sendable: Sendable,
-  tools: DryRunTools,
-  patienceMs = usualPatienceMs,
-): Promise<DryRun> {
+export async function dryRun(db: Database, sender: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
   const request = await complete(db, sender, sendable);
   const { signing, domainTls, pool } = await findSigning(db, sender, request);
   const demand = demandOf(request.tls, signing.domain, domainTls);
