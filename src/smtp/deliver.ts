@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { greet, type Refusal, refused, refusedBy } from './connect.ts';
 import { attemptEnded, type Connection } from './connection.ts';
 import { type Content, prepareContent } from './content.ts';
@@ -5,7 +6,15 @@ import { DeliveryProgress } from './delivery-progress.ts';
 import { assertEnvelope, type Envelope } from './envelope.ts';
 import { HostLookUps } from './host-look-ups.ts';
 import { KeptConnections } from './kept-connections.ts';
-import { afresh, type Destination, type MxHost, resolveDestination, type Unreachable } from './mx.ts';
+import {
+  afresh,
+  type Destination,
+  type HostAddresses,
+  type MxHost,
+  resolveDestination,
+  resolveHost,
+  type Unreachable,
+} from './mx.ts';
 import { race, unreached } from './race.ts';
 import { type Delivery, type Failure, localFailure, type RecipientResult, type Session } from './result.ts';
 import { type Route, routesTo, steadySources } from './routes.ts';
@@ -89,7 +98,7 @@ class Attempt {
   /** At most one per family; empty: whatever the system chooses. */
   readonly #sendingIps: readonly string[];
   readonly #kept: KeptConnections;
-  readonly #addresses: HostLookUps;
+  readonly #addresses: HostLookUps<HostAddresses>;
   readonly #progress: DeliveryProgress;
   readonly #triesLeft = new TriesLeft();
   /** No other host may be asked. */
@@ -106,7 +115,10 @@ class Attempt {
     this.#content = content;
     this.#sendingIps = steadySources(request.sendingIps ?? transport.sendingIps, request.envelope.from);
     this.#kept = new KeptConnections(transport.pool, this.#sendingIps, request.site);
-    this.#addresses = new HostLookUps(transport, this.#sendingIps);
+    this.#addresses = new HostLookUps(
+      (host) => this.#resolve(host),
+      ({ kind }) => kind === 'temporary',
+    );
     this.#reports = new SessionReports(transport, request.remarks ?? []);
     this.#progress = new DeliveryProgress(request.envelope.recipients, this.#reports);
     // Nobody may be waiting for a look-up when it is rejected.
@@ -144,6 +156,11 @@ class Attempt {
     return Promise.race([lookUp, this.#ended.promise]);
   }
 
+  #resolve(host: string): Promise<HostAddresses> {
+    const ips = this.#sendingIps;
+    return resolveHost(host, { ...this.#transport, onlyIpv6: ips.length > 0 && ips.every((ip) => isIPv6(ip)) });
+  }
+
   /** True while another address may be tried, at a host whose turn it is. */
   get #mayTryMore(): boolean {
     return this.#triesLeft.any && this.#isWanted;
@@ -174,12 +191,13 @@ class Attempt {
     const { destination, tls = opportunistic } = this.#request;
     const names = found.hosts.map(({ preference, name }) => `${preference} ${name}`);
     this.#reports.remark(`MX hosts of ${destination}: ${names.join(', ')}`);
-    const { forHost } = await this.#lookedUp(this.#transport.tlsPolicies.forDestination(destination, tls));
+    const { forHost, lookAhead } = await this.#lookedUp(this.#transport.tlsPolicies.forDestination(destination, tls));
     const policies: DestinationTls = {
       forHost: (host) => {
         const rules = forHost(host);
         return rules instanceof Promise ? this.#lookedUp(rules) : rules;
       },
+      lookAhead,
     };
     let left = found.hosts;
     let preference: number | null = null;
@@ -192,6 +210,7 @@ class Attempt {
         this.#triesLeft.reserveFor(left.filter((other) => other.preference > host.preference));
       }
       if (!this.#mayTryMore) continue;
+      policies.lookAhead(left);
       this.#addresses.lookAhead(left);
       await this.#tryIfAllowed(host.name, policies);
     }

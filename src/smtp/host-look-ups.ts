@@ -1,25 +1,24 @@
-import { isIPv6 } from 'node:net';
-import { type HostAddresses, type LookUpOptions, type MxHost, resolveHost } from './mx.ts';
+import type { MxHost } from './mx.ts';
 
-/** The addresses of the hosts that one attempt tries. */
-export class HostLookUps {
-  readonly #options: LookUpOptions;
-  readonly #sendingIps: readonly string[];
-  readonly #ahead = new Map<string, Promise<HostAddresses>>();
+/** What one attempt asks DNS about the hosts that it tries, each in its turn. */
+export class HostLookUps<Found> {
+  readonly #lookUp: (host: string) => Promise<Found>;
+  readonly #isUnanswered: (found: Found, host: string) => boolean;
+  readonly #ahead = new Map<string, Promise<Found>>();
   #someUnanswered = false;
 
-  /** @param sendingIps addresses that the message may leave from; empty: any */
-  constructor(options: LookUpOptions, sendingIps: readonly string[]) {
-    this.#options = options;
-    this.#sendingIps = sendingIps;
+  /** @param lookUp caches what it finds, except when DNS did not answer */
+  constructor(lookUp: (host: string) => Promise<Found>, isUnanswered: (found: Found, host: string) => boolean) {
+    this.#lookUp = lookUp;
+    this.#isUnanswered = isUnanswered;
   }
 
-  async of(host: string): Promise<HostAddresses> {
+  async of(host: string): Promise<Found> {
     const ahead = await this.#ahead.get(host);
     this.#ahead.delete(host);
     // Whatever else was found is in the cache, which knows how long it counts.
-    const found = ahead?.kind === 'temporary' ? ahead : await this.#resolve(host);
-    this.#someUnanswered ||= found.kind === 'temporary';
+    const found = ahead !== undefined && this.#isUnanswered(ahead, host) ? ahead : await this.#lookUp(host);
+    this.#someUnanswered ||= this.#isUnanswered(found, host);
     return found;
   }
 
@@ -31,15 +30,10 @@ export class HostLookUps {
     if (!this.#someUnanswered) return;
     for (const { name } of hosts) {
       if (this.#ahead.has(name)) continue;
-      const found = this.#resolve(name);
+      const found = this.#lookUp(name);
       // A defect is met when it is the host's turn.
       found.catch(() => undefined);
       this.#ahead.set(name, found);
     }
-  }
-
-  #resolve(host: string): Promise<HostAddresses> {
-    const ips = this.#sendingIps;
-    return resolveHost(host, { ...this.#options, onlyIpv6: ips.length > 0 && ips.every((ip) => isIPv6(ip)) });
   }
 }

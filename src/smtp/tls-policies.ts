@@ -1,5 +1,7 @@
 import type { DaneDestination, DaneFinding, DanePolicies } from './dane-policies.ts';
+import { HostLookUps } from './host-look-ups.ts';
 import { type StsPolicy, stsRule } from './mta-sts.ts';
+import type { MxHost } from './mx.ts';
 import type { StsFinding, StsPolicies } from './sts-policies.ts';
 import type { TlsPolicyName } from './tls-names.ts';
 import {
@@ -36,6 +38,8 @@ export interface HostTls {
 export interface DestinationTls {
   /** A promise only if something must be looked up: whoever waits for nothing lets others take what it has chosen. */
   forHost(host: string): HostTls | Promise<HostTls>;
+  /** For hosts whose turn may come later: see `HostLookUps`. */
+  lookAhead(hosts: MxHost[]): void;
 }
 
 /** For people: the policy in force for a destination, who asks for it, and remarks. */
@@ -65,16 +69,14 @@ export class TlsPolicies {
   }
 
   async forDestination(domain: string, demand: TlsDemand): Promise<DestinationTls> {
-    const [sts, dane] = await this.#find(domain);
-    return { forHost: (host) => this.#forHost(domain, demand, sts, dane, host) };
+    return this.#rulesFor(domain, demand, ...(await this.#find(domain)));
   }
 
   /** The rules that would apply to these hosts of a destination; name and source are those of the first host. */
   async describe(domain: string, demand: TlsDemand, hosts: string[]): Promise<TlsDescription> {
     const [sts, dane] = await this.#find(domain);
-    const found = await Promise.all(
-      hosts.map(async (host) => ({ host, ...(await this.#forHost(domain, demand, sts, dane, host)) })),
-    );
+    const { forHost } = this.#rulesFor(domain, demand, sts, dane);
+    const found = await Promise.all(hosts.map(async (host) => ({ host, ...(await forHost(host)) })));
     const refused = found.flatMap(({ host, policy }): [string, string][] => {
       const objection = policy.mayUseHost(host);
       return objection === null ? [] : [[host, `${host} ${objection.reason}: ${policy.source}`]];
@@ -108,18 +110,26 @@ export class TlsPolicies {
     }
   }
 
-  #forHost(
+  #rulesFor(
     domain: string,
     demand: TlsDemand,
     sts: StsFinding | Objection,
     destination: DaneDestination,
-    host: string,
-  ): HostTls | Promise<HostTls> {
+  ): DestinationTls {
+    const dane = this.#dane;
     const rest = { policy: inForce(domain, demand, sts), published: publishedSts(domain, sts) };
-    if (this.#dane === null || destination.kind === 'insecure') return rest;
-    return this.#dane
-      .forHost(domain, destination, host)
-      .then((dane) => (dane === null ? rest : withDane(dane, rest.policy, domain, host)));
+    if (dane === null || destination.kind === 'insecure') return { forHost: () => rest, lookAhead: () => undefined };
+    const lookUps = new HostLookUps(
+      (host) => dane.forHost(domain, destination, host),
+      (found, host) => found !== null && found.policy.mayUseHost(host) !== null,
+    );
+    return {
+      forHost: async (host) => {
+        const found = await lookUps.of(host);
+        return found === null ? rest : withDane(found, rest.policy, domain, host);
+      },
+      lookAhead: (hosts) => lookUps.lookAhead(hosts),
+    };
   }
 }
 

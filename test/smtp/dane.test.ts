@@ -1,4 +1,5 @@
 import { createHash, type X509Certificate } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { type TlsaRecord, usable } from '../../src/smtp/dane.ts';
 import { DanePolicies } from '../../src/smtp/dane-policies.ts';
@@ -249,6 +250,48 @@ t.test('an aborted attempt does not wait for the records of a host', { timeout: 
   }
   t.equal(sink.messages.length, 1, 'and sends nothing without them');
 });
+
+t.test(
+  'when the records of one host cannot be looked up, those of all that are left are, beside each other',
+  async (t) => {
+    const sink = await startSink({ credentials: own });
+    t.teardown(() => sink.close());
+    const names = Array.from({ length: 10 }, (_, at) => `mx${at}.example.test`);
+    const MX = names.map((name, at): [number, string] => [at, name]);
+    const asked: (() => void)[] = [];
+    const query: ValidatingResolver['query'] = async (name, type) => {
+      const records = MX.map(
+        ([preference, exchange]) => ({ type: 'MX', name, data: { preference, exchange } }) as const,
+      );
+      if (type === 'A' && name !== names.at(-1)) await new Promise<void>((giveUp) => asked.push(giveUp));
+      else return { kind: 'records', records: [{ secure: true, records: type === 'MX' ? records : [] }] };
+      return { kind: 'temporary', reason: 'the name server did not answer in time', untried: false };
+    };
+    const dane = new DanePolicies(Object.assign(Object.create(ValidatingResolver.prototype), { query }), sink.port);
+    const zone = { 'example.test': { MX }, 'mx9.example.test': { A: ['127.0.0.1'] } };
+    const { send } = await startScene(t, sink.port, zone, { tlsPolicies: new TlsPolicies({ dane }) });
+    let waits = 0;
+    const delivery = send();
+    const over = delivery.then(() => true);
+    const turns = async () => {
+      for (let left = 10; left > 0; left -= 1) await setImmediate();
+      return false;
+    };
+    while (!(await Promise.race([over, turns()]))) {
+      if (asked.length > 0) waits += 1;
+      for (const giveUp of asked.splice(0)) giveUp();
+    }
+    t.equal(waits, 2);
+    const { sessions } = await delivery;
+    t.same(
+      sessions.map(({ host }) => host),
+      names,
+      'each has its turn',
+    );
+    t.match(sessions[0], { results: [{ reason: /its addresses: the name server did not answer in time/ }] });
+    t.match(sessions.at(-1), { results: [{ outcome: 'delivered' }] });
+  },
+);
 
 t.test('without a validating resolver DANE is not checked, and the report says so', async (t) => {
   const { notes } = await new TlsPolicies({}).describe('example.test', verified, []);
