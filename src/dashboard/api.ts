@@ -59,7 +59,7 @@ export const whileThere =
     isStatus(state.error, 404) ? false : often(state.data);
 
 /** Whether a page has nothing to show. While the server is away, a page keeps its data and what was typed into it. */
-export const isUnshown = (data: unknown, error: unknown): boolean =>
+export const isUnshown = ({ data, error }: { data: unknown; error: unknown }): boolean =>
   error !== null && (data === undefined || isStatus(error, 404));
 
 export const sessionKey = ['session'];

@@ -9,7 +9,7 @@ import { loadAnew, navigateIfAgreed } from './leaving.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
 import { entries, visible } from './pages.ts';
-import { Boundary, Failure, Waiting } from './parts/failure.tsx';
+import { Boundary, Failed, Waiting } from './parts/failure.tsx';
 import { PageHead } from './parts/page.tsx';
 import { endedByItself, forgetAll, noteLogin, ShownTo, useSessionState } from './session.ts';
 import { Shell } from './shell.tsx';
@@ -111,11 +111,12 @@ function useNewcomer(userId: string | null): boolean {
 
 /** Starts accounts that have sent something on the overview, others on the first steps. */
 function Home() {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['emails', 'home'],
     queryFn: () => api.emails.list({ limit: 1 }),
   });
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  const { data, error } = query;
+  if (error) return <Failed query={query} isBelow={false} />;
   return data ? <Redirect to={data.count > 0 ? '/overview' : '/start'} replace /> : <Waiting />;
 }
 

@@ -154,11 +154,12 @@ export function Accounts() {
   const [state, change] = useAddressState(['new', 'q', 'page']);
   const page = pageOf(state.page);
   const query = { limit: pageSize, offset: (page - 1) * pageSize, ...(state.q ? { q: state.q } : {}) };
-  const { data, error, refetch } = useQuery({
+  const list = useQuery({
     queryKey: ['accounts', query],
     queryFn: () => api.admin.accounts.list(query),
     placeholderData: keepPreviousData,
   });
+  const { data } = list;
   return (
     <>
       <PageHead
@@ -174,7 +175,7 @@ export function Accounts() {
           found={plural(data.count, 'account')}
         />
       )}
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={list}>
         <DataTable
           label="Accounts"
           columns={columns}

@@ -149,12 +149,13 @@ export function Destinations() {
     ...(state.q ? { q: state.q } : {}),
     ...(state.now ? { state: state.now as State } : {}),
   };
-  const { data, error, refetch } = useQuery({
+  const list = useQuery({
     queryKey: ['destinations', query],
     queryFn: () => api.admin.destinations.list(query),
     placeholderData: keepPreviousData,
     refetchInterval: 5_000,
   });
+  const { data } = list;
   const go = (to: number) => change(pageState(to));
   const isFiltered = Boolean(state.q || state.now);
   return (
@@ -185,7 +186,7 @@ export function Destinations() {
           </span>
         )}
       </search>
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={list}>
         <DataTable
           label="Destinations"
           columns={columns}

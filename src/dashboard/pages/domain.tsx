@@ -43,7 +43,8 @@ async function lookUp(id: string): Promise<{ ok: boolean; checks: Checks }> {
 export function DomainPage() {
   const { id = '' } = useParams<{ id: string }>();
   const [, navigate] = useLocation();
-  const { data, error, refetch } = useQuery({ queryKey: ['domains', id], queryFn: () => api.domains.get(id) });
+  const query = useQuery({ queryKey: ['domains', id], queryFn: () => api.domains.get(id) });
+  const { data } = query;
   // Whoever opens this page, or comes back to it from their DNS provider, wants to know. The answer has the domain as well.
   const found = useQuery({
     queryKey: ['records', id],
@@ -58,8 +59,7 @@ export function DomainPage() {
     onError: tellFailure,
   });
   const back = { href: '/domains', name: 'Domains' };
-  if (isUnshown(data, error))
-    return <Unshown kind="Domain" name={data?.domain.domain} back={back} error={error} retry={() => void refetch()} />;
+  if (isUnshown(query)) return <Unshown kind="Domain" name={data?.domain.domain} back={back} query={query} />;
   if (!data) return <Waiting bars={7} />;
   const { domain, dns_records: records, recommended_records: recommended } = data;
   const checks = found.data?.checks;

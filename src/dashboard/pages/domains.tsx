@@ -62,7 +62,8 @@ const columns: Column<Domain>[] = [
 export function Domains() {
   const { service } = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status']);
-  const { data, error, refetch } = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
+  const query = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
+  const { data } = query;
   const shown = data?.domains.filter(
     ({ domain, status }) => domain.includes(state.q?.toLowerCase() ?? '') && status === (state.status ?? status),
   );
@@ -73,7 +74,7 @@ export function Domains() {
       {data && data.domains.length > 0 && (
         <NameAndStatus name="Name" all="Any status" statuses={['verified', 'pending']} state={state} change={change} />
       )}
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={query}>
         <DataTable
           label="Domains"
           columns={columns}

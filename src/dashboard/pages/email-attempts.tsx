@@ -4,7 +4,7 @@ import type { Attempt, Email } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { duration, exact } from '../format.ts';
 import { Copy } from '../parts/copy.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failed, Waiting } from '../parts/failure.tsx';
 import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
@@ -13,15 +13,16 @@ import { Unfold } from '../parts/unfold.tsx';
 
 /** Every attempt, latest first, with its conversation. */
 export function Attempts({ id, status }: { id: string; status: Email['status'] }) {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['email', id, 'attempts'],
     queryFn: () => api.emails.attempts(id),
     refetchInterval: status === 'queued' ? 2_000 : false,
   });
+  const { data, error } = query;
   const attempts = data?.attempts.toReversed();
   return (
     <Panel title={attempts ? `Attempts (${attempts.length})` : 'Attempts'}>
-      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
+      <Failed query={query} />
       {!attempts && !error && (
         <div className="body">
           <Waiting />

@@ -3,16 +3,17 @@ import { useQuery } from '@tanstack/react-query';
 import { api, isStatus, wordsOf } from '../api.ts';
 import { bytes } from '../format.ts';
 import { Empty } from '../parts/empty.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failed, Waiting } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
 
 export function EmailContentPanel({ id }: { id: string }) {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['content', id],
     queryFn: () => api.emails.content(id),
     staleTime: Number.POSITIVE_INFINITY,
   });
+  const { data, error } = query;
   const headers = data?.headers.map(({ name, value }) => `${name}: ${value}`).join('\n');
   const hasTextTab = Boolean(data?.text || !data?.html);
   return (
@@ -21,7 +22,7 @@ export function EmailContentPanel({ id }: { id: string }) {
         (isStatus(error, 410) ? (
           <Empty title="The content is no longer kept" words={wordsOf(error)} />
         ) : (
-          <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />
+          <Failed query={query} />
         ))}
       {!data && !error && (
         <div className="body">

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
-import { Failure } from '../parts/failure.tsx';
+import { Failed } from '../parts/failure.tsx';
 import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
@@ -20,14 +20,15 @@ const aboutOne = new Set<string>([
 
 /** The webhooks that were called for an email. */
 export function EmailWebhooks({ id }: { id: string }) {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['deliveries', 'of', id],
     queryFn: () => api.webhookDeliveries.list({ email_id: id, limit: 100 }),
     refetchInterval: ({ state }) => (state.data?.deliveries.some(({ status }) => status === 'pending') ? 3_000 : false),
   });
+  const { data } = query;
   return (
     <Panel title={data ? `Webhooks (${data.count})` : 'Webhooks'}>
-      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
+      <Failed query={query} />
       {data?.count === 0 && (
         <div className="body dim" style={{ fontSize: 13 }}>
           No webhook was called for this email.{' '}

@@ -23,7 +23,7 @@ import { OnTheList } from './suppression-standing.tsx';
 /** One email: where it is and why, its attempts, its content, and its webhook calls. */
 export function EmailPage() {
   const { id = '' } = useParams<{ id: string }>();
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['email', id],
     queryFn: async () => {
       const [{ email }, explained] = await Promise.all([api.emails.get(id), api.emails.explain(id)]);
@@ -32,17 +32,10 @@ export function EmailPage() {
     // A deferred attempt does not change the status, but should still appear.
     refetchInterval: whileThere((known) => known?.email.status === 'queued' && 2_000),
   });
+  const { data } = query;
   const back = { href: '/emails', name: 'Emails' };
-  if (isUnshown(data, error))
-    return (
-      <Unshown
-        kind="Email"
-        name={data && shownSubject(data.email.subject)}
-        back={back}
-        error={error}
-        retry={() => void refetch()}
-      />
-    );
+  if (isUnshown(query))
+    return <Unshown kind="Email" name={data && shownSubject(data.email.subject)} back={back} query={query} />;
   if (!data) return <Waiting bars={7} />;
   const { email, explained } = data;
   const asked = explained.recipients.filter(({ status }) => mayBeListed.has(status)).slice(0, mostAsked);

@@ -29,13 +29,14 @@ export function Emails() {
   const page = pageOf(state.page);
   const all = state.accounts === 'all' && user.role === 'admin';
   const query: ListEmailsQuery = { ...filtersOf(state, all), limit: pageSize, offset: (page - 1) * pageSize };
-  const { data, error, refetch } = useQuery({
+  const list = useQuery({
     queryKey: ['emails', all, query],
     queryFn: () => (all ? api.admin.emails.list(query) : api.emails.list(query)),
     placeholderData: keepPreviousData,
     // The server reports changes of status in this account, but not that mail is held, nor what other accounts do.
     refetchInterval: 10_000,
   });
+  const { data } = list;
   const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
   const isFiltered = names.some((name) => name !== 'page' && name !== 'accounts' && state[name]);
   // The search found no more than this page shows. If there is a cursor, it has not looked at the older emails.
@@ -81,7 +82,7 @@ export function Emails() {
         </p>
       )}
       {state.to?.includes('@', 1) && !all && <OnTheList address={state.to} />}
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={list}>
         <DataTable
           label="Emails"
           columns={[recipient(hrefOf), ...(all ? [account] : []), ...columns]}

@@ -78,7 +78,8 @@ const columns: Column<ApiKey>[] = [
 export function Keys() {
   const { service } = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status']);
-  const { data, error, refetch } = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const query = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const { data } = query;
   const wanted = state.status ?? 'active';
   const shown = data?.api_keys.filter(
     (key) =>
@@ -100,7 +101,7 @@ export function Keys() {
           change={change}
         />
       )}
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={query}>
         <DataTable
           label="API keys"
           columns={columns}

@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import type { Bucket, Destination, Domain, Webhook } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { exact, percent, plural, spaced } from '../format.ts';
-import { Failure } from '../parts/failure.tsx';
+import { Failed } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
@@ -30,7 +30,7 @@ const mostDestinations = 5;
 export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
   const { user, service } = useSession();
   const isAdmin = user.role === 'admin';
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['concerns', isAdmin],
     queryFn: async () => {
       const [{ domains }, { webhooks }, destinations] = await Promise.all([
@@ -42,6 +42,7 @@ export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
     },
     refetchInterval: 30_000,
   });
+  const { data } = query;
   // Less often: the query also reads through emails that wait for a pause to end.
   const held = useQuery({
     queryKey: ['held'],
@@ -56,7 +57,7 @@ export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
   ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
-      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
+      <Failed query={query} />
       {data && concerns.length === 0 && (
         <div className="body soft" style={{ fontSize: 13 }}>
           Nothing: domains are in order, and webhooks answer.

@@ -8,7 +8,7 @@ import { api } from '../api.ts';
 import { compact, count, duration, percent, plural } from '../format.ts';
 import { Chart } from '../parts/chart.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failed, Waiting } from '../parts/failure.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
 import { intervalsOf, type Span } from '../spans.ts';
 import { Concerns } from './overview-concerns.tsx';
@@ -26,7 +26,7 @@ type Range = keyof typeof ranges;
 export function Overview() {
   const [state, change] = useAddressState(['range']);
   const range: Range = state.range !== undefined && state.range in ranges ? (state.range as Range) : 'day';
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['stats', range],
     queryFn: async () => {
       const { span, interval } = ranges[range];
@@ -43,6 +43,7 @@ export function Overview() {
     placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });
+  const { data, error } = query;
   // Less often: the query reads through everything that waits.
   const scheduled = useQuery({
     queryKey: ['scheduled'],
@@ -63,7 +64,7 @@ export function Overview() {
           />
         }
       />
-      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
+      <Failed query={query} />
       {!data && !error && <Waiting bars={8} />}
       {data && !data.any && (
         <div className="table-box">

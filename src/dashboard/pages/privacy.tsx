@@ -5,7 +5,7 @@ import type { Erasure } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { plural } from '../format.ts';
 import { Confirmed } from '../parts/action.tsx';
-import { Failure } from '../parts/failure.tsx';
+import { Failed } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -14,11 +14,12 @@ const shownReceipts = 5;
 
 /** Exports everything of the account to a file, and erases the data of one recipient. */
 export function Privacy() {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['erasures'],
     queryFn: () => api.erasures.list({ limit: shownReceipts }),
     refetchInterval: ({ state }) => (state.data?.erasures.some(({ status }) => status === 'pending') ? 1_000 : false),
   });
+  const { data } = query;
   return (
     <>
       <Panel
@@ -36,7 +37,7 @@ export function Privacy() {
       </Panel>
       <Panel title="Erase a recipient">
         <Ask />
-        {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
+        <Failed query={query} />
         {data?.erasures.map((one) => (
           <Receipt key={one.id} {...one} />
         ))}

@@ -7,14 +7,14 @@ import type { SandboxMessage } from '../../client/index.ts';
 import { api, isUnshown } from '../api.ts';
 import { bytes, shownSubject } from '../format.ts';
 import { Copy } from '../parts/copy.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failed, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PlainText, Preview } from '../parts/preview.tsx';
 import { Status } from '../parts/status.tsx';
 
 /** A message as it arrived: what its reader sees, its header, its source, and the verdict on its signature. */
 export function SandboxMessageView({ id }: { id: string }) {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['sandbox', 'message', id],
     queryFn: async () => {
       const { message } = await api.sandbox.get(id);
@@ -25,7 +25,8 @@ export function SandboxMessageView({ id }: { id: string }) {
     },
     staleTime: Number.POSITIVE_INFINITY,
   });
-  if (isUnshown(data, error)) return <Failure error={error} retry={() => void refetch()} />;
+  const { data } = query;
+  if (isUnshown(query)) return <Failed query={query} isBelow={false} />;
   if (!data) {
     return (
       <div style={{ padding: 14 }}>

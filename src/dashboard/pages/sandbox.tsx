@@ -3,7 +3,7 @@ import { Link, useParams } from 'wouter';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { shownSubject } from '../format.ts';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failed, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
@@ -15,11 +15,12 @@ export function Sandbox() {
   const { id } = useParams<{ id?: string }>();
   const [state, change] = useAddressState(['page']);
   const page = pageOf(state.page);
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['sandbox', 'list', page],
     queryFn: () => api.sandbox.list({ limit: pageSize, offset: (page - 1) * pageSize }),
     refetchInterval: 3_000,
   });
+  const { data, error } = query;
   const search = page === 1 ? '' : `?page=${page}`;
   const chosen = id ?? data?.messages[0]?.id;
   return (
@@ -28,7 +29,7 @@ export function Sandbox() {
         title="Sandbox mailbox"
         words="Mail to any address arrives here through the real MTA; none leaves this machine. The latest 1,000 messages of all accounts are kept."
       />
-      {error && <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />}
+      <Failed query={query} />
       {!data && !error && <Waiting />}
       {data?.count === 0 && (
         <div className="table-box">

@@ -8,7 +8,7 @@ import { plural, shownSubject, whatBecame } from '../format.ts';
 import { Icon } from '../icons.tsx';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failed, Failure, Waiting } from '../parts/failure.tsx';
 import { Form, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -193,9 +193,7 @@ function Received({ emailId }: { emailId: string | undefined }) {
         </Link>
       }
     >
-      {messages.error && (
-        <Failure error={messages.error} retry={() => void messages.refetch()} isBelow={messages.data !== undefined} />
-      )}
+      <Failed query={messages} />
       {message ? (
         <SandboxMessageView id={message.id} />
       ) : (

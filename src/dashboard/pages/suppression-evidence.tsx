@@ -3,16 +3,17 @@ import { Link } from 'wouter';
 import { api, isStatus } from '../api.ts';
 import { shownSubject } from '../format.ts';
 import { Dialog } from '../parts/dialog.tsx';
-import { Failure, Waiting } from '../parts/failure.tsx';
+import { Failed, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Status } from '../parts/status.tsx';
 
 /** What the server or the reader said that put an address on the list. */
 export function Evidence({ emailId, address, close }: { emailId: string; address: string; close: () => void }) {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['email', emailId, 'evidence'],
     queryFn: () => api.emails.get(emailId),
   });
+  const { data, error } = query;
   const same = (other: string) => other.toLowerCase() === address.toLowerCase();
   const returns = data?.email.returns.filter(({ recipient }) => same(recipient)) ?? [];
   const recipient = data?.email.recipients.find((one) => same(one.address));
@@ -22,7 +23,7 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
         (isStatus(error, 404) ? (
           <p className="soft">The email behind this entry is no longer in the log.</p>
         ) : (
-          <Failure error={error} retry={() => void refetch()} isBelow={data !== undefined} />
+          <Failed query={query} />
         ))}
       {!data && !error && <Waiting />}
       {data && (

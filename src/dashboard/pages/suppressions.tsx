@@ -83,11 +83,12 @@ export function Suppressions() {
     ...(state.q ? { address: state.q } : {}),
     ...(state.reason ? { reason: state.reason as Suppression['reason'] } : {}),
   };
-  const { data, error, refetch } = useQuery({
+  const list = useQuery({
     queryKey: ['suppressions', query],
     queryFn: () => api.suppressions.list(query),
     placeholderData: keepPreviousData,
   });
+  const { data } = list;
   const load = useAction(importCsv, wordsFor);
   const resetFile = useRef<() => void>(null);
   const take = (file: File | null) => {
@@ -143,7 +144,7 @@ export function Suppressions() {
           </span>
         )}
       </search>
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={list}>
         <DataTable
           label="Suppressions"
           columns={columnsOf(evidenceOf)}

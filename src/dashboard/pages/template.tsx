@@ -21,14 +21,12 @@ const back = { href: '/templates', name: 'Templates' };
 
 export function TemplatePage() {
   const { id = '' } = useParams<{ id: string }>();
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['templates', 'one', id],
     queryFn: () => api.templates.get(id),
   });
-  if (isUnshown(data, error))
-    return (
-      <Unshown kind="Template" name={data?.template.name} back={back} error={error} retry={() => void refetch()} />
-    );
+  const { data } = query;
+  if (isUnshown(query)) return <Unshown kind="Template" name={data?.template.name} back={back} query={query} />;
   if (!data) return <Waiting bars={7} />;
   return <Editor key={id} template={data.template} />;
 }

@@ -58,11 +58,12 @@ export function Templates() {
   const [state, change] = useAddressState(['new', 'q', 'page']);
   const page = pageOf(state.page);
   const query = { limit: pageSize, offset: (page - 1) * pageSize, ...(state.q ? { q: state.q } : {}) };
-  const { data, error, refetch } = useQuery({
+  const list = useQuery({
     queryKey: ['templates', query],
     queryFn: () => api.templates.list(query),
     placeholderData: keepPreviousData,
   });
+  const { data } = list;
   return (
     <>
       <PageHead
@@ -78,7 +79,7 @@ export function Templates() {
           found={plural(data.count, 'template')}
         />
       )}
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={list}>
         <DataTable
           label="Templates"
           columns={columns}

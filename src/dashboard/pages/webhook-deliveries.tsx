@@ -10,7 +10,7 @@ import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
-import { Failure, Known, Waiting } from '../parts/failure.tsx';
+import { Failed, Known, Waiting } from '../parts/failure.tsx';
 import { ChoiceField } from '../parts/filters.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -35,12 +35,13 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
     ...(state.status ? { status: state.status as WebhookDelivery['status'] } : {}),
     ...(state.event ? { event: state.event as EventType } : {}),
   };
-  const { data, error, refetch } = useQuery({
+  const list = useQuery({
     queryKey: ['deliveries', query],
     queryFn: () => api.webhookDeliveries.list(query),
     placeholderData: keepPreviousData,
     refetchInterval: 5_000,
   });
+  const { data } = list;
   // Keeps the filters, so that the same list is there after closing.
   const hrefOf = ({ id }: WebhookDelivery) =>
     `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`;
@@ -105,7 +106,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
           />
         </search>
       </div>
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={list}>
         <DataTable
           label="Calls"
           columns={columns}
@@ -147,13 +148,14 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
 }
 
 function Delivery({ id }: { id: string }) {
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['deliveries', 'one', id],
     queryFn: () => api.webhookDeliveries.get(id),
     refetchInterval: ({ state }) => (state.data?.delivery.status === 'pending' ? 1_500 : false),
   });
+  const { data } = query;
   const retry = useAction(() => api.webhookDeliveries.retry(id), 'It is called again now.');
-  if (isUnshown(data, error)) return <Failure error={error} retry={() => void refetch()} />;
+  if (isUnshown(query)) return <Failed query={query} isBelow={false} />;
   if (!data) return <Waiting />;
   const { delivery } = data;
   return (

@@ -18,11 +18,12 @@ import { EventChoice, eventTypes, Secret } from './webhook-form.tsx';
 export function WebhookPage() {
   const { id = '' } = useParams<{ id: string }>();
   const [, navigate] = useLocation();
-  const { data, error, refetch } = useQuery({
+  const query = useQuery({
     queryKey: ['webhooks', id],
     queryFn: () => api.webhooks.get(id),
     refetchInterval: whileThere(() => 15_000),
   });
+  const { data } = query;
   const test = useAction(
     () => api.webhooks.test(id),
     ({ delivery }) => {
@@ -32,8 +33,7 @@ export function WebhookPage() {
     },
   );
   const back = { href: '/webhooks', name: 'Webhooks' };
-  if (isUnshown(data, error))
-    return <Unshown kind="Webhook" name={data?.webhook.url} back={back} error={error} retry={() => void refetch()} />;
+  if (isUnshown(query)) return <Unshown kind="Webhook" name={data?.webhook.url} back={back} query={query} />;
   if (!data) return <Waiting bars={7} />;
   const { webhook } = data;
   return (

@@ -63,7 +63,8 @@ const columns: Column<Webhook>[] = [
 export function Webhooks() {
   const { service } = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status']);
-  const { data, error, refetch } = useQuery({ queryKey: ['webhooks'], queryFn: () => api.webhooks.list() });
+  const query = useQuery({ queryKey: ['webhooks'], queryFn: () => api.webhooks.list() });
+  const { data } = query;
   const shown = data?.webhooks.filter(
     ({ url, status }) =>
       url.toLowerCase().includes(state.q?.toLowerCase() ?? '') && status === (state.status ?? status),
@@ -84,7 +85,7 @@ export function Webhooks() {
           change={change}
         />
       )}
-      <Known data={data} error={error} retry={() => void refetch()}>
+      <Known query={query}>
         <DataTable
           label="Webhooks"
           columns={columns}

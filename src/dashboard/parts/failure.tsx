@@ -5,6 +5,13 @@ import { isStatus, isUnshown, wordsOf } from '../api.ts';
 import { Empty } from './empty.tsx';
 import { PageHead } from './page.tsx';
 
+/** What `useQuery` returns. */
+interface Query {
+  data: unknown;
+  error: unknown;
+  refetch: () => Promise<unknown>;
+}
+
 /**
  * Says what went wrong, with a way to try again.
  *
@@ -33,18 +40,19 @@ export function Failure(props: { error: unknown; retry?: (() => void) | undefine
   );
 }
 
+/** The same for a query; draws nothing unless it failed. */
+export function Failed({ query, isBelow = query.data !== undefined }: { query: Query; isBelow?: boolean }) {
+  const { error, refetch } = query;
+  if (!error) return null;
+  return <Failure error={error} retry={() => void refetch()} isBelow={isBelow} />;
+}
+
 /** Shows the data, or why there is none. While the server is away, earlier data stays, with everything open in it. */
-export function Known(props: {
-  data: unknown;
-  error: Error | null;
-  retry?: (() => void) | undefined;
-  children: ReactNode;
-}) {
-  const { data, error, retry, children } = props;
-  const isNothing = isUnshown(data, error);
+export function Known({ query, children }: { query: Query; children: ReactNode }) {
+  const isNothing = isUnshown(query);
   return (
     <>
-      {error && <Failure error={error} retry={retry} isBelow={!isNothing} />}
+      <Failed query={query} isBelow={!isNothing} />
       {!isNothing && children}
     </>
   );
@@ -60,14 +68,13 @@ export function Unshown(props: {
   kind: string;
   name: string | undefined;
   back: { href: string; name: string };
-  error: unknown;
-  retry: () => void;
+  query: Query;
 }) {
-  const { kind, name, back, error, retry } = props;
+  const { kind, name, back, query } = props;
   return (
     <>
       <PageHead title={name ?? kind} back={back} />
-      {name !== undefined && isStatus(error, 404) ? (
+      {name !== undefined && isStatus(query.error, 404) ? (
         <div className="table-box" role="alert">
           <Empty title={`This ${kind.toLowerCase()} no longer exists`} words="It was removed.">
             <Link href={back.href} className="link">
@@ -76,7 +83,7 @@ export function Unshown(props: {
           </Empty>
         </div>
       ) : (
-        <Failure error={error} retry={retry} />
+        <Failed query={query} isBelow={false} />
       )}
     </>
   );
