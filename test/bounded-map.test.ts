@@ -23,4 +23,9 @@ t.test('the entry that was set longest ago goes first', async (t) => {
   map.delete('a');
   map.set('d', 5);
   t.strictSame([...map.keys()], ['c', 'd'], 'there was room');
+  map.set('e', 6);
+  t.strictSame([...map.keys()], ['d', 'e'], 'one that was set before the room was made goes first');
+  map.clear();
+  map.set('f', 7).set('g', 8).set('h', 9);
+  t.strictSame([...map.keys()], ['g', 'h'], 'and so it is after everything was taken out');
 });
