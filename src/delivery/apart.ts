@@ -1,3 +1,4 @@
+import { BoundedMap } from '../bounded-map.ts';
 import type { Site } from './providers.ts';
 import type { Verdict } from './throttle.ts';
 
@@ -37,9 +38,9 @@ interface Entry {
  */
 export class Apart {
   readonly #now: () => number;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new BoundedMap<string, Entry>(mostApart);
   /** By site: the destinations that were not reached since the site last took or judged mail. */
-  readonly #unreached = new Map<string, Set<string>>();
+  readonly #unreached = new BoundedMap<string, Set<string>>(mostSites);
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
@@ -83,7 +84,6 @@ export class Apart {
   }
 
   #add(destination: string, shared: Site): Site {
-    if (this.#entries.size >= mostApart) this.#entries.clear();
     const site = { ...shared, name: destination };
     this.#entries.set(destination, { site, sharedSite: shared.name, until: this.#now() + apartMs });
     return site;
@@ -93,7 +93,6 @@ export class Apart {
   #areManyUnreached(site: Site, destination: string): boolean {
     const unreached = (this.#unreached.get(site.name) ?? new Set()).add(destination);
     const many = unreached.size >= manyUnreached;
-    if (this.#unreached.size >= mostSites) this.#unreached.clear();
     if (many) this.#unreached.delete(site.name);
     else this.#unreached.set(site.name, unreached);
     return many;

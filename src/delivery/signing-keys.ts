@@ -1,3 +1,4 @@
+import { BoundedMap } from '../bounded-map.ts';
 import type { SealedKey } from '../core/outgoing/outgoing.ts';
 import { openKey, type Signing } from '../core/outgoing/outgoing-message.ts';
 import type { DkimKey } from '../mail/dkim-key.ts';
@@ -8,7 +9,7 @@ const mostKept = 1_000;
 /** The DKIM keys that messages are signed with. Each is opened once: parsing a key costs as much as signing with it. */
 export class SigningKeys {
   readonly #keyring: Keyring;
-  readonly #keys = new Map<string, { sealed: Buffer; key: DkimKey }>();
+  readonly #keys = new BoundedMap<string, { sealed: Buffer; key: DkimKey }>(mostKept);
 
   constructor(keyring: Keyring) {
     this.#keyring = keyring;
@@ -24,7 +25,6 @@ export class SigningKeys {
     // A selector may come back with another key.
     if (known?.sealed.equals(sealed.sealed)) return known.key;
     const key = openKey(this.#keyring, signing, sealed);
-    if (this.#keys.size >= mostKept) this.#keys.clear();
     this.#keys.set(name, { sealed: sealed.sealed, key });
     return key;
   }

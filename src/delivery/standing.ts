@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { BoundedMap } from '../bounded-map.ts';
 import * as orders from '../core/recipients/destination-orders.ts';
 import * as destinations from '../core/recipients/destinations.ts';
 import type { Database } from '../db/client.ts';
@@ -24,7 +25,7 @@ export class Standing {
   readonly #db: Database;
   readonly #transport: Transport;
   readonly #providers: readonly Provider[];
-  readonly #sites = new Map<string, { site: Promise<Site>; until: number }>();
+  readonly #sites = new BoundedMap<string, { site: Promise<Site>; until: number }>(mostSites);
   /** By site: destinations whose mail goes there. */
   readonly #seen = new Map<string, Set<string>>();
   readonly #apart: Apart;
@@ -60,7 +61,6 @@ export class Standing {
     const known = this.#sites.get(destination);
     if (known && known.until > performance.now()) return known.site;
     const site = this.#findSite(destination);
-    if (this.#sites.size >= mostSites) this.#sites.clear();
     this.#sites.set(destination, { site, until: performance.now() + siteKeptMs });
     return site;
   }

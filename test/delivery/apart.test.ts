@@ -77,6 +77,13 @@ t.test('sites that are never reached do not use memory without limit', async (t)
   t.equal(apart.judge(google, 'e', 'unreachable', 'site').verdict, 'nothing', 'they are counted from zero');
 });
 
+t.test('of too many destinations that are apart, only the first is forgotten', async (t) => {
+  const apart = new Apart(() => 0);
+  for (let n = 0; n <= 10_000; n++) apart.judge(google, `d${n}.test`, 'unreachable', 'site');
+  t.equal(apart.siteOf('d0.test'), null);
+  t.ok(apart.siteOf('d1.test'));
+});
+
 t.test('what is no failure, and what has its own site, is left as it is', async (t) => {
   const apart = new Apart(() => 0);
   for (const verdict of ['fine', 'slower', 'nothing'] as const)
