@@ -122,6 +122,9 @@ function readTypeLoosely(header: LooseHeader, otherwise: string): Pick<LoosePart
   }
 }
 
+/** What may follow a boundary; after anything else it is the beginning of a longer one, such as that of a multipart within. */
+const restOfDelimiter = /(--)?(?=\s|$)/y;
+
 /** The parts between the lines of this boundary; none if it never occurs. */
 function splitLoosely(content: string, boundary: string): string[] {
   const delimiter = `\n--${boundary}`;
@@ -129,10 +132,13 @@ function splitLoosely(content: string, boundary: string): string[] {
   const parts: string[] = [];
   let start = -1;
   for (let at = text.indexOf(delimiter); at !== -1; at = text.indexOf(delimiter, at + 1)) {
-    if (start !== -1) parts.push(text.slice(start, Math.max(start, at)));
     const from = at + delimiter.length;
+    restOfDelimiter.lastIndex = from;
+    const rest = restOfDelimiter.exec(text);
+    if (rest === null) continue;
+    if (start !== -1) parts.push(text.slice(start, Math.max(start, at)));
     const newline = text.indexOf('\n', from);
-    const closes = text.startsWith('--', from);
+    const closes = rest[1] !== undefined;
     start = newline === -1 ? text.length : newline + 1;
     if (closes || newline === -1 || parts.length >= mostParts) return parts;
   }

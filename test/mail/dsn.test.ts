@@ -79,6 +79,15 @@ t.test('MAIL-05: a duplicate parameter, or an unknown charset, hides no report',
   }
 });
 
+t.test('MAIL-05: a boundary that begins as the one around it ends nothing but its own parts', async (t) => {
+  const [head = '', ...rest] = reportOf('multipart/report; boundary=b').toString('latin1').split('--b');
+  for (const inner of ['bc', 'b--1']) {
+    const words = `\r\nContent-Type: multipart/alternative; boundary="${inner}"\r\n\r\n--${inner}\r\n\r\nSorry.\r\n--${inner}--\r\n`;
+    const message = Buffer.from([head, words, ...rest].join('--b'));
+    t.strictSame(read(message), { kind: 'bounce', says: [['ann@example.test', 'bad_mailbox', true]] }, inner);
+  }
+});
+
 t.test('MAIL-05: an internationalized address is read in each of its forms (RFC 6533)', async (t) => {
   const long = '\u7528'.repeat(20);
   const table: [written: string, address: string][] = [
