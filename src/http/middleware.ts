@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import { isUnavailable } from '../db/errors.ts';
 import {
@@ -117,7 +116,9 @@ export const errors: Middleware = async function errors(ctx, next) {
     if (shown.status === 503) log.warn({ error: (error as Error).message }, 'a request was answered with 503');
     ctx.status = shown.status;
     ctx.set(shown.headers);
-    discardRest(ctx.req);
+    const rest = discardRest(ctx);
+    // Node closes the connection with such an answer, although the client is still writing.
+    if (!ctx.res.shouldKeepAlive) await rest;
     const isBare = bare.includes(shown.status);
     // The detail of a 404 echoes input, and is only for the command line.
     if (isBare && shown.status !== 404 && shown.detail !== undefined) ctx.set('X-Error-Detail', shown.detail);
@@ -136,11 +137,16 @@ const lingerMs = 30_000;
  * Reads the rest of a refused body and discards it. A client that is still writing would otherwise get stuck, or lose the
  * answer to a connection reset.
  */
-function discardRest(req: IncomingMessage): void {
+async function discardRest({ req, res }: Context): Promise<void> {
   if (req.complete) return;
-  const enough = setTimeout(() => req.destroy(), lingerMs).unref();
-  req.once('close', () => clearTimeout(enough));
   req.resume();
+  await new Promise<void>((resolve) => {
+    const enough = setTimeout(() => (res.shouldKeepAlive ? req.destroy() : resolve()), lingerMs).unref();
+    req.once('close', () => {
+      clearTimeout(enough);
+      resolve();
+    });
+  });
 }
 
 function toApiError(error: unknown): ApiError {

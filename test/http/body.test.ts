@@ -238,6 +238,13 @@ t.test('a body that is too large is refused before it is read, and the client se
     );
     t.ok(got.includes(JSON.stringify(tooLarge)), what);
   }
+  function* closing() {
+    yield `${head}Connection: close\r\nContent-Length: ${megabytes * MB}\r\n\r\n`;
+    for (let i = 0; i < megabytes; i += 1) yield 'x'.repeat(MB);
+  }
+  const last = await converse(node, closing());
+  t.equal(last.error, null, 'nor is it under a client that asks for the connection to be closed');
+  t.match(last.got, /^HTTP\/1\.1 413/);
   const early = await converse(node, [`${head}Content-Length: ${megabytes * MB}\r\n\r\n{`], (got) =>
     got.includes(tooLarge.error),
   );
