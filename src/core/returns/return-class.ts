@@ -1,4 +1,4 @@
-import type { ReturnedRecipient } from '../../mail/delivery-status.ts';
+import { codeIn, type ReturnedRecipient } from '../../mail/delivery-status.ts';
 import { classify } from '../../smtp/classify.ts';
 import { cleanRemoteText } from '../../smtp/reply.ts';
 import type { Classification } from '../../smtp/result.ts';
@@ -36,6 +36,27 @@ const wordsOfServers = /mailbox|user|account|quota|inbox|addressee|sender|mail f
  */
 export function classifyNotice(notice: ReturnedRecipient): ClassifiedNotice {
   const diagnostic = notice.diagnostic === null ? null : cleanRemoteText(notice.diagnostic);
+  const passedOn = diagnostic === null ? null : passedOnReply.exec(diagnostic)?.[1];
+  const { classification, status, permanent } = judge(
+    passedOn ? { ...notice, status: null, code: codeIn(passedOn) } : notice,
+    passedOn ?? diagnostic,
+  );
+  return {
+    classification,
+    enhancedCode: status ?? notice.status,
+    diagnostic: diagnostic === '' ? null : diagnostic,
+    permanent,
+  };
+}
+
+/** Exchange Online says in its own words first what another server said: "unknown recipient" for each 550. */
+const passedOnReply = /\bremote server returned .{1,100}? -> ?([245]\d\d[ -].{1,2000})/i;
+
+/** @param diagnostic that of the notice, or the part of it that counts */
+function judge(
+  notice: ReturnedRecipient,
+  diagnostic: string | null,
+): { classification: Classification; status: string | null; permanent: boolean } {
   const quoted = diagnostic === null ? null : quotedStatus(diagnostic);
   const status = isGeneral(quoted) ? notice.status : quoted;
   const isTransient = (status?.[0] ?? (notice.action === 'delayed' ? '4' : '5')) === '4';
@@ -47,12 +68,7 @@ export function classifyNotice(notice: ReturnedRecipient): ClassifiedNotice {
   // Google uses 4.0.0 for a domain that does not exist when it gives up at once.
   const isFinal = !isTransient || (own === 'bad_domain' && isGeneral(status));
   const permanent = notice.action === 'failed' && isFinal && (notice.code ?? 550) >= 500;
-  return {
-    classification: is === 'bad_domain' && !permanent ? 'network' : is,
-    enhancedCode: status,
-    diagnostic: diagnostic === '' ? null : diagnostic,
-    permanent,
-  };
+  return { classification: is === 'bad_domain' && !permanent ? 'network' : is, status, permanent };
 }
 
 /** Classifies what a relay says itself. Null: nothing that is known, or the reply of another server that may be about us. */

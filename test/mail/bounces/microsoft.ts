@@ -67,6 +67,29 @@ Action: failed
 Status: 5.4.310
 Diagnostic-Code: smtp;550 5.4.310 DNS domain nowhere.test does not exist [Message=InfoDomainNonexistent] [LastAttemptedServerName=nowhere.test]`,
   }),
+  report('Exchange Online: unknown at the server behind it', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    from: postmaster,
+    subject: 'Undeliverable: Your order',
+    text: "Your message to jane@example.com couldn't be delivered.\n",
+    fields: `Final-Recipient: rfc822;jane@example.com
+Action: failed
+Status: 5.1.351
+Diagnostic-Code: smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 5.1.1 <jane@example.com>: Recipient address rejected: User unknown in relay recipient table`,
+  }),
+  report(
+    'Exchange Online: the same words for a policy of that server',
+    'bounce',
+    ['jane@example.com', 'policy', true],
+    {
+      from: postmaster,
+      subject: 'Undeliverable: Your order',
+      text: "Your message to jane@example.com couldn't be delivered.\n",
+      fields: `Final-Recipient: rfc822;jane@example.com
+Action: failed
+Status: 5.1.351
+Diagnostic-Code: smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 5.7.1 Delivery is restricted`,
+    },
+  ),
   report('Exchange Online: delayed', 'delay', ['jane@example.com', 'network', false], {
     from: system,
     subject: 'Delivery delayed:Your order',
