@@ -24,21 +24,21 @@ export interface AttemptRecord {
 }
 
 /** What `record` needs to know about an email. */
-export type Settled = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> &
+export type AttemptedEmail = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> &
   Partial<Pick<OutgoingEmail, 'suppressed'>>;
 
-/** The schedule and the clock that set the time of the next attempt. */
-export interface Judgement {
+/** What sets the time of the next attempt: the schedule, and the clock that it goes by. */
+export interface RetryRules {
   policy: RetryPolicy;
   clock: Clock;
 }
 
 /** The record of a delivery. @param ending the node's shutdown; null if it cannot have cut the delivery short */
 export function record(
-  { policy, clock }: Judgement,
+  { policy, clock }: RetryRules,
   claim: Claim,
   delivery: Delivery,
-  email: Settled | undefined,
+  email: AttemptedEmail | undefined,
   ending: Ending | null,
 ): AttemptRecord {
   const shared: Shared = {
@@ -55,7 +55,10 @@ export function record(
     // Only a permanent refusal: a server that says "later" for three days has not said that the mailbox does not exist.
     const nobodyThere = result.outcome === 'bounced' && saysNobodyThere(result.class);
     return {
-      ...{ nodeId, emailId, position, jobId },
+      nodeId,
+      emailId,
+      position,
+      jobId,
       ...stepOf(result, attempts, isSuppressed(email, address), shared),
       uncertain: result.uncertain,
       suppress: nobodyThere && email ? { accountId: email.accountId, address } : null,
@@ -83,7 +86,7 @@ interface Shared {
   now: Date;
   /** One random number for all, so that recipients deferred together are one message again. */
   draw: number;
-  email: Settled | undefined;
+  email: AttemptedEmail | undefined;
   ending: Ending | null;
   begunAt: Date | null;
 }

@@ -12,7 +12,7 @@ import { slowDown } from '../smtp/classify.ts';
 import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../smtp/deliver.ts';
 import { type Failure, failed, localFailure } from '../smtp/result.ts';
 import type { SiteLimits } from '../smtp/site-connections.ts';
-import { type AttemptRecord, isSuppressed, type Judgement, record } from './attempt-record.ts';
+import { type AttemptRecord, isSuppressed, type RetryRules, record } from './attempt-record.ts';
 import type { Journal } from './journal.ts';
 import type { Lease } from './lease.ts';
 import type { MessageBuilder } from './message.ts';
@@ -119,9 +119,9 @@ export function objectionTo(email: OutgoingEmail | undefined): string | null {
 }
 
 /** The record of an email whose time was over before its pool had room for it. */
-export function withoutRoom(by: Judgement, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
+export function withoutRoom(rules: RetryRules, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
   const waited = unasked(addressesOf(claim.recipients), localFailure(reason, 'sender'));
-  return record(by, claim, waited, email, null);
+  return record(rules, claim, waited, email, null);
 }
 
 /**

@@ -6,7 +6,7 @@ import { timeOf } from '../ids.ts';
 import type { Delivery } from '../smtp/deliver.ts';
 import type { Failure } from '../smtp/result.ts';
 import { unasked } from './attempt.ts';
-import { type AttemptRecord, isSuppressed, type Judgement, record, type Settled } from './attempt-record.ts';
+import { type AttemptedEmail, type AttemptRecord, isSuppressed, type RetryRules, record } from './attempt-record.ts';
 import { isOver, soonestMs } from './schedule.ts';
 import type { Source } from './source-addresses.ts';
 
@@ -30,7 +30,7 @@ interface Unreached {
 /** A claim whose time is over. */
 interface Over {
   claim: Claim;
-  email: Settled;
+  email: AttemptedEmail;
 }
 
 /** What becomes of claims whose site is in back-off. */
@@ -49,18 +49,18 @@ export interface Sorted {
  */
 export class LastTries {
   readonly #db: Database;
-  readonly #judgement: Judgement;
+  readonly #rules: RetryRules;
   readonly #now: () => number;
   readonly #speaksMs: number;
   readonly #unreached = new BoundedMap<string, Unreached>(mostRemembered);
 
   /** @param now milliseconds on a clock that does not jump */
-  constructor(db: Database, judgement: Judgement, now: () => number = () => performance.now()) {
+  constructor(db: Database, rules: RetryRules, now: () => number = () => performance.now()) {
     this.#db = db;
-    this.#judgement = judgement;
+    this.#rules = rules;
     this.#now = now;
     // Mail that was kept back gets a second try, which the result of its first must not answer.
-    this.#speaksMs = Math.min(speaksMs, soonestMs(judgement.policy));
+    this.#speaksMs = Math.min(speaksMs, soonestMs(rules.policy));
   }
 
   /**
@@ -98,7 +98,7 @@ export class LastTries {
   }
 
   async #findOver(claims: Claim[]): Promise<Over[]> {
-    const { policy, clock } = this.#judgement;
+    const { policy, clock } = this.#rules;
     // No email is due before it is accepted, so only the old ones' due times have to be read.
     const old = claims.filter(({ emailId }) => isOver(policy, timeOf(emailId), clock.now()));
     const emails = await this.#read(old, loadDue);
@@ -124,7 +124,7 @@ export class LastTries {
       const current = { suppressed: suppressed.get(claim.emailId) ?? new Set<string>() };
       // The attempt asks no server for a recipient who was suppressed meanwhile, and says so.
       if (claim.recipients.some(({ address }) => isSuppressed(current, address))) open.push(claim);
-      else known.push({ claim, outcome: record(this.#judgement, claim, asTried(claim, tried), email, null) });
+      else known.push({ claim, outcome: record(this.#rules, claim, asTried(claim, tried), email, null) });
     }
     return { known, open };
   }
@@ -133,7 +133,7 @@ export class LastTries {
   #triedFor({ claim, email }: Over): Unreached | null {
     const last = this.#unreached.get(claim.destination);
     if (!last || this.#now() - last.heardAt >= this.#speaksMs) return null;
-    return isOver(this.#judgement.policy, email.dueAt, last.begunAt) ? last : null;
+    return isOver(this.#rules.policy, email.dueAt, last.begunAt) ? last : null;
   }
 
   async #read<Value>(claims: Claim[], load: (db: Database, ids: string[]) => Promise<Map<string, Value>>) {

@@ -3,7 +3,7 @@ import { isPersonal } from '../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { objectionTo } from './attempt.ts';
-import type { Judgement } from './attempt-record.ts';
+import type { RetryRules } from './attempt-record.ts';
 import { afterOpening, isOver } from './schedule.ts';
 import type { Choice, Closed, SourceAddresses } from './source-addresses.ts';
 
@@ -21,7 +21,7 @@ export interface WithoutRoom {
 export async function findWithoutRoom(
   db: Database,
   sources: SourceAddresses,
-  { policy, clock }: Judgement,
+  { policy, clock }: RetryRules,
   claims: Claim[],
 ): Promise<WithoutRoom[]> {
   if (claims.length === 0 || !sources.someClosed) return [];
@@ -55,7 +55,7 @@ export async function chooseSources(
 
 /** Until when to park these claims and for what reason, grouped so that claims that go on together are parked together. */
 export function groupForParking(
-  { policy, clock }: Judgement,
+  { policy, clock }: RetryRules,
   some: WithoutRoom[],
 ): { claims: Claim[]; until: Date; reason: string }[] {
   const now = clock.now();

@@ -7,7 +7,7 @@ import type { Database } from '../db/client.ts';
 import { isAway } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
 import { objectionTo } from './attempt.ts';
-import type { Judgement } from './attempt-record.ts';
+import type { RetryRules } from './attempt-record.ts';
 import { EmailsAhead } from './emails-ahead.ts';
 import { LargeEmails } from './large-emails.ts';
 import type { Lease } from './lease.ts';
@@ -51,7 +51,7 @@ interface Dispatching {
   comingAfter(some: Ready[], count: number): Claim[];
 }
 
-interface Tools extends Judgement {
+interface Tools extends RetryRules {
   messages: MessageBuilder;
   lease: Pick<Lease, 'onHold'>;
   log: Logger;

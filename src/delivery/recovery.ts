@@ -100,12 +100,12 @@ async function writeDownAll(tools: Tools, emails: Dot[][]): Promise<{ found: num
   }
 }
 
-async function writeDown({ db, queue, ...by }: Tools, dots: Dot[]): Promise<number> {
+async function writeDown({ db, queue, ...rules }: Tools, dots: Dot[]): Promise<number> {
   const emails = await outgoing.loadDue(db, [...new Set(dots.map((dot) => dot.pending.claim.emailId))]);
   const records = dots.flatMap((dot) => {
     const { claim } = dot.pending;
     const email = emails.get(claim.emailId);
-    return email ? [record(by, claim, { sessions: [sessionOf(dot)] }, email, null)] : [];
+    return email ? [record(rules, claim, { sessions: [sessionOf(dot)] }, email, null)] : [];
   });
   const made = records.flatMap((one) => one.attempts);
   const settlements = oneForEach(records.flatMap((one) => one.settlements));
