@@ -24,7 +24,7 @@ export async function prepareSandbox(node: SendwrightNode, known: string | undef
 async function prepareDomain({ db, admin: { accountId }, surroundings }: SendwrightNode): Promise<void> {
   const find = async () => (await domains.list(db, accountId)).find((entry) => entry.domain === sandboxDomain);
   const add = () =>
-    domains.add(db, accountId, { domain: sandboxDomain }, surroundings).catch(async (error: Error) => {
+    domains.add(db, accountId, { domain: sandboxDomain }, surroundings.keyring).catch(async (error: Error) => {
       // Another node that starts on this database was faster.
       const added = await find();
       if (added) return added;

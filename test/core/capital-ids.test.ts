@@ -14,8 +14,8 @@ t.test('a secret rotated with the id in capitals can be opened', async (t) => {
   const db = await openDatabase(t);
   const { id: accountId } = await buildAccount(db);
   const input = { url: 'https://one.test/', events: ['email.sent' as const] };
-  const { webhook } = await webhooks.create(db, accountId, input, { keyring });
-  const { secret } = await webhooks.rotateSecret(db, accountId, webhook.id.toUpperCase(), { keyring });
+  const { webhook } = await webhooks.create(db, accountId, input, keyring);
+  const { secret } = await webhooks.rotateSecret(db, accountId, webhook.id.toUpperCase(), keyring);
   const { secret: sealed } = await webhooks.get(db, accountId, webhook.id);
   t.equal(webhooks.openSecret(keyring, webhook.id, sealed), secret);
 });
@@ -24,7 +24,7 @@ t.test('a test call with the id of the endpoint in capitals names it as stored',
   const { db, queue } = await openQueue(t);
   const { id: accountId } = await buildAccount(db);
   const input = { url: 'https://one.test/', events: ['email.sent' as const] };
-  const { webhook } = await webhooks.create(db, accountId, input, { keyring });
+  const { webhook } = await webhooks.create(db, accountId, input, keyring);
   const { payload } = await deliveries.sendTest(db, queue, accountId, webhook.id.toUpperCase());
   t.equal(JSON.parse(payload).data.webhook_id, webhook.id);
   const jobs = await db.query({ text: `SELECT group_id FROM pgboss.job WHERE name = 'webhook'` });
@@ -36,7 +36,7 @@ t.test('a DKIM key added with the id of the domain in capitals can be opened', a
   const { id: accountId } = await buildAccount(db);
   const { id } = await buildVerifiedDomain(db, accountId, encryptionKey);
   const rotation = { algorithm: 'ed25519' as const };
-  await dkimKeys.rotate(db, accountId, id.toUpperCase(), rotation, { keyring });
+  await dkimKeys.rotate(db, accountId, id.toUpperCase(), rotation, keyring);
   const [made] = await dkimKeys.list(db, accountId, id);
   t.ok(made?.privateKey && open(keyring, made.privateKey, domains.sealContext(id)).length > 0);
 });

@@ -15,7 +15,7 @@ t.test(
     const db = await openDatabase(t);
     const { id: accountId } = await buildAccount(db);
     const { id } = await buildVerifiedDomain(db, accountId, encryptionKey);
-    const rotate = (on: Database, selector: string) => dkimKeys.rotate(on, accountId, id, { selector }, { keyring });
+    const rotate = (on: Database, selector: string) => dkimKeys.rotate(on, accountId, id, { selector }, keyring);
     const list = async () =>
       (await dkimKeys.list(db, accountId, id)).map(({ selector, status }) => `${selector} ${status}`);
     await rotate(db, 'next');

@@ -148,7 +148,7 @@ t.test('domains that are not verified yet are listed, and are no problem if othe
     [other, 'p2.test'],
     [other, domain],
   ] as const)
-    await domains.add(db, account.id, { domain: name }, options);
+    await domains.add(db, account.id, { domain: name }, options.keyring);
   const ofDomains = (findings: Finding[]) => shown(findings.filter(({ check }) => check === 'domain'));
   const words =
     'It is not verified yet: no mail can be sent from it. Publish its DNS records: sendwright domains check p2.test shows which are missing. Or delete the domain.';
@@ -163,7 +163,7 @@ t.test('domains that are not verified yet are listed, and are no problem if othe
   t.strictSame(ofDomains(nobodySends), [`domain problem: ${words}`]);
   t.notOk(isWell(ofNames(nobodySends)));
 
-  for (let n = 0; n < 20; n += 1) await domains.add(db, one.id, { domain: `q${n}.test` }, options);
+  for (let n = 0; n < 20; n += 1) await domains.add(db, one.id, { domain: `q${n}.test` }, options.keyring);
   const many = await examine(patient, 'mx.sender.test');
   const subjects = many.filter(({ check }) => check === 'domain').map(({ subject }) => subject);
   t.strictSame([subjects.length, subjects[0], subjects.at(-1)], [21, 'q19.test', 'the others']);

@@ -32,8 +32,8 @@ async function fill(db: Database) {
            SELECT gen_random_uuid(), account_id, id, 'second', 'ed25519', dkim_private_key, '' FROM domains WHERE id = $1`,
     values: [domainId],
   });
-  const { webhook, secret } = await webhooks.create(db, accountId, { url, events: [] }, { keyring: before });
-  const second = await webhooks.rotateSecret(db, accountId, webhook.id, { keyring: before });
+  const { webhook, secret } = await webhooks.create(db, accountId, { url, events: [] }, before);
+  const second = await webhooks.rotateSecret(db, accountId, webhook.id, before);
   const openAll = async (keyring: Keyring) => {
     const domain = await domains.get(db, accountId, domainId);
     const [extra] = await db.query<{ sealed: Buffer }>({ text: 'SELECT private_key AS sealed FROM dkim_keys' });
@@ -138,7 +138,7 @@ t.test('the rotation waits for a secret that is being made with the old key, and
 t.test('of two rotations at once one is refused, and a secret that no key opens is named', async (t) => {
   const db = await openDatabase(t);
   const { accountId } = await fill(db);
-  const { webhook } = await webhooks.create(db, accountId, { url, events: [] }, { keyring: before });
+  const { webhook } = await webhooks.create(db, accountId, { url, events: [] }, before);
   await db.query({
     text: `UPDATE webhooks SET secret = decode('02', 'hex') || decode(repeat('00', 60), 'hex') WHERE id = $1`,
     values: [webhook.id],

@@ -32,7 +32,7 @@ t.test('in an older database, the right key is the one its secrets are sealed wi
   const builders: Record<string, (db: Database, accountId: string) => Promise<unknown>> = {
     'a domain': (db, accountId) => buildVerifiedDomain(db, accountId, ours),
     'a webhook': (db, accountId) =>
-      webhooks.create(db, accountId, { url: 'https://a.test/', events: [] }, { keyring: new Keyring(ours) }),
+      webhooks.create(db, accountId, { url: 'https://a.test/', events: [] }, new Keyring(ours)),
   };
   for (const [what, build] of Object.entries(builders)) {
     const db = await openDatabase(t);

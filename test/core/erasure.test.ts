@@ -172,7 +172,7 @@ t.test(
   async (t) => {
     const { db, queue, ask, send, take, get, accountId, email } = await prepare(t);
     const ids = [await send(person, 'bob@x.test'), await send(person, 'bob@x.test'), await send(person)];
-    await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+    await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
     const held = (await take()).filter(({ recipients }) => recipients.length > 1);
     const later = { nextAttemptAt: new Date(Date.now() + 60_000), lastResponse: '451 later' };
     const outcomes = [
@@ -216,7 +216,7 @@ t.test(
 t.test('what is heard afterwards does not bring the address back', async (t) => {
   const { db, queue, ask, send, take, accountId, email } = await prepare(t);
   const id = await send(person, 'bob@x.test');
-  await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+  await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
   const [held] = await take();
   if (!held) throw new Error('nothing was claimed');
   // The node is frozen and considered dead.
@@ -252,7 +252,7 @@ t.test('what is heard afterwards does not bring the address back', async (t) => 
 t.test('the payloads of its events are redacted a few milliseconds at a time', async (t) => {
   const { db, send, accountId } = await prepare(t);
   const emailId = await send('bob@x.test');
-  await webhooks.create(db, accountId, { url: 'https://a.test/', events: ['email.failed'] }, { keyring });
+  await webhooks.create(db, accountId, { url: 'https://a.test/', events: ['email.failed'] }, keyring);
   const events = Array(100).fill({ type: 'email.failed', accountId, emailId });
   const order: string[] = [];
   const redact = (payload: string) => {
@@ -322,7 +322,7 @@ for (const { what, read, write } of [
   t.test(`${what} recorded while its recipient is being erased is erased too`, async (t) => {
     const { db, queue, send, take, accountId } = await prepare(t);
     await send(person);
-    await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+    await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
     const [held] = await take();
     if (!held) throw new Error('nothing was claimed');
     await db.query({ text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL, claimed_at = NULL' });

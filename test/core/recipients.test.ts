@@ -291,7 +291,7 @@ t.test('rows and jobs', async (t) => {
       db,
       account.id,
       { url: 'https://example.test/hook', events: [...webhooks.eventTypes] },
-      { keyring: new Keyring(Buffer.alloc(32)) },
+      new Keyring(Buffer.alloc(32)),
     );
     const told = async (emailId: string) =>
       (

@@ -16,7 +16,7 @@ t.test('the final event names the recipients it is about, whichever was settled 
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
   const endpoint = { url: 'https://example.test/hook', events: [...webhooks.eventTypes] };
-  await webhooks.create(db, account.id, endpoint, { keyring: new Keyring(Buffer.alloc(32)) });
+  await webhooks.create(db, account.id, endpoint, new Keyring(Buffer.alloc(32)));
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
 

@@ -50,7 +50,7 @@ t.test('a domain removed during its verification takes the name from nobody', as
   const { db, surroundings, publish } = await prepare(t);
   const holder = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'shop.test');
   const { id: accountId } = await buildAccount(db);
-  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings);
+  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings.keyring);
   await publish(id);
   let looks = 0;
   const resolve: Surroundings['resolve'] = async (name, type) => {
@@ -66,7 +66,7 @@ t.test('a domain removed during its verification takes the name from nobody', as
 t.test('while our addresses are unknown, any spelling of our name counts in an SPF policy', async (t) => {
   const { db, zone, surroundings, publish } = await prepare(t);
   const { id: accountId } = await buildAccount(db);
-  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings);
+  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings.keyring);
   await publish(id);
   for (const name of [mailHostname, mailHostname.toUpperCase(), `${mailHostname}.`]) {
     zone.set('shop.test', { TXT: [`v=spf1 include:${name} -all`] });
@@ -150,7 +150,7 @@ t.test('a policy is looked up once, however many addresses it is evaluated for',
   const { db, surroundings, publish, zone } = await prepare(t);
   const sendingIps = Array.from({ length: 40 }, (_, n) => `198.51.100.${n + 1}`);
   const { id: accountId } = await buildAccount(db);
-  const { id } = await domains.add(db, accountId, { domain: 'many.test' }, surroundings);
+  const { id } = await domains.add(db, accountId, { domain: 'many.test' }, surroundings.keyring);
   await publish(id);
   zone.set(mailHostname, { TXT: ['v=spf1 include:pool.mail.test -all'] });
   zone.set('pool.mail.test', { TXT: ['v=spf1 ip4:198.51.100.0/24 -all'] });
@@ -168,7 +168,7 @@ t.test('a domain that is verified by hand is still checked for its new DKIM key 
   const { id: accountId } = await buildAccount(db);
   const { id } = await buildVerifiedDomain(db, accountId, testKey(5));
   await publish(id);
-  await dkimKeys.rotate(db, accountId, id, {}, surroundings);
+  await dkimKeys.rotate(db, accountId, id, {}, surroundings.keyring);
   const { nextCheckAt } = await read(db, id);
   await verify(db, accountId, id, surroundings);
   t.same((await read(db, id)).nextCheckAt, nextCheckAt);

@@ -151,8 +151,7 @@ t.test('an account has at most 20 endpoints, even if many are made at once', asy
   const db = await openDatabase(t);
   const { id: accountId } = await buildAccount(db);
   const keyring = new Keyring(Buffer.alloc(32));
-  const make = (n: number) =>
-    create(db, accountId, { url: `https://n${n}.test/`, events: ['email.sent'] }, { keyring });
+  const make = (n: number) => create(db, accountId, { url: `https://n${n}.test/`, events: ['email.sent'] }, keyring);
   for (let n = 0; n < 15; n += 1) await make(n);
   // No more than there are connections: on a full machine, who has to wait for one may get none in time.
   const made = await Promise.allSettled(Array.from({ length: 10 }, (_, n) => make(15 + n)));
@@ -211,10 +210,10 @@ t.test('a secret is not lost to an error after it was made', async (t) => {
       name,
       value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
     ]);
-  const { webhook, secret } = await create(withoutReads(db, 'webhook'), accountId, input, { keyring });
+  const { webhook, secret } = await create(withoutReads(db, 'webhook'), accountId, input, keyring);
   t.same(plain(webhook), plain(await get(db, accountId, webhook.id)));
   t.equal(openSecret(keyring, webhook.id, webhook.secret), secret);
-  const rotated = await rotateSecret(withoutReads(db, 'webhook', 1), accountId, webhook.id, { keyring });
+  const rotated = await rotateSecret(withoutReads(db, 'webhook', 1), accountId, webhook.id, keyring);
   t.same(plain(rotated.webhook), plain(await get(db, accountId, webhook.id)));
   t.equal(openSecret(keyring, webhook.id, rotated.webhook.secret), rotated.secret);
 });

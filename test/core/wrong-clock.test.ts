@@ -51,7 +51,7 @@ t.test('what a node does takes effect now, even if its clock is a day ahead', as
   mock.timers.enable({ apis: ['Date'], now: Date.now() + 24 * hourMs });
   const changes = Promise.all([
     keys.revoke(db, account.id, apiKey.id),
-    domains.add(db, account.id, { domain: 'new.test' }, { keyring: new Keyring(Buffer.alloc(32)) }),
+    domains.add(db, account.id, { domain: 'new.test' }, new Keyring(Buffer.alloc(32))),
   ]);
   await changes.finally(() => mock.timers.reset());
   const [row] = await db.query({
@@ -69,7 +69,7 @@ t.test(
     const account = await buildAccount(db);
     const keyring = new Keyring(Buffer.alloc(32));
     const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
-    await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, { keyring });
+    await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
     const [accepted] = await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@receiver.test'])]);
     if (!accepted || !('email' in accepted)) throw new Error('it was not accepted');
     const { id: emailId } = accepted.email;
@@ -136,7 +136,7 @@ t.test('a retired DKIM key stays on the list for its week, even if the clock of 
   const keyring = new Keyring(Buffer.alloc(32));
   const { id: accountId } = await buildAccount(db);
   const { id } = await buildVerifiedDomain(db, accountId, Buffer.alloc(32));
-  await dkimKeys.rotate(db, accountId, id, {}, { keyring });
+  await dkimKeys.rotate(db, accountId, id, {}, keyring);
   const [next] = await dkimKeys.list(db, accountId, id);
   if (!next) throw new Error('no key waits');
   await dkimKeys.activate(db, next);

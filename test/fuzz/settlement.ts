@@ -64,12 +64,7 @@ async function openScene(closing: Closing) {
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
   const url = 'https://example.test/hook';
-  await webhooks.create(
-    db,
-    account.id,
-    { url, events: [...webhooks.eventTypes] },
-    { keyring: new Keyring(Buffer.alloc(32)) },
-  );
+  await webhooks.create(db, account.id, { url, events: [...webhooks.eventTypes] }, new Keyring(Buffer.alloc(32)));
   const nodeId = newId();
   await nodes.register(db, { id: nodeId, hostname: 'fuzz', roles: [] }, false);
   const holder = holderOf(account);

@@ -42,7 +42,7 @@ export async function buildVerifiedDomain(
   encryptionKey: Buffer,
   domain = `${randomBytes(6).toString('hex')}.test`,
 ): Promise<{ id: string; domain: string }> {
-  const created = await domains.add(db, accountId, { domain }, { keyring: new Keyring(encryptionKey) });
+  const created = await domains.add(db, accountId, { domain }, new Keyring(encryptionKey));
   await db.prisma.domain.updateMany({
     where: { id: created.id },
     data: { status: 'verified', verifiedAt: new Date() },

@@ -199,7 +199,7 @@ t.test('calls', async (t) => {
   t.test('after a rotation both secrets sign for a day', async (t) => {
     const hook = await startHook(t);
     const { id, accountId, secret: old } = await scene.endpoint(hook.url);
-    const { secret } = await webhooks.rotateSecret(db, accountId, id, { keyring });
+    const { secret } = await webhooks.rotateSecret(db, accountId, id, keyring);
     t.not(secret, old);
     await scene.emit(accountId, 'email.sent');
     await scene.start(t);

@@ -101,7 +101,7 @@ export async function openScene(t: Test): Promise<Scene> {
     deliveries,
     async endpoint(url, { accountId, events = [...webhooks.eventTypes], isNew = false } = {}) {
       const owner = accountId ?? (await buildAccount(db)).id;
-      const { webhook, secret } = await webhooks.create(db, owner, { url, events }, { keyring });
+      const { webhook, secret } = await webhooks.create(db, owner, { url, events }, keyring);
       const answeredAt = isNew ? null : new Date();
       await db.prisma.webhook.update({ where: { id: webhook.id }, data: { answeredAt } });
       return { id: webhook.id, accountId: owner, secret };

@@ -35,7 +35,7 @@ export async function rotate(
   accountId: string,
   domainId: string,
   rotation: Rotation,
-  keys: { keyring: Keyring },
+  keyring: Keyring,
 ): Promise<void> {
   const domain = await domains.get(db, accountId, domainId);
   const selector = rotation.selector ?? domains.newSelector();
@@ -70,7 +70,7 @@ export async function rotate(
         selector,
         pair.algorithm,
         // An id may be in capitals: the key is sealed to the stored form.
-        seal(await sealingKey(tx, keys.keyring), pair.privateKey, domains.sealContext(domain.id)),
+        seal(await sealingKey(tx, keyring), pair.privateKey, domains.sealContext(domain.id)),
         pair.publicKey,
       ],
     });

@@ -50,7 +50,7 @@ export async function add(
   db: Database,
   accountId: string,
   input: { domain: string; tls?: TlsLevel | undefined; pool?: string | null | undefined },
-  keys: { keyring: Keyring },
+  keyring: Keyring,
 ): Promise<Domain> {
   const domain = parseName(input.domain);
   // Checked before the key is made, which costs far more than this look-up.
@@ -70,7 +70,7 @@ export async function add(
         domain,
         `sendwright-verification=${randomBytes(20).toString('hex')}`,
         newSelector(),
-        seal(await sealingKey(tx, keys.keyring), pair.privateKey, sealContext(id)),
+        seal(await sealingKey(tx, keyring), pair.privateKey, sealContext(id)),
         pair.publicKey,
         firstCheckMs / 1_000,
         input.tls ?? 'opportunistic',

@@ -161,7 +161,7 @@ export async function create(
   db: Database,
   accountId: string,
   input: { url: string; events: EventType[] },
-  keys: { keyring: Keyring },
+  keyring: Keyring,
 ): Promise<{ webhook: Webhook; secret: string }> {
   const id = newId();
   return db.transaction(async (tx) => {
@@ -169,7 +169,7 @@ export async function create(
     await tx.query({ text: 'SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE', values: [accountId] });
     const there = await tx.query({ text: 'SELECT FROM webhooks WHERE account_id = $1', values: [accountId] });
     if (there.length >= mostEndpoints) throw invalidRequest(`an account may have at most ${mostEndpoints} endpoints`);
-    const { secret, sealed } = await makeSecret(tx, id, keys.keyring);
+    const { secret, sealed } = await makeSecret(tx, id, keyring);
     const [webhook] = await tx.query<Webhook>({
       text: `INSERT INTO webhooks (id, account_id, url, events, secret) VALUES ($1, $2, $3, $4, $5) RETURNING ${columns}`,
       values: [id, accountId, input.url, input.events, sealed],
@@ -251,12 +251,12 @@ export async function rotateSecret(
   db: Database,
   accountId: string,
   id: string,
-  keys: { keyring: Keyring },
+  keyring: Keyring,
 ): Promise<{ webhook: Webhook; secret: string }> {
   // An id may be in capitals: the secret is sealed to the stored form.
   const known = await get(db, accountId, id);
   return db.transaction(async (tx) => {
-    const { secret, sealed } = await makeSecret(tx, known.id, keys.keyring);
+    const { secret, sealed } = await makeSecret(tx, known.id, keyring);
     const [webhook] = await tx.query<Webhook>({
       text: `UPDATE webhooks SET previous_secret = secret, previous_secret_until = now() + make_interval(secs => $4), secret = $3
               WHERE id = $1 AND account_id = $2 RETURNING ${columns}`,

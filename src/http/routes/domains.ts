@@ -83,7 +83,7 @@ export function domainRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const input = parse(newDomain, await readJson(ctx, bodyLimit));
     if (input.pool) demandPool(services.sendingPools, input.pool);
-    ctx.body = await withRecords(await domains.add(db, accountId, input, { keyring }));
+    ctx.body = await withRecords(await domains.add(db, accountId, input, keyring));
   });
 
   router.get('/domains', loggedIn, async (ctx) => {
@@ -122,7 +122,7 @@ export function domainRoutes(router: Router, services: Services): void {
     const input = parse(newDkimKey, await readOptionalJson(ctx, bodyLimit));
     const { algorithm, private_key: privateKey, selector } = input;
     const id = idOf(ctx);
-    await dkimKeys.rotate(db, accountId, id, { algorithm, privateKey, selector }, { keyring });
+    await dkimKeys.rotate(db, accountId, id, { algorithm, privateKey, selector }, keyring);
     ctx.body = await withRecords(await domains.get(db, accountId, id));
   });
 

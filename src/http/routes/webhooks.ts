@@ -86,7 +86,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.post('/webhooks', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const input = parse(creation, await readJson(ctx, bodyLimit));
-    const { webhook, secret } = await webhooks.create(db, accountId, input, { keyring });
+    const { webhook, secret } = await webhooks.create(db, accountId, input, keyring);
     ctx.status = 201;
     ctx.body = { webhook: present.webhook(webhook), secret };
   });
@@ -119,7 +119,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.post('/webhooks/:id/rotate-secret', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     await refuseFields(ctx);
-    const { webhook, secret } = await webhooks.rotateSecret(db, accountId, idOf(ctx), { keyring });
+    const { webhook, secret } = await webhooks.rotateSecret(db, accountId, idOf(ctx), keyring);
     ctx.body = present.rotatedWebhook(webhook, secret);
   });
 
