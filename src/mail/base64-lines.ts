@@ -26,6 +26,13 @@ export async function writeBase64(content: Buffer, output: Buffer, offset: numbe
   return at;
 }
 
+/** The base64 of the content in lines, as `writeBase64` writes it, without a pause. */
+export function encodeBase64(content: Buffer): Buffer {
+  const output = Buffer.allocUnsafe(base64Length(content.length));
+  writeSlice(content, output, 0);
+  return output;
+}
+
 /**
  * Node cannot write base64 in lines. This writes all characters first, far enough back to leave room for the line ends, and
  * then moves each line into place.

@@ -1,3 +1,4 @@
+import { encodeBase64 } from './base64-lines.ts';
 import { withCrlf } from './line-ends.ts';
 import { encodeQuotedPrintable } from './quoted-printable.ts';
 import type { Scratch } from './scratch.ts';
@@ -14,9 +15,6 @@ export interface EncodedText {
 /** RFC 5322 section 2.1.1 allows 998. The margin is for a doubled dot, and for servers that count wrongly. */
 const longestPlainLine = 990;
 
-/** RFC 2045 section 6.8. */
-const longestBase64Line = 76;
-
 /**
  * Encodes the text of a MIME part (RFC 2045 section 6): unchanged if it is ASCII in lines of up to 990 characters, otherwise
  * as quoted-printable, or as base64 if that is about as short. Every CR, LF and CRLF is one line end. A lone surrogate
@@ -30,7 +28,7 @@ export function encodeText(text: string, output: Scratch): EncodedText {
   }
   const quoted = encodeQuotedPrintable(text, output);
   if (quoted) return { encoding: 'quoted-printable', ...quoted };
-  return { encoding: 'base64', bytes: encodeBase64(withCrlf(text)), relaxed: true };
+  return { encoding: 'base64', bytes: encodeBase64(Buffer.from(withCrlf(text))), relaxed: true };
 }
 
 function hasShortLines(text: string): boolean {
@@ -40,12 +38,4 @@ function hasShortLines(text: string): boolean {
     start = end + 1;
   }
   return text.length - start <= longestPlainLine;
-}
-
-function encodeBase64(text: string): Buffer {
-  const base64 = Buffer.from(text).toString('base64');
-  const lines: string[] = [];
-  for (let start = 0; start < base64.length; start += longestBase64Line)
-    lines.push(base64.slice(start, start + longestBase64Line));
-  return Buffer.from(lines.join('\r\n'), 'latin1');
 }
