@@ -181,6 +181,20 @@ function passedOverWithin(schema: z.ZodType, list: unknown): Fault | null {
   return null;
 }
 
+/**
+ * A required member that is missing may be there in other letters, such as `From`, or misspelled.
+ *
+ * @param path of the missing member within the input
+ * @returns the fault of the member that is meant for it; null if there is none
+ */
+export function miscalled(path: PropertyKey[], input: unknown): Fault | null {
+  const above = path.slice(0, -1);
+  const ours = String(path.at(-1));
+  const beside = above.reduce((value, name) => (value as Record<PropertyKey, unknown>)[name], input);
+  const name = Object.keys(beside as Input).find((one) => one !== ours && isNearly(plainly(ours), plainly(one)));
+  return name === undefined ? null : { path: [...above, name], message: `must be called ${ours}` };
+}
+
 function asksFor({ asks, isLessIfEmpty, values }: Guarded, value: unknown): boolean {
   if (values !== undefined) return value !== null && value !== '';
   if (isNothing(value) && !(isLessIfEmpty && Array.isArray(value))) return false;

@@ -7,7 +7,7 @@ import { cutText, refuseText, visible } from '../mail/characters.ts';
 import { grouped } from '../numbers.ts';
 import { isGuessable } from '../password.ts';
 import { parseTimestamp } from '../timestamp.ts';
-import { type Fault, passedOver } from './unknown-members.ts';
+import { type Fault, miscalled, passedOver } from './unknown-members.ts';
 
 /**
  * Parses untrusted input. All code behind it trusts the result.
@@ -29,7 +29,8 @@ export function examine<T extends z.ZodType>(
 ): { fault: Fault; value?: never } | { fault: null; value: z.output<T> } {
   const { success, data, error } = schema.safeParse(input, { error: inOurWords });
   const { path = [], message = notRight } = error?.issues[0] ?? {};
-  const fault = success ? passedOver(schema, input) : { path, message };
+  const refused = (message === requiredWords && miscalled(path, input)) || { path, message };
+  const fault = success ? passedOver(schema, input) : refused;
   return fault ? { fault } : { fault: null, value: data as z.output<T> };
 }
 

@@ -73,7 +73,8 @@ t.test('batch', async (t) => {
   t.test('a malformed item makes the whole request a 400 that names it, and nothing is stored', async (t) => {
     const before = await storedRows(node);
     const wrong: [unknown, RegExp][] = [
-      [{}, /^emails: must be an array$/],
+      [{}, /^emails: is required, as an array: POST \/api\/v1\/emails sends a single one$/],
+      [item(), /^emails: is required/],
       [{ emails: 'x' }, /^emails: must be an array$/],
       [{ emails: [] }, /^emails: must not be empty$/],
       [{ emails: Array.from({ length: 1_001 }, () => item()) }, /^emails: must have at most 1,000 entries$/],
@@ -83,7 +84,11 @@ t.test('batch', async (t) => {
       [{ emails: [item(), item({ replyTo: 'a@b.test' })] }, /^emails\[1\]\.replyTo: must be called reply_to/],
       [{ emails: [item()], send_at: '2031-01-01T00:00:00Z' }, /^send_at: must be set in each item of emails/],
       [{ emails: [item()], dryRun: true }, /^dryRun: must be a query parameter/],
-      [{ email: [item()] }, /^emails: must be an array$/],
+      [{ email: [item()] }, /^emails: is required/],
+      [
+        { emails: [item(), { ...item({ from: undefined }), From: 'a@b.test' }] },
+        /^emails\[1\]\.From: must be called from$/,
+      ],
     ];
     for (const [body, detail] of wrong) {
       const answer = await post(body);

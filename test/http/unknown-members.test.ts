@@ -299,6 +299,25 @@ t.test('an attempt to disable an endpoint by another name is refused', async (t)
   for (const fields of taken) t.equal(refusalOf(changes, fields), null, JSON.stringify(fields));
 });
 
+t.test('a required member that is missing is found under a misspelling of it', async (t) => {
+  const { from, to, text } = email;
+  const cases: [schema: z.ZodType, body: Fields, refusal: string][] = [
+    [sendRequest, { From: from, To: to, Subject: 's', TextBody: text }, 'From: must be called from'],
+    [sendRequest, { from, to, text, Subject: 's' }, 'Subject: must be called subject'],
+    [sendRequest, { from, to, text, subjcet: 's' }, 'subjcet: must be called subject'],
+    [sendRequest, { from, to, text, title: 's' }, 'subject: is required'],
+    [
+      sendRequest,
+      { ...email, attachments: [file, { fileName: 'b.pdf', content: 'aGk=' }] },
+      'attachments[1].fileName: must be called filename',
+    ],
+    [newDomain, { Domain: 'b.test' }, 'Domain: must be called domain'],
+    [newDomain, { name: 'b.test' }, 'domain: is required'],
+  ];
+  for (const [schema, body, refusal] of cases) t.equal(refusalOf(schema, body), refusal, JSON.stringify(body));
+  t.equal(refusalOf(sendRequest, { ...email, From: 'a@b.test', Subject: 'other' }), null, 'unless it is given');
+});
+
 t.test('whatever a value is, the worst answer is a refusal', async (t) => {
   const odd: unknown[] = [
     { toString: 1, valueOf: 1 },

@@ -97,6 +97,8 @@ export function sendingRoutes(router: Router, services: Services): void {
     const { value: body, escapes } = await readJsonObject(ctx, batchLimit, mostValuesInBatch, '{"emails": [...]}');
     // Counted before any of them is parsed, which would be wasted on too many.
     parse(batchBody, body);
+    if (body.emails === undefined)
+      throw invalidRequest('emails: is required, as an array: POST /api/v1/emails sends a single one');
     if (!Array.isArray(body.emails)) throw invalidRequest('emails: must be an array');
     if (body.emails.length === 0) throw invalidRequest('emails: must not be empty');
     if (body.emails.length > mostInBatch)
