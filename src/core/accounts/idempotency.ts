@@ -1,5 +1,5 @@
 import type { Sql } from '../../db/client.ts';
-import { deleteRows } from '../../db/stretches.ts';
+import { deleteRows } from '../../db/delete-rows.ts';
 import { type ApiError, conflict } from '../../errors.ts';
 
 /** A call that must take effect once, even if it is repeated, or made several times at once. */

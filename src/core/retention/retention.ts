@@ -1,6 +1,7 @@
 import { isAlone } from '../../db/alone.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
+import { deleteRows } from '../../db/delete-rows.ts';
 import {
   detachPartition,
   dropPartition,
@@ -9,7 +10,6 @@ import {
   type Partition,
   type Partitioned,
 } from '../../db/partitions.ts';
-import { deleteRows } from '../../db/stretches.ts';
 import { floorId } from '../../ids.ts';
 import { plans } from '../accounts/plans.ts';
 import { forgetChanges } from '../log/email-counts.ts';

@@ -1,7 +1,7 @@
 import { byWeight } from '../../by-weight.ts';
 import type { Database, Sql } from '../../db/client.ts';
+import { deleteRows } from '../../db/delete-rows.ts';
 import { codeOf } from '../../db/errors.ts';
-import { deleteRows } from '../../db/stretches.ts';
 import { dayOf } from '../../sending-pools.ts';
 import type { TlsResult, TlsResults } from '../../smtp/tls-results.ts';
 
