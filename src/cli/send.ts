@@ -109,7 +109,7 @@ async function accept(
 
 /** Reports the status of the email, with `--wait` once it is settled or there is no point in waiting. */
 async function report(db: Database, accountId: string, id: string, given: Given, say: Say): Promise<Output> {
-  const accepted = await emailOf(db, accountId, id);
+  const accepted = await log.getEmail(db, accountId, id);
   const began = Date.now();
   const obstacle = isOpen(accepted) ? await obstacleTo(db) : null;
   const waits = isSet(given, 'wait') && obstacle === null;
@@ -162,8 +162,6 @@ async function fieldsOf(given: Given): Promise<Record<string, unknown>> {
 const isOpen = ({ status, scheduledAt }: Email) =>
   status === 'queued' && (scheduledAt === null || scheduledAt.getTime() <= Date.now());
 
-const emailOf = async (db: Database, accountId: string, id: string) => (await log.get(db, accountId, id)).email;
-
 /** Why no node delivers accepted email until an operator acts; null if nothing is in the way. */
 async function obstacleTo(db: Database): Promise<string | null> {
   const since = await hold.find(db);
@@ -182,7 +180,7 @@ async function settle(
 ): Promise<{ email: Email; obstacle: string | null }> {
   const end = Date.now() + longestWaitMs;
   for (let look = 1; ; look += 1) {
-    const email = await emailOf(db, accountId, id);
+    const email = await log.getEmail(db, accountId, id);
     if (!isOpen(email) || Date.now() > end) return { email, obstacle: null };
     const obstacle = look % looksPerCheck === 0 ? await obstacleTo(db) : null;
     if (obstacle) return { email, obstacle };

@@ -31,12 +31,19 @@ export async function list(
 }
 
 /** @throws ApiError 404 */
+export async function getEmail(db: Database, accountId: string, id: string): Promise<Email> {
+  const email = isId(id) ? await db.prisma.email.findFirst({ where: { id, accountId } }) : null;
+  if (!email) throw notFound();
+  return email;
+}
+
+/** @throws ApiError 404 */
 export async function get(
   db: Database,
   accountId: string,
   id: string,
 ): Promise<{ email: Email; recipients: Recipient[]; returns: Return[] }> {
-  const email = await find(db, accountId, id);
+  const email = await getEmail(db, accountId, id);
   const recipients = await db.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } });
   const returns = await db.prisma.return.findMany({
     where: { emailId: id, accountId },
@@ -56,7 +63,7 @@ export interface Content {
 
 /** @throws ApiError 404, or 410 if its content is not kept any more */
 export async function content(db: Database, accountId: string, id: string): Promise<Content> {
-  const email = await find(db, accountId, id);
+  const email = await getEmail(db, accountId, id);
   const [row] = await db.query<Omit<Content, 'headers'> & { headers: [name: string, value: string][] }>({
     text: `SELECT c.html, c.text, c.headers,
                   coalesce((SELECT jsonb_agg(used || jsonb_build_object('size', octet_length(a.content)) ORDER BY place)
@@ -82,17 +89,11 @@ async function whyGone(db: Database, { accountId, erasedAt }: Email): Promise<st
  * @throws ApiError 404
  */
 export async function attempts(db: Database, accountId: string, id: string): Promise<Attempt[]> {
-  await find(db, accountId, id);
+  await getEmail(db, accountId, id);
   const rows = await db.prisma.attempt.findMany({ where: { emailId: id }, orderBy: [{ at: 'asc' }, { id: 'asc' }] });
   // The recipients of a session share its conversation, which is stored with the first of them.
   const conversations = new Map<string, Attempt['conversation']>();
   const sessionOf = ({ at, mxHost, remoteAddress }: Attempt) => `${at.getTime()} ${mxHost} ${remoteAddress}`;
   for (const row of rows) if (row.conversation !== null) conversations.set(sessionOf(row), row.conversation);
   return rows.map((row) => ({ ...row, conversation: conversations.get(sessionOf(row)) ?? null }));
-}
-
-async function find(db: Database, accountId: string, id: string): Promise<Email> {
-  const email = isId(id) ? await db.prisma.email.findFirst({ where: { id, accountId } }) : null;
-  if (!email) throw notFound();
-  return email;
 }

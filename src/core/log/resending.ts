@@ -13,7 +13,7 @@ import * as log from './email-log.ts';
  *   `only` is not a recipient
  */
 export async function resendable(db: Database, accountId: string, id: string, only?: Mailbox[]): Promise<SendRequest> {
-  const { email } = await log.get(db, accountId, id);
+  const email = await log.getEmail(db, accountId, id);
   const content = await log.content(db, accountId, id);
   if (email.erasedAt !== null)
     throw conflict('the data of a recipient was erased: the recipients of the email are no longer known');

@@ -22,7 +22,7 @@ export async function cancel(db: Database, sender: Sender, id: string): Promise<
     // If another email has such a file, retention sees that.
     await changeLastUse(tx, id, 'least(a.last_used_at, now())', []);
   });
-  return (await log.get(db, sender.accountId, id)).email;
+  return log.getEmail(db, sender.accountId, id);
 }
 
 /**
@@ -37,7 +37,7 @@ export async function move(db: Database, sender: Sender, id: string, scheduledAt
     await tx.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: [id, scheduledAt] });
     await changeLastUse(tx, id, 'greatest(a.last_used_at, $2)', [scheduledAt]);
   });
-  return (await log.get(db, sender.accountId, id)).email;
+  return log.getEmail(db, sender.accountId, id);
 }
 
 /** @throws ApiError 404, or 403 when the key may not send from the email's domain */

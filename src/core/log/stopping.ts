@@ -46,7 +46,7 @@ export async function stop(
     return { stopped: waiting.length, inHand: standing.inHand, webhookDeliveries };
   });
   if (webhookDeliveries > 0) queue.webhooks.wake();
-  return { email: (await log.get(db, sender.accountId, id)).email, stopped, inHand };
+  return { email: await log.getEmail(db, sender.accountId, id), stopped, inHand };
 }
 
 /** How many recipients of an email are in which state. */

@@ -52,5 +52,5 @@ export async function release(
     return { released: held.length, webhookDeliveries };
   });
   if (webhookDeliveries > 0) queue.webhooks.wake();
-  return { email: (await log.get(db, sender.accountId, id)).email, released };
+  return { email: await log.getEmail(db, sender.accountId, id), released };
 }
