@@ -1,13 +1,12 @@
 import { BatchWriter } from '../batch-writer.ts';
 import { newAttempts } from '../core/recipients/attempts.ts';
 import { settle } from '../core/recipients/settlement.ts';
+import { settledAtOnce } from '../core/recipients/settlement-events.ts';
 import type { Database } from '../db/client.ts';
 import { isAway } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
 import type { AttemptRecord } from './attempt-record.ts';
-
-const recipientsAtOnce = 400;
 
 /** Many endpoints may be told of each recipient, with all addresses of its email: twice as many are four times the work. */
 const weigh = ({ settlements: { length } }: AttemptRecord) => length * Math.max(1, length / 10);
@@ -31,6 +30,6 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
       return () => true;
     },
     (error) => !isAway(error),
-    { most: recipientsAtOnce, weigh, ownerOf: ({ accountId }) => accountId ?? '' },
+    { most: settledAtOnce, weigh, ownerOf: ({ accountId }) => accountId ?? '' },
   );
 }

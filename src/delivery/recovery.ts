@@ -6,6 +6,7 @@ import type { Clock } from '../clock.ts';
 import * as outgoing from '../core/outgoing/outgoing.ts';
 import { newAttempts } from '../core/recipients/attempts.ts';
 import { type Settlement, settle } from '../core/recipients/settlement.ts';
+import { settledAtOnce } from '../core/recipients/settlement-events.ts';
 import type { Database } from '../db/client.ts';
 import { codeOf, isAway } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
@@ -15,9 +16,6 @@ import { type Failure, failed } from '../smtp/result.ts';
 import { record } from './attempt-record.ts';
 import { abandonedJournals, type JournalLine, type PendingDot } from './journal.ts';
 import type { RetryPolicy } from './schedule.ts';
-
-/** Many endpoints may be told of each recipient, with all addresses of its email. */
-const recipientsAtOnce = 400;
 
 /** One dot of a journal and its results; null if the process ended before they were known. */
 interface Dot {
@@ -50,7 +48,7 @@ export async function recover(tools: Tools, { folder, alone }: { folder: string;
     });
     if (dots === null) continue;
     let isAllWritten = true;
-    for (const emails of byWeight(byEmail(dots), recipientsAtOnce, recipientsOf)) {
+    for (const emails of byWeight(byEmail(dots), settledAtOnce, recipientsOf)) {
       const written = await writeDownAll(tools, emails);
       found += written.found;
       isAllWritten &&= written.isAll;

@@ -5,6 +5,12 @@ import type { Queue } from '../../queue.ts';
 import { type EventAbout, type EventType, emitAbout } from '../webhooks/webhooks.ts';
 import { heldNote } from './waiting-for.ts';
 
+/**
+ * How many recipients to settle in one transaction at most: many endpoints may be told of each, with all addresses of its
+ * email.
+ */
+export const settledAtOnce = 400;
+
 /** The status of a recipient after an attempt, or after somebody decided about it. */
 export type SettledStatus = 'delivered' | 'deferred' | 'failed' | 'suppressed';
 

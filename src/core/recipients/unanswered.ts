@@ -6,7 +6,7 @@ import { unseen } from '../../db/prepared.ts';
 import { isSame, letGo, type Queue } from '../../queue.ts';
 import type { Claim } from './recipients.ts';
 import { inOneOrder } from './settlement.ts';
-import { emitEvents, type Settled } from './settlement-events.ts';
+import { emitEvents, type Settled, settledAtOnce } from './settlement-events.ts';
 import { heldNote, pausedUntil, unansweredNote } from './waiting-for.ts';
 
 /**
@@ -17,9 +17,6 @@ import { heldNote, pausedUntil, unansweredNote } from './waiting-for.ts';
 
 const lastResponse =
   'A server was stopped after the whole message and before an answer to it was recorded. It may have been taken.';
-
-/** Recipients whose events are emitted together: each event may go to many endpoints, with all addresses of its email. */
-const emittedAtOnce = 400;
 
 /** Writes the notes; those of the same moment share one statement. */
 export class Unanswered {
@@ -113,5 +110,5 @@ export async function holdUnanswered(tx: Sql, nodeIds: string[]): Promise<Settle
 /** Emits the events of held recipients, in the transaction that holds them. */
 export async function emitUnanswered(tx: Sql, queue: Queue, held: Settled[]): Promise<void> {
   // Webhooks are not woken: this node's dispatcher looks every second, and a node that stops no longer has one.
-  for (const some of byWeight(held, emittedAtOnce, () => 1)) await emitEvents(tx, queue, some, []);
+  for (const some of byWeight(held, settledAtOnce, () => 1)) await emitEvents(tx, queue, some, []);
 }
