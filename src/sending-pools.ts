@@ -61,16 +61,17 @@ export function warmUpOn(day: string, { firstDay }: SendingAddress, plan: readon
   };
 }
 
+export interface ChosenPool {
+  pool: string;
+  /** The domain's pool, if it is not configured here. */
+  missing: string | null;
+}
+
 /**
  * The domain's own pool; otherwise, for marketing mail, the one called `marketing`; otherwise `default`, otherwise the first.
  * Null if no addresses are configured.
- *
- * @returns `missing`: the domain's pool, if it is not configured here
  */
-export function choosePool(
-  { addresses }: SendingPools,
-  { type, pool: own }: Stream,
-): { pool: string; missing: string | null } | null {
+export function choosePool({ addresses }: SendingPools, { type, pool: own }: Stream): ChosenPool | null {
   const has = (name: string) => addresses.some(({ pool }) => pool === name);
   const missing = own !== null && !has(own) ? own : null;
   const wanted = [own, type === 'marketing' ? marketingPool : null, defaultPool, addresses[0]?.pool ?? null];

@@ -5,7 +5,15 @@ import { warmUpOf } from '../core/recipients/waiting-for.ts';
 import * as warmUp from '../core/recipients/warm-up.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import { choosePool, dayOf, missingPool, type SendingPools, type Stream, startOf } from '../sending-pools.ts';
+import {
+  type ChosenPool,
+  choosePool,
+  dayOf,
+  missingPool,
+  type SendingPools,
+  type Stream,
+  startOf,
+} from '../sending-pools.ts';
 import { leftFrom } from './outcome.ts';
 import { type Family, familiesOn } from './pool-families.ts';
 import { WarmUpBudget } from './warm-up-budget.ts';
@@ -85,9 +93,10 @@ export class SourceAddresses {
 
   /** What this stream is known to wait for, without asking the database; null: it may have room. */
   closedFor(stream: Stream): Closed | null {
-    const pool = this.#poolOf(stream);
-    const families = this.#today().get(pool ?? '');
-    return pool !== null && families && this.#areFull(families) ? this.#closed(pool, families) : null;
+    const chosen = this.#poolFor(stream);
+    if (chosen === null) return null;
+    const families = this.#today().get(chosen.pool);
+    return families && this.#areFull(families) ? this.#closed(chosen.pool, families) : null;
   }
 
   /** Chooses for each of these in their order: with one statement if an address is new, and none otherwise. */
@@ -95,9 +104,9 @@ export class SourceAddresses {
     const today = this.#today();
     const { day } = this.#budget;
     const asked = wants.map(({ stream, messages }) => {
-      const pool = this.#poolOf(stream);
-      const families = today.get(pool ?? '') ?? [];
-      return { pool, stream, needs: families.map((family): Need => ({ family, messages, reserved: null })) };
+      const chosen = this.#poolFor(stream);
+      const families = today.get(chosen?.pool ?? '') ?? [];
+      return { chosen, needs: families.map((family): Need => ({ family, messages, reserved: null })) };
     });
     const needs = asked.flatMap((one) => one.needs);
     try {
@@ -111,9 +120,7 @@ export class SourceAddresses {
       undoAll(this.#budget, needs, day);
       return this.choose(wants);
     }
-    return asked.map((one) =>
-      one.pool === null ? { source: null } : this.#choiceFor(one.pool, one.stream, one.needs),
-    );
+    return asked.map(({ chosen, needs: own }) => (chosen === null ? { source: null } : this.#choiceFor(chosen, own)));
   }
 
   /** Notes what was reserved for an attempt and not used by it, for the next `giveBack`. */
@@ -153,7 +160,8 @@ export class SourceAddresses {
     this.#roomElsewhere = new Set(roomy.map(({ pool, ip }) => familyName(pool, ip)));
   }
 
-  #poolOf(stream: Stream): string | null {
+  /** Warns once of each pool that is missing. */
+  #poolFor(stream: Stream): ChosenPool | null {
     const chosen = choosePool(this.#pools, stream);
     if (chosen?.missing && !this.#warned.has(chosen.missing)) {
       this.#warned.add(chosen.missing);
@@ -162,7 +170,7 @@ export class SourceAddresses {
         'a pool that a domain names is not configured here',
       );
     }
-    return chosen?.pool ?? null;
+    return chosen;
   }
 
   #today(): Map<string, Family[]> {
@@ -180,20 +188,13 @@ export class SourceAddresses {
     );
   }
 
-  #choiceFor(pool: string, stream: Stream, needs: Need[]): Choice {
+  #choiceFor({ pool, missing }: ChosenPool, needs: Need[]): Choice {
     const { day } = this.#budget;
     const open = needs.filter(hasAddress);
     const shut = needs.filter((need) => !hasAddress(need));
-    const closed =
-      shut.length === 0
-        ? null
-        : this.#closed(
-            pool,
-            shut.map(({ family }) => family),
-            mostOf(shut),
-          );
+    const families = shut.map(({ family }) => family);
+    const closed = shut.length === 0 ? null : this.#closed(pool, families, mostOf(shut));
     if (closed !== null && open.length === 0) return { closed };
-    const missing = choosePool(this.#pools, stream)?.missing ?? null;
     const from = open.map(({ reserved, family }) => (reserved === null ? listed(family.settled) : described(reserved)));
     return {
       source: {

@@ -47,11 +47,7 @@ export class WarmUpBudget {
    */
   async reserve(asks: (Budget & { messages: number })[]): Promise<{ granted: number; first: number }[]> {
     const day = this.#day;
-    const grants = await warmUp.reserve(
-      this.#db,
-      day,
-      asks.map(({ ip, cap, messages }) => ({ ip, cap, messages })),
-    );
+    const grants = await warmUp.reserve(this.#db, day, asks);
     return asks.map((ask) => {
       const { granted, messages } = grants.find(({ ip }) => ip === ask.ip) ?? { granted: 0, messages: ask.cap };
       // If the grant was short there is no more, whatever this node's plan says.
