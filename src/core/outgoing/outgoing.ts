@@ -250,7 +250,10 @@ const isShown = (mailbox: string) => !isErased(mailbox);
 const sealedKey = (selector: string | null, sealed: Buffer | null): SealedKey[] =>
   selector && sealed ? [{ selector, sealed }] : [];
 
-const keysOf = (row: Row) => [
+/** The keys in a row of a domain: its own, and the second if it has one. */
+export const keysOf = (
+  row: Pick<Row, 'dkim_selector' | 'dkim_private_key' | 'second_selector' | 'second_key'>,
+): SealedKey[] => [
   ...sealedKey(row.dkim_selector, row.dkim_private_key),
   ...sealedKey(row.second_selector, row.second_key),
 ];

@@ -1,6 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import type { DkimKey } from '../../mail/dkim-key.ts';
 import type { Keyring } from '../../seal.ts';
+import { keysOf } from './outgoing.ts';
 import { openKey } from './outgoing-message.ts';
 
 interface Row {
@@ -25,11 +26,8 @@ export async function keysFor(db: Database, keyring: Keyring, domain: string): P
     values: [withParents(domain)],
   });
   if (!row) return [];
-  const { id: domainId, domain: signer, dkim_selector: selector, dkim_private_key: sealed } = row;
-  const second =
-    row.second_selector && row.second_key ? [{ selector: row.second_selector, sealed: row.second_key }] : [];
-  const keys = [{ selector, sealed }, ...second];
-  return keys.map((key) => openKey(keyring, { domainId, domain: signer, keys }, key));
+  const keys = keysOf(row);
+  return keys.map((key) => openKey(keyring, { domainId: row.id, domain: row.domain, keys }, key));
 }
 
 /** The domain and those above it, except the top-level domain. */
