@@ -75,7 +75,7 @@ export interface Config {
   roles: ReadonlySet<NodeRole>;
   /** Processes that do this node's work; if there are several, another process starts them. */
   workers: number;
-  /** Delays in ms between the attempts; the last one repeats until `retryForMs` after acceptance. */
+  /** Delays in ms between the attempts; the last one repeats until `retryForMs` after the email was due. */
   retryScheduleMs: number[];
   retryForMs: number;
   /** The contact for questions about TLS reports; null: none are sent. */

@@ -13,7 +13,7 @@ const shallowest = 40;
 const heaviest = 4_000_000;
 
 /** An email read longer ago is read again: a domain, a key or an account may have ended meanwhile. */
-const freshMs = 1_000;
+const recentMs = 1_000;
 
 /**
  * Loads the emails of all claims whose turn it is with one statement, and those of the next claims ahead of their turn, so
@@ -40,7 +40,7 @@ export class EmailsAhead {
 
   /** Whether this claim need not wait for its email. */
   has(claim: Claim): boolean {
-    return !wasTried(claim) && this.#fresh(claim)?.email !== undefined;
+    return !wasTried(claim) && this.#recent(claim)?.email !== undefined;
   }
 
   /** The emails of `claims` that exist. */
@@ -51,7 +51,7 @@ export class EmailsAhead {
     for (const claim of claims) {
       const id = claim.emailId;
       const tried = wasTried(claim);
-      const email = tried ? undefined : this.#fresh(claim)?.email;
+      const email = tried ? undefined : this.#recent(claim)?.email;
       if (email) emails.set(id, email);
       else wanted.set(id, { id, tried: tried || wanted.get(id)?.tried === true, ahead: false });
     }
@@ -70,7 +70,7 @@ export class EmailsAhead {
    */
   async readAhead(next: Claim[]): Promise<Claim[]> {
     if (this.#reading) return [];
-    const missing = next.filter((claim) => !wasTried(claim) && !this.#fresh(claim));
+    const missing = next.filter((claim) => !wasTried(claim) && !this.#recent(claim));
     if (missing.length === 0 || missing.length * 2 < next.length) return [];
     const ids = new Set(missing.map(({ emailId }) => emailId));
     const done = this.#readAll(ids);
@@ -91,7 +91,7 @@ export class EmailsAhead {
       this.#read.set(id, { email: emails.get(id), at });
     }
     for (const [id, known] of this.#read) {
-      if (this.#read.size <= mostAhead && at - known.at < freshMs) break;
+      if (this.#read.size <= mostAhead && at - known.at < recentMs) break;
       this.#read.delete(id);
     }
   }
@@ -101,9 +101,9 @@ export class EmailsAhead {
     return this.#read.get(emailId)?.email;
   }
 
-  #fresh({ emailId }: Claim) {
+  #recent({ emailId }: Claim) {
     const known = this.#read.get(emailId);
-    return known && performance.now() - known.at < freshMs ? known : undefined;
+    return known && performance.now() - known.at < recentMs ? known : undefined;
   }
 }
 

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { cutText } from '../mail/characters.ts';
 import { Connection, isLost } from './connection.ts';
 import { type LookUpOptions, resolveHost } from './mx.ts';
@@ -20,10 +21,9 @@ export async function greetedBy(
   from: string | null,
   { port, lookUp }: { port: number; lookUp: LookUpOptions },
 ): Promise<Greeted> {
-  const isV6 = (ip: string) => ip.includes(':');
-  const found = await resolveHost(host, { ...lookUp, onlyIpv6: from !== null && isV6(from) });
+  const found = await resolveHost(host, { ...lookUp, onlyIpv6: from !== null && isIPv6(from) });
   if (found.kind !== 'addresses') return { kind: 'unresolved', reason: found.reason };
-  const address = found.addresses.find((one) => (from === null ? !isV6(one) : isV6(one) === isV6(from)));
+  const address = found.addresses.find((one) => (from === null ? !isIPv6(one) : isIPv6(one) === isIPv6(from)));
   const chosen = address ?? (from === null ? found.addresses[0] : undefined);
   if (chosen === undefined) return { kind: 'unresolved', reason: `The host ${host} has no address of that family.` };
   const connection = new Connection({ host, address: chosen, port, ...(from === null ? {} : { localAddress: from }) });

@@ -48,8 +48,8 @@ const tailBytes = 16_384;
  * connection can take another message unless it is lost. Never throws for anything the server does.
  */
 export async function transact(connection: Connection, request: TransactionRequest): Promise<TransactionEnd> {
-  const { envelope, deadlines } = request;
-  const refusals = refuseLocally(connection, request.envelope, request.content);
+  const { envelope, content, deadlines } = request;
+  const refusals = refuseLocally(connection, envelope, content);
   const recipients = envelope.recipients.filter((recipient) => !refusals.has(recipient));
   if (recipients.length === 0) {
     return {

@@ -25,8 +25,12 @@ export interface SpfAnswer {
 /** Evaluates SPF (RFC 7208) for a sender. No published record makes it throw. */
 export async function askSpf({ sender, ip, mailHostname, resolve, timeoutMs }: SpfQuestion): Promise<SpfAnswer> {
   const { status } = await spf({
-    ...{ sender, ip, resolver: resolve, maxElapsedTime: timeoutMs },
-    ...{ helo: mailHostname, mta: mailHostname },
+    sender,
+    ip,
+    helo: mailHostname,
+    mta: mailHostname,
+    resolver: resolve,
+    maxElapsedTime: timeoutMs,
   });
   return { result: status.result, reason: cleanRemoteText(String(status.comment ?? status.result), 200) };
 }
