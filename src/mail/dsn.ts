@@ -83,16 +83,20 @@ function fromReports({ parts }: LooseMessage, marks: Marks): ReturnedRecipient[]
   return recipients.map((one) => completed(one, text, recipients.length === 1));
 }
 
-/** If the machine-readable fields only say "failed", the text for people may still quote the reply. */
+/** If the machine-readable fields lack the reply, the text for people may still quote it. An exact status counts for more. */
 function completed(one: ReturnedRecipient, text: string, only: boolean): ReturnedRecipient {
   const phase = phaseIn(one.diagnostic ?? '') ?? (only ? phaseIn(text) : null) ?? one.phase;
-  const saysWhy = one.code !== null || (one.status !== null && !/^\d\.0\.0$/.test(one.status));
+  const exact = one.status === null || /^\d\.0\.0$/.test(one.status) ? null : one.status;
+  const saysWhy = one.code !== null || (exact !== null && one.diagnostic !== null);
   if (saysWhy || one.action === 'delivered' || one.action === 'expanded') return { ...one, phase };
   const reply = quotedReply(text, only ? null : one.address);
-  if (!reply) return { ...one, phase };
+  if (!reply || (exact !== null && !agrees(reply, exact))) return { ...one, phase };
   const diagnostic = [one.diagnostic, reply].filter(Boolean).join(' ');
-  return { ...one, phase, diagnostic, code: codeIn(reply), status: statusIn(reply) ?? one.status };
+  return { ...one, phase, diagnostic, code: codeIn(reply), status: exact ?? statusIn(reply) ?? one.status };
 }
+
+/** Whether the status may be about this reply: help texts list the replies of other cases. */
+const agrees = (reply: string, status: string) => reply[0] === status[0] && (statusIn(reply) ?? status) === status;
 
 /** The text for people: the plain text parts, or the HTML if there are none. */
 function words({ parts }: LooseMessage): string {

@@ -88,6 +88,23 @@ t.test('MAIL-05: a boundary that begins as the one around it ends nothing but it
   }
 });
 
+t.test('MAIL-05: if the fields have only a status, the reason is the reply in the text that fits it', async (t) => {
+  const said = '550 5.1.1 <ann@example.test>... User unknown';
+  const table: [status: string, text: string, diagnostic: string | null][] = [
+    ['5.1.1', `----- Transcript of session follows -----\r\n${said}`, said],
+    ['4.4.3', '451 example.test: Name server timeout', '451 example.test: Name server timeout'],
+    ['5.7.1', `The usual reasons:\r\n${said}`, null],
+    ['4.4.7', '550 User unknown', null],
+  ];
+  for (const [status, text, diagnostic] of table) {
+    const report = reportOf('multipart/report; boundary=b')
+      .toString('latin1')
+      .replace(/Diagnostic.*/, `Status: ${status}`);
+    const { recipients } = readNotice(Buffer.from(report.replace('--b', `--b\r\n\r\n${text}\r\n--b`)));
+    t.match(recipients, [{ status, diagnostic }], `${status} ${text}`);
+  }
+});
+
 t.test('MAIL-05: an internationalized address is read in each of its forms (RFC 6533)', async (t) => {
   const long = '\u7528'.repeat(20);
   const table: [written: string, address: string][] = [
