@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
+import { eventually } from '../support/node.ts';
 import { go, inBrowser, logIn, lookAgain, sharedDashboard, view } from './browser.ts';
 
 /** Holds back the answers to some requests, until it is called. */
@@ -119,6 +120,26 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
     await page.waitForTimeout(200);
     t.equal(await page.getByText('Your login has ended').count(), 1);
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    const typed = () => page.getByRole('dialog').getByLabel('Address').inputValue();
+    t.ok(await eventually(async () => (await typed()) === 'too-late@anywhere.test'), 'what was typed is back');
+  });
+
+  t.test('a dialog of a row, with what is typed and chosen in it, outlives a login that ends', async (t) => {
+    const { page, context } = await view(t, node, '/accounts', { loggedIn: false });
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await page.getByRole('button', { name: 'Change Admin', exact: true }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Plan').selectOption('pro');
+    await dialog.getByLabel('Add credit').fill('12.50');
+    const key = await dialog.locator('[name=added]').inputValue();
+    await context.clearCookies();
+    await lookAgain(page);
+    await page.getByText('Your login has ended').waitFor();
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await eventually(async () => (await dialog.getByLabel('Add credit').inputValue()) === '12.50');
+    t.equal(await dialog.getByLabel('Plan').inputValue(), 'pro');
+    t.equal(await dialog.locator('[name=added]').inputValue(), key, 'the amount is not added twice');
   });
 
   t.test('an error of the server names the request to look for in its log', async (t) => {

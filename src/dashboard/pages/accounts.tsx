@@ -5,6 +5,7 @@ import type { Account, ListedAccount } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { count, plural } from '../format.ts';
+import { useIsBack } from '../interrupted.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -72,7 +73,7 @@ const columns: Column<ListedAccount>[] = [
 
 function Orders({ account }: { account: Account }) {
   const { account: own } = useSession();
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(useIsBack(`account ${account.id}`));
   return (
     <Group gap={4} wrap="nowrap">
       <Button variant="default" size="compact-xs" aria-label={`Change ${account.name}`} onClick={() => setOpen(true)}>
@@ -125,14 +126,20 @@ function Change({ account: now, close }: { account: Account; close: () => void }
         ...(plan === account.plan ? {} : { plan: plan as Account['plan'] }),
       };
       if (Object.keys(changes).length > 0) await api.admin.accounts.update(account.id, changes);
-      if (amount) await api.admin.accounts.addCredit(account.id, { amount: Number(amount) }, { idempotencyKey: added });
+      if (amount)
+        await api.admin.accounts.addCredit(
+          account.id,
+          { amount: Number(amount) },
+          { idempotencyKey: String(form.get('added')) },
+        );
     },
     'Changed.',
     close,
   );
   return (
     <Dialog close={close} title="Change the account">
-      <Form action={save} submit={(fields) => save.mutate(fields)}>
+      <Form action={save} keeps={`account ${account.id}`} submit={(fields) => save.mutate(fields)}>
+        <input type="hidden" name="added" defaultValue={added} />
         <TextField name="name" label="Name" size="sm" defaultValue={account.name} required />
         <NativeSelect name="plan" label="Plan" mt="sm" data={plans} defaultValue={account.plan} />
         <TextField
@@ -219,7 +226,7 @@ function NewAccount({ close }: { close: () => void }) {
           close={close}
         />
       ) : (
-        <Form action={create} submit={(fields) => create.mutate(fields)}>
+        <Form action={create} keeps="a new account" submit={(fields) => create.mutate(fields)}>
           <TextField name="name" label="Name" size="sm" required data-autofocus />
           <TextField name="email" label="Email of its first user" size="sm" mt="sm" required />
           <NativeSelect name="plan" label="Plan" mt="sm" data={plans} />

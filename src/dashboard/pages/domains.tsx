@@ -112,7 +112,7 @@ function AddDomain({ close }: { close: () => void }) {
   );
   return (
     <Dialog close={close} title="Add a domain">
-      <Form action={add} submit={(fields) => add.mutate(String(fields.get('domain')).trim())}>
+      <Form action={add} keeps="a new domain" submit={(fields) => add.mutate(String(fields.get('domain')).trim())}>
         <TextField
           name="domain"
           label="Name"

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core';
 import { useState } from 'react';
 import { api } from '../api.ts';
 import { forField } from '../format.ts';
+import { useIsBack } from '../interrupted.ts';
 import { useAction } from '../parts/action.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
@@ -10,7 +11,7 @@ const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
 
 /** Moves an email that waits for its scheduled time to another time. */
 export function ChangeTime(props: { id: string; at: string }) {
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(useIsBack(`time of ${props.id}`));
   return (
     <>
       <Button variant="default" onClick={() => setOpen(true)}>
@@ -29,7 +30,7 @@ function NewTime({ id, at, close }: { id: string; at: string; close: () => void 
   );
   return (
     <Dialog close={close} title="Change the time">
-      <Form action={move} submit={(fields) => move.mutate(String(fields.get('scheduled_at')))}>
+      <Form action={move} keeps={`time of ${id}`} submit={(fields) => move.mutate(String(fields.get('scheduled_at')))}>
         <TextField
           name="scheduled_at"
           type="datetime-local"

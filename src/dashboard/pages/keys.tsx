@@ -5,6 +5,7 @@ import type { ApiKey } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
+import { useOutliving } from '../interrupted.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
@@ -138,11 +139,11 @@ const lifetimes = [
 function NewKey({ close }: { close: () => void }) {
   const { service } = useSession();
   const [made, setMade] = useState<{ key: string; api_key: ApiKey } | null>(null);
+  const [{ chosen = [] }, setChosen] = useOutliving<{ chosen: string[] }>('domains of a new key');
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
   const create = useAction(
     (form: FormData) => {
       const days = Number(form.get('days'));
-      const chosen = form.getAll('domain').map(String);
       return api.keys.create({
         name: String(form.get('name')).trim(),
         scopes: [form.get('scope') === 'read' ? 'read' : 'send'],
@@ -179,7 +180,7 @@ function NewKey({ close }: { close: () => void }) {
           )}
         </ShownOnce>
       ) : (
-        <Form action={create} submit={(fields) => create.mutate(fields)}>
+        <Form action={create} keeps="a new key" submit={(fields) => create.mutate(fields)}>
           <TextField name="name" label="Name" placeholder="shop" size="sm" required data-autofocus />
           <Group grow mt="sm">
             <NativeSelect
@@ -193,10 +194,16 @@ function NewKey({ close }: { close: () => void }) {
             <NativeSelect name="days" label="Expires" data={lifetimes} />
           </Group>
           {domains.data && domains.data.domains.length > 1 && (
-            <Checkbox.Group label="Only from these domains" description="None chosen: from all domains." mt="sm">
+            <Checkbox.Group
+              label="Only from these domains"
+              description="None chosen: from all domains."
+              value={chosen}
+              onChange={(names) => setChosen({ chosen: names })}
+              mt="sm"
+            >
               <Group gap="md" mt={6}>
                 {domains.data.domains.map(({ domain }) => (
-                  <Checkbox key={domain} size="xs" name="domain" value={domain} label={domain} />
+                  <Checkbox key={domain} size="xs" value={domain} label={domain} />
                 ))}
               </Group>
             </Checkbox.Group>

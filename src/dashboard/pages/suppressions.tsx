@@ -190,7 +190,7 @@ function AddAddress({ close }: { close: () => void }) {
   );
   return (
     <Dialog close={close} title="Add an address">
-      <Form action={add} submit={(fields) => add.mutate(fields)}>
+      <Form action={add} keeps="a suppression" submit={(fields) => add.mutate(fields)}>
         <TextField name="address" label="Address" size="sm" required data-autofocus />
         <NativeSelect name="reason" label="Reason" mt="sm" defaultValue="manual" data={[...reasons]} />
         <Submit action={add}>Add</Submit>

@@ -12,7 +12,6 @@ import { AskBeforeLeaving } from '../parts/leave.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
-import { useSession } from '../session.ts';
 import { bodyOf, type Draft, draftOf, without } from './template-draft.ts';
 import { TemplateFields } from './template-fields.tsx';
 import { TemplatePreview } from './template-preview.tsx';
@@ -33,10 +32,9 @@ export function TemplatePage() {
 
 function Editor({ template }: { template: Template }) {
   const { id } = template;
-  const { user } = useSession();
   const [, navigate] = useLocation();
   // Holds only what was typed here: other people's saved changes appear, and are not overwritten by older values.
-  const [typed, setTyped] = useOutliving<Draft>(`template ${id} of ${user.id}`);
+  const [typed, setTyped] = useOutliving<Draft>(`template ${id}`);
   const loaded = draftOf(template);
   const changes = without(typed, loaded);
   const draft = { ...loaded, ...changes };

@@ -130,7 +130,7 @@ function NewTemplate({ close }: { close: () => void }) {
   );
   return (
     <Dialog close={close} title="New template">
-      <Form action={create} submit={(fields) => create.mutate(fields)}>
+      <Form action={create} keeps="a new template" submit={(fields) => create.mutate(fields)}>
         <TextField name="name" label="Name" placeholder="Welcome" size="sm" required data-autofocus />
         <TextField
           name="alias"

@@ -2,6 +2,7 @@ import { Checkbox } from '@mantine/core';
 import { useState } from 'react';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
+import { useOutliving } from '../interrupted.ts';
 import { useAction } from '../parts/action.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
@@ -49,7 +50,7 @@ export function Secret({ secret, close }: { secret: string; close: () => void })
 }
 
 export function NewWebhook({ close }: { close: () => void }) {
-  const [chosen, setChosen] = useState(usual);
+  const [{ chosen = usual }, setChosen] = useOutliving<{ chosen: EventType[] }>('events of a new webhook');
   const [secret, setSecret] = useState<string | null>(null);
   const create = useAction(
     (url: string) => api.webhooks.create({ url, events: chosen }),
@@ -66,7 +67,11 @@ export function NewWebhook({ close }: { close: () => void }) {
       {secret ? (
         <Secret secret={secret} close={close} />
       ) : (
-        <Form action={create} submit={(fields) => create.mutate(String(fields.get('url')).trim())}>
+        <Form
+          action={create}
+          keeps="a new webhook"
+          submit={(fields) => create.mutate(String(fields.get('url')).trim())}
+        >
           <TextField
             name="url"
             label="Address"
@@ -75,7 +80,7 @@ export function NewWebhook({ close }: { close: () => void }) {
             required
             data-autofocus
           />
-          <EventChoice value={chosen} change={setChosen} />
+          <EventChoice value={chosen} change={(names) => setChosen({ chosen: names })} />
           <Submit action={create} disabled={chosen.length === 0}>
             Add
           </Submit>

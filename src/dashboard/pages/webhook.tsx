@@ -5,6 +5,7 @@ import { useLocation, useParams } from 'wouter';
 import type { EventType, Webhook } from '../../client/index.ts';
 import { api, isUnshown, queries, whileThere } from '../api.ts';
 import { plural } from '../format.ts';
+import { useOutliving } from '../interrupted.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
@@ -101,7 +102,7 @@ function Toggle({ webhook }: { webhook: Webhook }) {
 function Events({ webhook }: { webhook: Webhook }) {
   const isSaved = (name: EventType) => webhook.events.includes(name);
   // Holds only the boxes changed here: other people's saved changes appear, and are not undone.
-  const [ticked, setTicked] = useState<Partial<Record<EventType, boolean>>>({});
+  const [ticked, setTicked] = useOutliving<Record<EventType, boolean>>(`events of ${webhook.id}`);
   const chosen = eventTypes.filter((name) => ticked[name] ?? isSaved(name));
   const choose = (names: EventType[]) => {
     const changed = eventTypes.filter((name) => names.includes(name) !== isSaved(name));

@@ -1,6 +1,7 @@
 import { Button, Group, PasswordInput, type PasswordInputProps, TextInput, type TextInputProps } from '@mantine/core';
-import { createContext, type FormEvent, type ReactNode, useContext } from 'react';
+import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react';
 import { refusalOf } from '../api.ts';
+import { useOutliving } from '../interrupted.ts';
 import { forgetFailures, noteShown } from './action.tsx';
 
 /** The last submission of the fields, as `useAction` returns it. */
@@ -36,20 +37,47 @@ export function useRefusals(): (name: string) => string | undefined {
   };
 }
 
-/** A form whose fields are named as in the API and show why they were refused. */
+const textsOf = (form: HTMLFormElement): Record<string, string> =>
+  Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]));
+
+function fill(form: HTMLFormElement, texts: Partial<Record<string, string>>): void {
+  for (const [name, text] of Object.entries(texts)) {
+    const field = form.elements.namedItem(name);
+    const isText = field instanceof HTMLInputElement && field.type !== 'checkbox';
+    if (isText || field instanceof HTMLSelectElement) field.value = text ?? '';
+  }
+}
+
+/**
+ * A form whose fields are named as in the API and show why they were refused.
+ *
+ * @param props.keeps names what is typed, which is back in the same form if the login ends by itself; boxes are not.
+ *   Without a name all is forgotten, as passwords must be
+ */
 export function Form(props: {
   action: Action;
+  keeps?: string;
   submit: (fields: FormData, form: HTMLFormElement) => void;
   className?: string;
   children: ReactNode;
 }) {
-  const { action, submit, className, children } = props;
+  const { action, keeps, submit, className, children } = props;
+  const form = useRef<HTMLFormElement>(null);
+  const [typed, setTyped] = useOutliving<Record<string, string>>(keeps ?? '');
+  const [first] = useState(typed);
+  useEffect(() => {
+    if (form.current) fill(form.current, first);
+  }, [first]);
+  const note = () => {
+    forget(action);
+    if (form.current && keeps) setTyped(textsOf(form.current));
+  };
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     submit(new FormData(event.currentTarget), event.currentTarget);
   };
   return (
-    <form onSubmit={send} onInput={() => forget(action)} className={className}>
+    <form ref={form} onSubmit={send} onInput={note} className={className}>
       <Refusals of={action}>{children}</Refusals>
     </form>
   );
