@@ -1,7 +1,9 @@
-import { useQuery } from '@tanstack/react-query';
+import { Button } from '@mantine/core';
+import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
+import { count } from '../format.ts';
 import { Failed } from '../parts/failure.tsx';
 import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -18,18 +20,25 @@ const aboutOne = new Set<string>([
   'email.unsubscribed',
 ] satisfies EventType[]);
 
+const atATime = 100;
+
 /** The webhooks that were called for an email. */
 export function EmailWebhooks({ id }: { id: string }) {
-  const query = useQuery({
+  const query = useInfiniteQuery({
     queryKey: ['deliveries', 'of', id],
-    queryFn: () => api.webhookDeliveries.list({ email_id: id, limit: 100 }),
-    refetchInterval: ({ state }) => (state.data?.deliveries.some(({ status }) => status === 'pending') ? 3_000 : false),
+    queryFn: ({ pageParam: offset }) => api.webhookDeliveries.list({ email_id: id, limit: atATime, offset }),
+    initialPageParam: 0,
+    getNextPageParam: ({ count: all }, _, offset) => (offset + atATime < all ? offset + atATime : null),
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some(({ deliveries }) => deliveries.some(({ status }) => status === 'pending')) ? 3_000 : false,
   });
-  const { data } = query;
+  const all = query.data?.pages.at(-1)?.count;
+  // A call that is made while the pages are asked for moves the others on, and the last of one page begins the next.
+  const byId = new Map(query.data?.pages.flatMap(({ deliveries }) => deliveries.map((one) => [one.id, one])));
   return (
-    <Panel title={data ? `Webhooks (${data.count})` : 'Webhooks'}>
+    <Panel title={all === undefined ? 'Webhooks' : `Webhooks (${count(all)})`}>
       <Failed query={query} />
-      {data?.count === 0 && (
+      {all === 0 && (
         <div className="body dim" style={{ fontSize: 13 }}>
           No webhook was called for this email.{' '}
           <Link href="/webhooks" className="link">
@@ -38,7 +47,7 @@ export function EmailWebhooks({ id }: { id: string }) {
         </div>
       )}
       <FirstFew
-        lines={(data?.deliveries ?? []).map((delivery) => (
+        lines={[...byId.values()].map((delivery) => (
           <div className="recipient" key={delivery.id}>
             <div className="line">
               <Status value={delivery.status} />
@@ -58,6 +67,19 @@ export function EmailWebhooks({ id }: { id: string }) {
           </div>
         ))}
       />
+      {query.hasNextPage && (
+        <div className="dim" style={{ padding: '0 14px 10px', fontSize: 13 }}>
+          Those are the latest {count(byId.size)}.{' '}
+          <Button
+            variant="default"
+            size="compact-xs"
+            loading={query.isFetchingNextPage}
+            onClick={() => void query.fetchNextPage()}
+          >
+            Load earlier ones
+          </Button>
+        </div>
+      )}
     </Panel>
   );
 }
