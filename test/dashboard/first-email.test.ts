@@ -62,6 +62,16 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByText(/^emails, \d+ of them for later$/).waitFor();
     await node.call('DELETE', `/api/v1/emails/${scheduled.id}`, { key: node.key });
     t.match(await page.locator('.bars li', { hasText: 'bad mailbox' }).textContent(), /^bad mailbox[1-9]/);
+    const slider = page.getByRole('slider', { name: 'Show the values at' }).first();
+    const said = () => page.locator('.chart-legend').first().textContent();
+    await slider.focus();
+    const atLast = await said();
+    t.match(atLast, /^Accepted\d+Delivered\d+Deferred\d+Failed\d+\D+\d+, \d\d:00$/, 'values for who has no mouse');
+    await slider.press('Home');
+    t.not(await said(), atLast);
+    t.match(await slider.getAttribute('aria-valuetext'), /: Accepted 0, Delivered 0, Deferred 0, Failed 0$/);
+    await slider.blur();
+    t.equal(await said(), 'AcceptedDeliveredDeferredFailed');
     t.strictSame(await barriersInBoth(page), []);
     t.strictSame(complaints, []);
   });
@@ -106,6 +116,28 @@ t.test('the dashboard', inBrowser, async (t) => {
     await attempts.waitFor();
     // The one that was latest, the one that was opened, and the one that is latest now.
     t.equal(await attempts.getByRole('button', { name: 'Hide the conversation' }).count(), 3);
+  });
+
+  t.test('of more than a hundred webhook calls for an email the earlier ones can be loaded', async (t) => {
+    const call = { status: 'succeeded', event: 'email.sent', attempts: [], created_at: new Date(), webhook_id: 'w' };
+    const calls = Array.from({ length: 130 }, (_, n) => ({
+      ...call,
+      id: `${n}`,
+      recipient: `reader-${n}@anywhere.test`,
+    }));
+    const { emails } = (await node.call('GET', '/api/v1/emails?limit=1', { key: node.key })).body;
+    const { page } = await view(t, node, '/emails');
+    await page.route('**/api/v1/webhook-deliveries?*', (route) => {
+      const { searchParams } = new URL(route.request().url());
+      const [limit, offset] = [Number(searchParams.get('limit')), Number(searchParams.get('offset'))];
+      return route.fulfill({ json: { deliveries: calls.slice(offset, offset + limit), count: calls.length } });
+    });
+    await go(page, `/emails/${emails[0].id}`, 'Webhooks (130)');
+    t.equal(await page.getByText('reader-129@anywhere.test').count(), 0);
+    await page.getByRole('button', { name: 'Load earlier ones' }).click();
+    await page.getByRole('button', { name: 'Show all 130' }).click();
+    await page.getByText('reader-129@anywhere.test').waitFor();
+    t.equal(await page.getByRole('button', { name: 'Load earlier ones' }).count(), 0);
   });
 
   t.test('what came back after it was delivered is seen in the list', async (t) => {

@@ -39,11 +39,22 @@ function moment(seconds: number, step: number): string {
 const wordsFor = (value: number | null | undefined, format: (value: number) => string) =>
   value === null || value === undefined ? '–' : format(value);
 
-/** Lines over time, with the values at the pointer, and the same data as a table for screen readers. */
+/** Where the slider stands. */
+function showChosen(plot: uPlot | null, slider: HTMLInputElement): void {
+  const time = plot?.data[0][slider.valueAsNumber];
+  if (time !== undefined) plot?.setCursor({ left: plot.valToPos(time, 'x'), top: 0 });
+}
+
+/**
+ * Lines over time, with the values at the pointer, or where the arrow keys lead, and the same data as a table for screen
+ * readers.
+ */
 export function Chart({ label, times, series, format }: Props) {
   const { ref: box, width } = useElementSize();
   const target = useRef<HTMLDivElement>(null);
-  const words = useRef<HTMLDivElement>(null);
+  const legend = useRef<HTMLElement>(null);
+  const slider = useRef<HTMLInputElement>(null);
+  const drawn = useRef<uPlot>(null);
   const scheme = useComputedColorScheme('light');
   useEffect(() => {
     if (!target.current || width === 0) return;
@@ -51,11 +62,13 @@ export function Chart({ label, times, series, format }: Props) {
     const color = (name: string) => style.getPropertyValue(name).trim();
     const axis = { stroke: color('--ink-3'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } };
     const showAt = ({ cursor: { idx } }: uPlot) => {
-      if (!words.current) return;
       const at = idx === null || idx === undefined ? undefined : times[idx];
-      words.current.textContent = at
-        ? `${exact(at)}: ${series.map(({ name, values }) => `${name} ${wordsFor(values[idx ?? 0], format)}`).join(', ')}`
-        : '';
+      const shown = series.map(({ values }) => (at ? wordsFor(values[idx ?? 0], format) : ''));
+      const [...places] = legend.current?.querySelectorAll('b') ?? [];
+      const time = at ? `${calendar.format(at)}, ${clock.format(at)}` : '';
+      for (const [index, place] of places.entries()) place.textContent = [...shown, time][index] ?? '';
+      const words = series.map(({ name }, index) => `${name} ${shown[index]}`);
+      slider.current?.setAttribute('aria-valuetext', at ? `${exact(at)}: ${words.join(', ')}` : '');
     };
     const plot = new uPlot(
       {
@@ -79,11 +92,16 @@ export function Chart({ label, times, series, format }: Props) {
             ...(one.filled ? { fill: `color-mix(in srgb, ${color(one.color)} 12%, transparent)` } : {}),
           })),
         ],
-        hooks: { setCursor: [showAt] },
+        hooks: {
+          setCursor: [showAt],
+          // New data is drawn anew.
+          ready: [(plot) => slider.current?.matches(':focus') && showChosen(plot, slider.current)],
+        },
       },
       [times.map((time) => time.getTime() / 1000), ...series.map(({ values }) => values)] as uPlot.AlignedData,
       target.current,
     );
+    drawn.current = plot;
     // The colors depend on the color scheme: redraw when it changes.
     void scheme;
     return () => plot.destroy();
@@ -93,17 +111,32 @@ export function Chart({ label, times, series, format }: Props) {
       <VisuallyHidden component="div">
         <Values times={times} series={series} format={format} />
       </VisuallyHidden>
+      <VisuallyHidden>
+        <input
+          type="range"
+          ref={slider}
+          // Another period begins at its end.
+          key={times.length}
+          max={times.length - 1}
+          defaultValue={times.length - 1}
+          aria-label="Show the values at"
+          onFocus={({ currentTarget }) => showChosen(drawn.current, currentTarget)}
+          onInput={({ currentTarget }) => showChosen(drawn.current, currentTarget)}
+          onBlur={() => drawn.current?.setCursor({ left: -10, top: -10 })}
+        />
+      </VisuallyHidden>
       <div ref={box}>
         <div ref={target} aria-hidden="true" style={{ height }} />
       </div>
-      <figcaption className="chart-legend">
+      <figcaption className="chart-legend" ref={legend}>
         {series.map(({ name, color }) => (
           <span key={name}>
             <span className="swatch" style={{ background: `var(${color})` }} />
             {name}
+            <b />
           </span>
         ))}
-        <span ref={words} className="dim" style={{ marginLeft: 'auto' }} />
+        <b className="time" />
       </figcaption>
     </figure>
   );
