@@ -36,7 +36,16 @@ export function Start() {
   );
   const error = domains.error ?? keys.error ?? latest.error;
   const retry = () => void askAgain();
-  if (!domains.data || !keys.data || !latest.data) return error ? <Failure error={error} retry={retry} /> : <Waiting />;
+  const head = (
+    <PageHead title="Start" words="Three steps to your first delivered email. Each is ticked off automatically." />
+  );
+  if (!domains.data || !keys.data || !latest.data)
+    return (
+      <>
+        {head}
+        {error ? <Failure error={error} retry={retry} /> : <Waiting />}
+      </>
+    );
   // The key that was just created may send from any domain.
   const usable = newKey ? [] : keys.data.api_keys;
   const { domain: verified, key, lacking } = chooseSender(domains.data.domains, usable);
@@ -45,7 +54,7 @@ export function Start() {
   const from = verified?.domain ?? 'your-domain.example';
   return (
     <>
-      <PageHead title="Start" words="Three steps to your first delivered email. Each is ticked off automatically." />
+      {head}
       {error && <Failure error={error} retry={retry} isBelow />}
       <ol className="steps">
         <Step number={1} title="A sending domain" done={verified !== undefined}>
