@@ -63,6 +63,12 @@ export function quotedReply(text: string, address: string | null): string | null
   return words === undefined ? null : replyIn(words);
 }
 
+/** What the text says in its lines about this recipient; null if it has none. */
+export function wordsAbout(text: string, address: string): string | null {
+  const section = sectionsOf(ownLines(text)).find((one) => same(one.address, address));
+  return section === undefined ? null : sentencesOf(section.words, '', address) || null;
+}
+
 const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();
 
 /** @param context where to look for what the words do not say */
@@ -89,6 +95,7 @@ function sentencesOf(words: string, context: string, address: string | null): st
   const clean = (text: string) =>
     text
       .replaceAll(address ?? '\n', ' ')
+      .replaceAll(/< >:?/g, ' ')
       .replaceAll(/\s+/g, ' ')
       .trim();
   return /\p{L}{3}.{0,400}\p{L}{3}/su.test(clean(words)) ? clean(words) : clean(context);

@@ -1,5 +1,5 @@
 import { isAutoReply, isOfServer, isProbablyReturned, isSurelyReturned, type Marks } from './bounce-marks.ts';
-import { quotedReply, readBounceText, withoutCopy } from './bounce-text.ts';
+import { quotedReply, readBounceText, withoutCopy, wordsAbout } from './bounce-text.ts';
 import { addressIn, codeIn, phaseIn, type ReturnedRecipient, readDeliveryStatus, statusIn } from './delivery-status.ts';
 import { type LooseMessage, type LoosePart, readLoosely, textOf } from './loose-mime.ts';
 
@@ -90,6 +90,10 @@ function completed(one: ReturnedRecipient, text: string, only: boolean): Returne
   const saysWhy = one.code !== null || (exact !== null && one.diagnostic !== null);
   if (saysWhy || one.action === 'delivered' || one.action === 'expanded') return { ...one, phase };
   const reply = quotedReply(text, only ? null : one.address);
+  if (!reply && exact === null && one.diagnostic === null && one.address !== null) {
+    // Exim writes what it decided itself into the text alone.
+    return { ...one, phase, diagnostic: wordsAbout(text, one.address) };
+  }
   if (!reply || (exact !== null && !agrees(reply, exact))) return { ...one, phase };
   const diagnostic = [one.diagnostic, reply].filter(Boolean).join(' ');
   return { ...one, phase, diagnostic, code: codeIn(reply), status: exact ?? statusIn(reply) ?? one.status };

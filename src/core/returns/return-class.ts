@@ -20,7 +20,7 @@ const ownRules: { is: Classification; text: RegExp }[] = [
   },
   {
     is: 'bad_domain',
-    text: /name service error for name=\S{1,255} type=\w{1,5}: host not found|couldn.t find any host named|nxdomain|(?:domain|host) name not found|(?:recipient|destination|remote)(?:'s)? (?:mail )?(?:domain|server|host)(?: name)? (?:does ?n.t exist|does not exist|not found|could not be found|unknown)|\bdomain \S{1,255} (?:could ?n.t be found|could not be found|does ?n.t exist|does not exist)|unrouteable mail domain|no such domain|bad destination (?:host|system|mailbox domain)|domain (?:has no|does not have (?:any|an)) mx|illegal host\/domain|host unknown|unknown (?:mail )?(?:host|domain)|domain does not accept (?:mail|e-?mail)|null ?mx/i,
+    text: /name service error for name=\S{1,255} type=\w{1,5}: host not found|couldn.t find any host named|nxdomain|(?:domain|host) name not found|(?:recipient|destination|remote)(?:'s)? (?:mail )?(?:domain|server|host)(?: name)? (?:does ?n.t exist|does not exist|not found|could not be found|unknown)|\bdomain \S{1,255} (?:could ?n.t be found|could not be found|does ?n.t exist|does not exist)|unrouteable mail domain|no such domain|bad destination (?:host|system|mailbox domain)|domain (?:has no|does not have (?:any|an)) mx|illegal host\/domain|host unknown|unknown (?:mail )?(?:host|domain)|domain does not accept (?:mail|e-?mail)|null ?mx|indicated no smtp service/i,
   },
   {
     is: 'network',
@@ -62,14 +62,19 @@ function judge(
   const isTransient = (status?.[0] ?? (notice.action === 'delayed' ? '4' : '5')) === '4';
   const code = notice.code ?? (isTransient ? 450 : 550);
   const text = withoutCodes(diagnostic ?? '', code);
-  const own = classifyOwnWords(notice, status, text);
   const enhanced = inClassOf(code, status) ?? movedToClassOf(code, notice.status);
-  const is = own ?? classify(notice.phase, { code, enhanced, text });
+  const reply = text.replace(eximGaveUp, '');
+  const said = classify(notice.phase, { code, enhanced, text: reply });
+  const own = reply !== text && said === 'mailbox_full' ? said : classifyOwnWords(notice, status, text);
+  const is = own ?? said;
   // Google uses 4.0.0 for a domain that does not exist when it gives up at once.
   const isFinal = !isTransient || (own === 'bad_domain' && isGeneral(status));
   const permanent = notice.action === 'failed' && isFinal && (notice.code ?? 550) >= 500;
   return { classification: is === 'bad_domain' && !permanent ? 'network' : is, status, permanent };
 }
+
+/** What Exim adds to the last reply, or to what kept it from delivering. */
+const eximGaveUp = /: retry time(?:out)? exceeded/;
 
 /** Classifies what a relay says itself. Null: nothing that is known, or the reply of another server that may be about us. */
 function classifyOwnWords(

@@ -30,6 +30,29 @@ Status: 5.0.0
 Remote-MTA: dns; mx.example.com
 Diagnostic-Code: smtp; 554 5.7.1 Your IP address 192.0.2.1 has a poor reputation, see https://reputation.test/`,
   }),
+  ...(
+    [
+      ['unrouteable', 'Unrouteable address', 'bad_mailbox'],
+      ['its own mailbox is full', 'mailbox is full: retry timeout exceeded', 'mailbox_full'],
+      ['a null MX', 'an MX or SRV record indicated no SMTP service', 'bad_domain'],
+    ] as const
+  ).map(([name, words, is]) =>
+    report(`Exim 4.9: ${name}, which only the text says`, 'bounce', ['jane@example.com', is, true], {
+      subject: 'Mail delivery failed: returning message to sender',
+      header: 'Auto-Submitted: auto-replied\nX-Failed-Recipients: jane@example.com',
+      text: `This is a permanent error. The following address(es) failed:\n\n  jane@example.com\n    ${words}\n`,
+      fields: 'Action: failed\nFinal-Recipient: rfc822;jane@example.com\nStatus: 5.0.0',
+    }),
+  ),
+  report('Exim 4.9: not known yet, for too long', 'bounce', ['jane@example.com', 'bad_mailbox', false], {
+    subject: 'Mail delivery failed: returning message to sender',
+    text: '  jane@example.com\n    host mx.example.com [192.0.2.9]\n    450 4.1.1 User unknown: retry timeout exceeded\n',
+    fields: `Action: failed
+Final-Recipient: rfc822;jane@example.com
+Status: 5.0.0
+Remote-MTA: dns; mx.example.com
+Diagnostic-Code: smtp; 450 4.1.1 <jane@example.com>: Recipient address rejected: User unknown in local recipient table: retry timeout exceeded`,
+  }),
   report('Amazon SES', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
     from: 'MAILER-DAEMON@eu-west-1.amazonses.com',
     subject: 'Delivery Status Notification (Failure)',
