@@ -26,8 +26,8 @@ export interface Database extends Sql {
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
-   * Runs the work on a connection that nobody else gets, even afterwards: its settings and session locks end with it. For
-   * statements that cannot be part of a transaction.
+   * Runs the work on a connection that nobody else gets meanwhile; its settings and session locks end with it. For statements
+   * that cannot be part of a transaction.
    *
    * @param statementMs how long one statement may take, if longer than usual
    */
@@ -182,14 +182,23 @@ async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promis
 
 async function runAlone<T>(pool: pg.Pool, work: (session: Sql) => Promise<T>, statementMs: number): Promise<T> {
   const client = await pool.connect();
+  let isClean = false;
   try {
     if (statementMs !== statementTimeoutMs) await client.query(`SET statement_timeout = ${statementMs}`);
     const bound = { query_timeout: statementMs + silenceMs };
     const result = await work({ query: (statement) => run(client, { ...statement, ...bound }) });
-    // The server notices only later that a connection ended; the next session must find the locks of this one free.
-    await client.query('SELECT pg_advisory_unlock_all()').catch(() => undefined);
+    isClean = await clean(client);
     return result;
   } finally {
-    client.release(true);
+    client.release(!isClean);
   }
+}
+
+/** Ends what a session leaves. A new connection costs the server more than most sessions. @returns whether that worked */
+async function clean(client: pg.PoolClient): Promise<boolean> {
+  const isOpen = client.getTransactionStatus() !== 'I';
+  return client.query(`${isOpen ? 'ROLLBACK; ' : ''}RESET ALL; SELECT pg_advisory_unlock_all()`).then(
+    () => true,
+    () => false,
+  );
 }

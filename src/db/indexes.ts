@@ -28,7 +28,7 @@ interface Missing {
  */
 export async function completeIndexes(db: Database, stop: AbortSignal): Promise<void> {
   if ((await listMissing(db)).length === 0) return;
-  await db.session(async (session) => {
+  const building = db.session(async (session) => {
     if (!(await isAlone(session, 'indexes'))) return;
     const [own] = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
     const cancel = () =>
@@ -40,12 +40,15 @@ export async function completeIndexes(db: Database, stop: AbortSignal): Promise<
         return session.query({ text });
       };
       for (const missing of await listMissing(session)) await complete(run, missing);
-    } catch (error) {
-      if (!stop.aborted) throw error;
+      // The connection of a session that fails is not kept: this may cancel a statement a moment later.
+      stop.throwIfAborted();
     } finally {
       stop.removeEventListener('abort', cancel);
     }
   }, buildMs);
+  await building.catch((error: unknown) => {
+    if (!stop.aborted) throw error;
+  });
 }
 
 async function complete(
