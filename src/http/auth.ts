@@ -5,6 +5,7 @@ import type { Database } from '../db/client.ts';
 import { forbidden, unauthorized } from '../errors.ts';
 import { aboutCredential, type Wanted } from './credential.ts';
 import { type Claims, claimsOf, verifyToken } from './login-token.ts';
+import { refuseQuery } from './query-names.ts';
 import type { Services } from './services.ts';
 import { refuseForged, sessionToken } from './session-cookie.ts';
 
@@ -39,6 +40,7 @@ export function demandSession({ db, jwtSecret }: Pick<Gate, 'db' | 'jwtSecret'>,
   const verify = verifyToken(jwtSecret);
   const current: Middleware = async (ctx, next) => {
     ctx.state.session = await currentSession(db, ctx);
+    refuseQuery(ctx);
     await next();
   };
   return withAdvice(inOrder(verify, current), wanted);
@@ -64,6 +66,7 @@ function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: keys.Sc
     const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
     limiter.count(ctx, holder.keyId);
     keys.demandScope(holder, scope);
+    refuseQuery(ctx);
     ctx.state.holder = holder;
     await next();
   }, 'key or login');

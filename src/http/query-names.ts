@@ -1,7 +1,7 @@
-import type { Middleware } from 'koa';
+import type { Context, Middleware } from 'koa';
+import type { ApiError } from '../errors.ts';
 import type { OpenApiDocument } from './openapi/document.ts';
 import { openApiPath } from './openapi/operation.ts';
-import { sessionToken } from './session-cookie.ts';
 import { badEncoding, givenTwice, unknownParameter } from './validation.ts';
 
 type Parameter = { in?: string; name?: string };
@@ -15,7 +15,8 @@ interface Known {
 /**
  * Refuses query parameters that the operation does not have, because a misspelt filter would return everything; parameters
  * that are given twice, because only one could count; and those that are not percent-encoded UTF-8, because Koa would decode
- * them to something else. Use it inside a router, where the route is known.
+ * them to something else. Use it inside a router, where the route is known. If the operation takes a credential, `refuseQuery`
+ * has to be called once that is right.
  */
 export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Middleware {
   let known: Map<string, Known> | undefined;
@@ -26,29 +27,32 @@ export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Midd
     const matched = (ctx.matched ?? []) as { path: unknown; methods: string[] }[];
     const route = matched.find(({ methods }) => methods.includes(method));
     const called = known.get(`${method} ${openApiPath(String(route?.path ?? ''))}`);
-    // Without a credential, the 401 comes first.
-    const credentials = [ctx.get('X-API-Key'), ctx.get('Authorization'), sessionToken(ctx)];
-    const mayCall = called?.forAnyone || credentials.some(Boolean);
-    if (!called || !mayCall) return next();
-    const given = new Set<string>();
-    for (const name of namesOf(ctx.querystring)) {
-      if (!called.names.has(name)) throw unknownParameter(name);
-      if (given.has(name)) throw givenTwice(name);
-      given.add(name);
-    }
+    if (!called) return next();
+    ctx.state.queryFault = faultIn(ctx.querystring, called);
+    if (called.forAnyone) refuseQuery(ctx);
     return next();
   };
 }
 
-function namesOf(query: string): string[] {
-  const pairs = query.split('&').filter((pair) => pair !== '');
-  return pairs.map((pair) => {
-    const [name = '', ...value] = pair.split('=');
-    const decoded = decode(name);
-    if (decoded === null) throw badEncoding('the query');
-    if (decode(value.join('=')) === null) throw badEncoding(decoded);
-    return decoded;
-  });
+/** @throws ApiError 400 if `refuseUnknownParameters` found a fault in the query */
+export function refuseQuery(ctx: Context): void {
+  const fault = ctx.state.queryFault as ApiError | null | undefined;
+  if (fault) throw fault;
+}
+
+function faultIn(query: string, { names }: Known): ApiError | null {
+  const given = new Set<string>();
+  for (const pair of query.split('&')) {
+    if (pair === '') continue;
+    const [encoded = '', ...value] = pair.split('=');
+    const name = decode(encoded);
+    if (name === null) return badEncoding('the query');
+    if (decode(value.join('=')) === null) return badEncoding(name);
+    if (!names.has(name)) return unknownParameter(name);
+    if (given.has(name)) return givenTwice(name);
+    given.add(name);
+  }
+  return null;
 }
 
 /** Null if it cannot be decoded. */

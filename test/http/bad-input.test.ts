@@ -193,6 +193,21 @@ t.test('bad input', async (t) => {
     t.strictSame(await written(), [], 'nothing was changed');
   });
 
+  t.test('in the name of a parameter, after the credential is found right', async (t) => {
+    const reader = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'r', scopes: ['read'] } })).body.key;
+    for (const [method, path, credential, status] of [
+      ['GET', '/api/v1/emails', {}, 401],
+      ['GET', '/api/v1/emails', { key: 'sk_live_none' }, 401],
+      ['GET', '/api/v1/emails', { token: 'none' }, 401],
+      ['GET', '/api/v1/domains', { token: 'none' }, 401],
+      ['POST', '/api/v1/emails', { key: reader, body: {} }, 403],
+      ['GET', '/api/v1/emails', { key: reader }, 400],
+    ] as const)
+      t.equal((await node.call(method, `${path}?dryrun=true`, credential)).status, status, `${method} ${path}`);
+    // That of the key.
+    await written();
+  });
+
   t.test('in any id', async (t) => {
     const id = newId();
     const none = [
