@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AddressError, normalizeDomain } from '../mail/address.ts';
-import { id, line, oneOf, page as pageFields, timestamp } from './validation.ts';
+import { id, line, oneOf, page as pageFields, timestampInQuery } from './validation.ts';
 
 /** An address, a domain or a part of one as it would be stored: a domain as A-labels, an incomplete one just in lower case. */
 export function asStored(text: string): string {
@@ -40,8 +40,8 @@ const sharedFields = {
     .describe(
       'Only emails that are held until you release them, because they may have arrived already or because processes crashed on them.',
     ),
-  created_after: timestamp.optional().describe('Only emails accepted at this time or later.'),
-  created_before: timestamp.optional().describe('Only emails accepted before this time.'),
+  created_after: timestampInQuery.optional().describe('Only emails accepted at this time or later.'),
+  created_before: timestampInQuery.optional().describe('Only emails accepted before this time.'),
 };
 
 /** The parameters in the form that the core takes. */

@@ -222,22 +222,28 @@ const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 const anRfc3339Timestamp = 'an RFC 3339 timestamp such as 2027-01-31T09:00:00Z';
 
+const timestampBy = (read: (text: string) => Date | null) =>
+  z
+    .string({ error: typeError(anRfc3339Timestamp) })
+    .meta({ format: 'date-time' })
+    .transform((value, context): Date => {
+      const at = read(value);
+      if (!at) {
+        context.addIssue(`must be ${anRfc3339Timestamp}`);
+        return z.NEVER;
+      }
+      if (at.getTime() < firstTime || at.getTime() > lastTime) {
+        context.addIssue('must be a time from 1970 to 9999');
+        return z.NEVER;
+      }
+      return at;
+    });
+
 /** A timestamp as `parseTimestamp` accepts it, from 1970 to 9999. */
-export const timestamp = z
-  .string({ error: typeError(anRfc3339Timestamp) })
-  .meta({ format: 'date-time' })
-  .transform((value, context): Date => {
-    const at = parseTimestamp(value);
-    if (!at) {
-      context.addIssue(`must be ${anRfc3339Timestamp}`);
-      return z.NEVER;
-    }
-    if (at.getTime() < firstTime || at.getTime() > lastTime) {
-      context.addIssue('must be a time from 1970 to 9999');
-      return z.NEVER;
-    }
-    return at;
-  });
+export const timestamp = timestampBy(parseTimestamp);
+
+/** The same as a query parameter, where the `+` of an offset such as `+02:00` is a space unless it is encoded. */
+export const timestampInQuery = timestampBy((text) => parseTimestamp(text.replace(/ (\d\d:\d\d)$/, '+$1')));
 
 const wholeNumber = (most: number) =>
   z

@@ -53,6 +53,9 @@ t.test('the log is searched and paged', async (t) => {
     ['q=%26%7C!()', []],
     [`created_after=${new Date(Date.now() - 60_000).toISOString()}`, ['later', 'news', 'pears', 'apples']],
     [`created_before=${new Date(Date.now() - 60_000).toISOString()}`, []],
+    // Its plus is not encoded.
+    [`created_after=${inBerlin(Date.now() - 60_000)}`, ['later', 'news', 'pears', 'apples']],
+    [`created_before=${inBerlin(Date.now() - 60_000)}`, []],
   ];
   for (const [query, names] of table) t.same(await found(query), names, query);
 
@@ -80,6 +83,9 @@ t.test('the log is searched and paged', async (t) => {
     t.match(await search(query), { status: 400, body: { error: 'invalid request', detail } }, query);
   }
 });
+
+/** A time in winter, with its offset. */
+const inBerlin = (ms: number) => new Date(ms + 3_600_000).toISOString().replace('Z', '+01:00');
 
 t.test('the log can be searched by a domain in either spelling', async (t) => {
   const node = await sharedNode('api');

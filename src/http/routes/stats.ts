@@ -5,7 +5,7 @@ import { invalidRequest } from '../../errors.ts';
 import { demandLoginOrKey, senderOf } from '../auth.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { oneOf, parse, timestamp } from '../validation.ts';
+import { oneOf, parse, timestampInQuery } from '../validation.ts';
 
 const dayMs = 24 * 3_600_000;
 
@@ -13,10 +13,10 @@ const dayMs = 24 * 3_600_000;
 const longestMs = { hour: 7 * dayMs, day: 92 * dayMs };
 
 export const statsQuery = z.object({
-  from: timestamp
+  from: timestampInQuery
     .optional()
     .describe('The start of the range. Omitted: 30 days before `to`, or one day if `interval` is `hour`.'),
-  to: timestamp
+  to: timestampInQuery
     .optional()
     .describe('The end of the range, at most 92 days after `from`, or 7 if `interval` is `hour`. Omitted: now.'),
   interval: oneOf(['hour', 'day']).optional().describe('The length of each interval. Defaults to `day`.'),
