@@ -3,7 +3,7 @@ import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node
 import { type SecureContext, TLSSocket } from 'node:tls';
 import { type Capabilities, noCapabilities } from './capabilities.ts';
 import type { Conversation } from './conversation.ts';
-import { ownTrouble } from './own-trouble.ts';
+import { codeOf, ownTrouble } from './own-trouble.ts';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from './reply.ts';
 import type { TlsInfo } from './result.ts';
 import { certificatesOf, startTls, tlsInfoOf } from './tls-socket.ts';
@@ -294,6 +294,5 @@ function unreachedBy(error: unknown): Lost {
 }
 
 function describe(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : null;
-  return code ?? cleanRemoteText(error instanceof Error ? error.message : String(error), 200);
+  return codeOf(error) ?? cleanRemoteText(error instanceof Error ? error.message : String(error), 200);
 }

@@ -9,9 +9,13 @@ const ownTroubles: Record<string, string> = {
   ENOMEM: 'this server has no memory for connections',
 };
 
+/** The code of an error of the system or of c-ares, such as `ECONNREFUSED`; null if it has none. */
+export const codeOf = (error: unknown): string | null =>
+  error instanceof Error && 'code' in error ? String(error.code) : null;
+
 /** What kept this host from even opening a socket, as a clause; null: something else went wrong. */
 export function ownTrouble(error: unknown): string | null {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  const what = ownTroubles[code];
+  const code = codeOf(error);
+  const what = code === null ? undefined : ownTroubles[code];
   return what === undefined ? null : `${what} (${code})`;
 }

@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { Resolver as NodeResolver } from 'node:dns/promises';
 import { BoundedMap } from '../bounded-map.ts';
-import { ownTrouble } from './own-trouble.ts';
+import { codeOf, ownTrouble } from './own-trouble.ts';
 
 /** The look-ups that sending mail needs; the Resolver of `node:dns/promises` has them all. Errors carry c-ares's `code`. */
 export interface Resolver {
@@ -59,8 +59,6 @@ export function createResolver(
     resolve: (name, rrtype) => within((resolver) => resolver.resolve(name, rrtype)),
   };
 }
-
-const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? String(error.code) : null);
 
 const isTimeout = (error: unknown) => codeOf(error) === 'ETIMEOUT';
 
