@@ -96,7 +96,7 @@ export interface DryRun {
     };
     /** DMARC, for the domain in `from`. */
     dmarc: {
-      /** The DMARC record of the sender's domain or, if it has none, of its organisational domain; null if there is none, or more than one. */
+      /** The DMARC record of the sender's domain or, if it has none, of its organizational domain; null if there is none, or more than one. */
       record: string | null;
       /** DMARC would pass. */ would_pass: boolean;
     };

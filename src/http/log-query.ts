@@ -13,6 +13,8 @@ export function asStored(text: string): string {
   }
 }
 
+export const emailStatuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
+
 const address = line(320).transform(asStored);
 
 /** The parameters of both queries. Strings are compared as they are stored: addresses, domains and words in lower case. */
@@ -21,9 +23,7 @@ const sharedFields = {
   cursor: id('must be the next_cursor of a previous page')
     .optional()
     .describe('The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added.'),
-  status: oneOf(['queued', 'sent', 'failed', 'suppressed', 'canceled'])
-    .optional()
-    .describe('Only emails with this status.'),
+  status: oneOf(emailStatuses).optional().describe('Only emails with this status.'),
   type: oneOf(['transactional', 'marketing']).optional().describe('Only emails of this type.'),
   tag: line(256).optional().describe('Only emails with this tag.'),
   from: address.optional().describe('Only emails from this address, without a name.'),

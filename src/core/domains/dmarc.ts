@@ -3,10 +3,10 @@ import { ask } from '../../smtp/resolver.ts';
 import type { Surroundings } from './record-checks.ts';
 
 /** The organizational domain: `example.co.uk` of `news.shop.example.co.uk`. */
-const organisationOf = (domain: string) => getDomain(domain, { allowPrivateDomains: true }) ?? domain;
+const organizationOf = (domain: string) => getDomain(domain, { allowPrivateDomains: true }) ?? domain;
 
 /** Relaxed alignment: both belong to the same organizational domain. */
-export const isAligned = (one: string, other: string): boolean => organisationOf(one) === organisationOf(other);
+export const isAligned = (one: string, other: string): boolean => organizationOf(one) === organizationOf(other);
 
 /** `records` has the records at `name` that begin like a policy; receivers ignore them if there are several. */
 export type DmarcPolicies =
@@ -16,9 +16,9 @@ export type DmarcPolicies =
 
 /** The policy that receivers apply: the domain's own or, if it has none, its organization's (RFC 7489 section 6.6.3). */
 export async function findDmarc(domain: string, { resolve }: Pick<Surroundings, 'resolve'>): Promise<DmarcPolicies> {
-  for (const owner of new Set([domain, organisationOf(domain)])) {
+  for (const owner of new Set([domain, organizationOf(domain)])) {
     const name = `_dmarc.${owner}`;
-    const answer = await ask(async () => (await resolve(name, 'TXT')) as string[][]);
+    const answer = await ask(() => resolve(name, 'TXT'));
     if (answer.kind === 'temporary') return answer;
     const texts = answer.kind === 'records' ? answer.records.map((chunks) => chunks.join('')) : [];
     const records = texts.filter((text) => /^v=DMARC1\s*(;|$)/.test(text));

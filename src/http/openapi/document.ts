@@ -1,3 +1,4 @@
+import { limits } from '../../core/accounts/send-limits.ts';
 import { adminGroup } from './admin.ts';
 import { destinationGroup } from './destinations.ts';
 import { domainGroup } from './domains.ts';
@@ -116,7 +117,7 @@ const parameters = {
     required: false,
     description:
       'A key of your choice for this request. Within 24 hours the same request with the same key is accepted once; repetitions get the first response.',
-    schema: { type: 'string', minLength: 1, maxLength: 256 },
+    schema: { type: 'string', minLength: 1, maxLength: limits.idempotencyKey },
   },
 };
 

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { uncertainPolicies } from '../../core/log/uncertainty.ts';
 import { tlsLevels } from '../../smtp/tls-names.ts';
+import { emailStatuses } from '../log-query.ts';
 import { flag, id, integer, list, oneOf, time, total, words } from './schema.ts';
 
-export const emailStatuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 const recipientStatuses = ['queued', 'deferred', 'delivered', 'failed', 'suppressed', 'canceled'] as const;
 
 const emailFields = {

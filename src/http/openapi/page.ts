@@ -168,7 +168,7 @@ ${Object.values(body?.examples ?? {}).map(({ summary, value }) => html`<p>${summ
     );
   }
 
-  #curl({ method, path, security, responses }: Shown, body: unknown): Markup {
+  #curl({ method, path, security }: Shown, body: unknown): Markup {
     const { url = '' } = this.#document.servers[0] ?? {};
     const parts = [
       `curl ${method === 'get' || (method === 'post' && body) ? '' : `-X ${method.toUpperCase()} `}${url}${path.replaceAll(/\{(\w+)\}/g, (_, name) => `$${name.toUpperCase()}`)}`,
@@ -180,7 +180,7 @@ ${Object.values(body?.examples ?? {}).map(({ summary, value }) => html`<p>${summ
         "-H 'Content-Type: application/json'",
         `-d '${JSON.stringify(body, null, 2).replaceAll("'", "'\\''")}'`,
       );
-    return responses ? html`<pre>${parts.join(' \\\n  ')}</pre>` : html``;
+    return html`<pre>${parts.join(' \\\n  ')}</pre>`;
   }
 
   /** A row for each field of an object, those of the objects in it too: `a.b`, and `a[].b` in a list. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { stoppedNote } from '../../core/log/stopping.ts';
 import { grouped } from '../../numbers.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
+import { suppressionReasons } from '../routes/suppressions.ts';
 import { shownSendRequest } from '../send-fields.ts';
 import { email, source, tlsOutlook } from './email-schemas.ts';
 import { contentGone, emailExample } from './emails.ts';
@@ -50,7 +51,7 @@ const authentication = z.object({
   dmarc: z
     .object({
       record: words(
-        "The DMARC record of the sender's domain or, if it has none, of its organisational domain; null if there is none, or more than one.",
+        "The DMARC record of the sender's domain or, if it has none, of its organizational domain; null if there is none, or more than one.",
       ).nullable(),
       would_pass: flag('DMARC would pass.'),
     })
@@ -69,7 +70,7 @@ const dryRun = z
     suppressed: list(
       z.object({
         address: words('The recipient.'),
-        reason: oneOf(['bounce', 'complaint', 'unsubscribe', 'manual'], 'Why it is listed.'),
+        reason: oneOf(suppressionReasons, 'Why it is listed.'),
       }),
       'Recipients on the suppression list.',
     ),

@@ -1,6 +1,12 @@
 import { z } from 'zod';
 import { grouped } from '../../numbers.ts';
-import { mostImported, newSuppression, suppressionImport, suppressionQuery } from '../routes/suppressions.ts';
+import {
+  mostImported,
+  newSuppression,
+  suppressionImport,
+  suppressionQuery,
+  suppressionReasons,
+} from '../routes/suppressions.ts';
 import { type Group, message } from './operation.ts';
 import { tooManyExports } from './refusals.ts';
 import { samples } from './samples.ts';
@@ -10,7 +16,7 @@ const suppression = z
   .object({
     address: words('The address, in lower case.'),
     reason: oneOf(
-      ['bounce', 'complaint', 'unsubscribe', 'manual'],
+      suppressionReasons,
       'Why it is listed. `unsubscribe` stops only marketing mail, the others stop all mail.',
     ),
     email_id: id('The email that caused it; null if it was added by hand.').nullable(),

@@ -13,12 +13,14 @@ import type { Services } from '../services.ts';
 import { line, list, mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
-const reasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
+export const suppressionReasons = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 
 export const newSuppression = z
   .object({
     address: mailbox.describe('The address to suppress; case does not matter.'),
-    reason: oneOf(reasons).nullish().describe('Defaults to `manual`. `unsubscribe` only stops marketing emails.'),
+    reason: oneOf(suppressionReasons)
+      .nullish()
+      .describe('Defaults to `manual`. `unsubscribe` only stops marketing emails.'),
   })
   // Meant to suppress a whole domain, it would suppress nothing: nobody has this local part.
   .refine(({ address }) => !address.address.startsWith('*@'), {
@@ -27,7 +29,7 @@ export const newSuppression = z
   });
 export const suppressionQuery = z.object({
   ...page,
-  reason: oneOf(reasons).optional().describe('Only addresses with this reason.'),
+  reason: oneOf(suppressionReasons).optional().describe('Only addresses with this reason.'),
   address: line(320).optional().describe('Only addresses that contain this text; case does not matter.'),
 });
 
