@@ -3,7 +3,7 @@ const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.
 
 /**
  * An RFC 3339 timestamp of a day that exists; null for anything else. A leap second is refused: it cannot be told from
- * its neighbour.
+ * its neighbor.
  */
 export function parseTimestamp(text: string): Date | null {
   const match = rfc3339.exec(text);

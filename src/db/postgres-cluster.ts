@@ -58,12 +58,12 @@ export function findCluster(dataDir: string, user: ServerUser | undefined): Clus
 /** Makes the cluster. A kill at any moment leaves none or a whole one: initdb works in a folder beside it, a rename commits. */
 export async function createCluster(dataDir: string, made: NewCluster): Promise<Cluster> {
   const entry = path.join(dataDir, 'postgres');
-  const beside = await initialise(entry, made);
+  const beside = await initialize(entry, made);
   if (beside) return { dir: fs.realpathSync(entry), user: made.user };
 
   fs.mkdirSync(made.systemDir, { recursive: true, mode: 0o755 });
   const far = path.join(made.systemDir, `database-${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`);
-  if (!(await initialise(far, made))) {
+  if (!(await initialize(far, made))) {
     throw new Error(
       `the user ${made.user?.name}, as whom PostgreSQL runs, can reach neither ${dataDir} nor ${made.systemDir}: choose another DATA_DIR`,
     );
@@ -90,7 +90,7 @@ export function refuseOtherMajor(cluster: Cluster, binaries: Binaries, dataDir: 
 }
 
 /** Runs initdb next to `target` and moves the result there. False if the server's user cannot reach that place. */
-async function initialise(target: string, made: NewCluster): Promise<boolean> {
+async function initialize(target: string, made: NewCluster): Promise<boolean> {
   removeAbandoned(path.dirname(target));
   const work = `${target}.initdb-${process.pid}`;
   fs.mkdirSync(work, { mode: 0o700 });

@@ -24,7 +24,7 @@ type ReadBy = Pick<CopyFor, 'position' | 'address'>;
 
 /**
  * Builds the signed bytes of emails. The same email gives the same bytes each time, so that a second copy after a crash
- * is recognised as one. Concurrent jobs of one email share one build, and emails with the same texts share one body.
+ * is recognized as one. Concurrent jobs of one email share one build, and emails with the same texts share one body.
  */
 export class MessageBuilder {
   readonly #places: UnsubscribePlaces;

@@ -1,11 +1,11 @@
 import { MimeError } from './mime-error.ts';
-import { type Parameterised, parseParameters } from './parameters.ts';
+import { type Parameterized, parseParameters } from './parameters.ts';
 import { only, type ReceivedField, readFields } from './received-fields.ts';
 
 /** A part of a message that has no parts itself. */
 export interface MimePart {
-  type: Parameterised;
-  disposition: Parameterised | null;
+  type: Parameterized;
+  disposition: Parameterized | null;
   /** Without its angle brackets. */
   contentId: string | null;
   /** The Content-Transfer-Encoding in lower case, empty if there is none. */
@@ -70,7 +70,7 @@ export function leavesOf(tree: MimeTree): MimePart[] {
  * An invalid Content-Type counts as none (RFC 2045 section 5.2), except for `text/html charset=utf-8`, which many scripts write
  * and whose meaning is clear.
  */
-function typeOf(fields: ReceivedField[], defaultType: string): Parameterised {
+function typeOf(fields: ReceivedField[], defaultType: string): Parameterized {
   const text = only(fields, 'content-type');
   if (text === null) return { value: defaultType, parameters: new Map() };
   const type = parseParameters(text.replace(/^( *[^\s/;"(]+\/[^\s/;"(]+) +(?=charset=)/i, '$1; '));
@@ -79,7 +79,7 @@ function typeOf(fields: ReceivedField[], defaultType: string): Parameterised {
   return { ...type, value: isFile ? 'application/octet-stream' : defaultType };
 }
 
-function leaf(fields: ReceivedField[], type: Parameterised, body: Buffer): MimePart {
+function leaf(fields: ReceivedField[], type: Parameterized, body: Buffer): MimePart {
   const disposition = only(fields, 'content-disposition');
   const contentId = only(fields, 'content-id');
   return {
@@ -91,7 +91,7 @@ function leaf(fields: ReceivedField[], type: Parameterised, body: Buffer): MimeP
   };
 }
 
-function boundaryOf({ parameters }: Parameterised): string {
+function boundaryOf({ parameters }: Parameterized): string {
   const boundary = parameters.get('boundary') ?? '';
   if (/^[\x20-\x7e]{1,200}$/.test(boundary)) return boundary;
   throw new MimeError('Content-Type: multipart without a boundary');

@@ -3,7 +3,7 @@ import { readWords } from './encoded-words.ts';
 import { MimeError } from './mime-error.ts';
 
 /** `value; name=value` of Content-Type or Content-Disposition. Value and names are in lower case; each name occurs once. */
-export interface Parameterised {
+export interface Parameterized {
   value: string;
   parameters: Map<string, string>;
 }
@@ -18,7 +18,7 @@ const mostParameters = 100;
  *   read as Latin-1
  * @throws {MimeError} when there are too many parameters; unless `loosely`, also when one occurs twice or its charset is unknown
  */
-export function parseParameters(text: string, loosely = false): Parameterised {
+export function parseParameters(text: string, loosely = false): Parameterized {
   const [value = '', ...pieces] = splitPieces(text);
   if (pieces.length > mostParameters) throw new MimeError(`a field has more than ${mostParameters} parameters`);
   const raw = new Map<string, string>();

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { detectExtension } from 'nodemailer/lib/mime-funcs';
 import { isContentId, isMediaType, type MessageAttachment, withoutPath } from './attachments.ts';
 import type { MimePart } from './mime.ts';
-import type { Parameterised } from './parameters.ts';
+import type { Parameterized } from './parameters.ts';
 import { longestBody } from './text-limits.ts';
 
 /** A part that is not a body, decoded. */
@@ -83,7 +83,7 @@ function isReferredTo(contentId: string, { type, disposition }: MimePart, html =
 }
 
 /** The type with those parameters that can be sent, except for the name, which is in the disposition. */
-function contentTypeOf({ value, parameters }: Parameterised): string {
+function contentTypeOf({ value, parameters }: Parameterized): string {
   if (!isMediaType(value)) return 'application/octet-stream';
   let whole = value;
   for (const [name, each] of parameters) {

@@ -1,6 +1,6 @@
 import { decoderOf } from './charset.ts';
 import { MimeError } from './mime-error.ts';
-import type { Parameterised } from './parameters.ts';
+import type { Parameterized } from './parameters.ts';
 import { longestBody } from './text-limits.ts';
 
 /** No charset, ASCII, and the names that programs write for an unknown one (RFC 1428 section 3). */
@@ -15,7 +15,7 @@ const unsaid = /^(?:us-ascii|ascii|ansi_x3\.4-1968|unknown-8bit|x-unknown|unknow
  *
  * @throws {MimeError} when the charset is not known, or there is a NUL
  */
-export function decodeText(bytes: Buffer, { parameters }: Parameterised): string {
+export function decodeText(bytes: Buffer, { parameters }: Parameterized): string {
   const charset = (parameters.get('charset') ?? '').trim().toLowerCase();
   const text = decode(bytes, unsaid.test(charset) ? 'utf-8' : charset);
   if (text.includes('\0')) throw new MimeError('contains a NUL character');

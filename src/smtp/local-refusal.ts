@@ -24,7 +24,7 @@ export function refuseLocally(
       `${host} accepts messages of at most ${grouped(size)} bytes; this one has ${grouped(content.size)}.`,
     );
   }
-  const noUtf8 = `${host} does not accept internationalised addresses (SMTPUTF8).`;
+  const noUtf8 = `${host} does not accept internationalized addresses (SMTPUTF8).`;
   if (envelope.smtpUtf8 && !smtpUtf8) return refuse(all, '5.6.7', noUtf8);
   // RFC 6531 section 3.1: a server with SMTPUTF8 also takes 8-bit content.
   if (content.eightBit && !eightBitMime && !smtpUtf8)
