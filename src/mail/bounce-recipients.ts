@@ -13,7 +13,7 @@ const otherIntroductions =
   /^\W{0,20}(?:from|von|de|da|reply-to|sender|message-id|reporting-mta|subject|betreff|cc)\s?[:：]|\bmail[ -]from\s?[:：]/i;
 
 /** The copied To field of the message: some of its addresses may have got it. */
-const copiedTo = /^\W{0,20}(?:to|an|para|宛先)\s?[:：]/i;
+export const copiedTo = /^\W{0,20}(?:to|an|para|宛先)\s?[:：]/i;
 const copiedCc = /^\W{0,20}cc\s?[:：].*@/i;
 const quotedSender = /\bmail[ -]from\s?[:：]\s{0,8}\S{1,400}/gi;
 

@@ -1,4 +1,4 @@
-import { addressesIn, type Section, sectionsOf, withoutUnclearTo } from './bounce-recipients.ts';
+import { addressesIn, copiedTo, type Section, sectionsOf, withoutUnclearTo } from './bounce-recipients.ts';
 import { markedStatus, replyIn } from './bounce-reply.ts';
 import { cutText } from './characters.ts';
 import { type Action, codeIn, phaseIn, type ReturnedRecipient, statusIn } from './delivery-status.ts';
@@ -63,9 +63,14 @@ export function quotedReply(text: string, address: string | null): string | null
   return words === undefined ? null : replyIn(words);
 }
 
-/** What the text says in its lines about this recipient; null if it has none. */
+/** What the text says about this recipient in the paragraph that names it; null if it has none, or if that is a copied header. */
 export function wordsAbout(text: string, address: string): string | null {
-  const section = sectionsOf(ownLines(text)).find((one) => same(one.address, address));
+  const paragraphs = ownLines(text)
+    .join('\n')
+    .split(/\n[ \t]{0,1000}\n/)
+    .map((paragraph) => paragraph.split('\n'));
+  const sections = paragraphs.filter((lines) => !lines.some((line) => copiedTo.test(line))).flatMap(sectionsOf);
+  const section = sections.find((one) => same(one.address, address));
   return section === undefined ? null : sentencesOf(section.words, '', address) || null;
 }
 

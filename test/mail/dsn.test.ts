@@ -105,6 +105,30 @@ t.test('MAIL-05: if the fields have only a status, the reason is the reply in th
   }
 });
 
+t.test(
+  'MAIL-05: if the fields have no reason at all, it is what the text says about the recipient, and nothing else',
+  async (t) => {
+    const to = 'ann@example.test';
+    const table: [text: string, diagnostic: string | null, is: string][] = [
+      [
+        `The following failed:\r\n\r\n  ${to}\r\n    No such user\r\n    here\r\n\r\nSorry.`,
+        'No such user here',
+        'bad_mailbox',
+      ],
+      [`It failed for ${to}.\r\n\r\nTo: ${to}\r\nSubject: User unknown`, null, 'other'],
+      [`${to}\r\n\r\nPerhaps the user is unknown, perhaps not.`, null, 'other'],
+    ];
+    for (const [text, diagnostic, is] of table) {
+      const report = reportOf('multipart/report; boundary=b')
+        .toString('latin1')
+        .replace(/Diagnostic.*/, 'Status: 5.0.0');
+      const { recipients } = readNotice(Buffer.from(report.replace('--b', `--b\r\n\r\n${text}\r\n--b`)));
+      t.match(recipients, [{ address: to, diagnostic }], text);
+      t.match(recipients.map(classifyNotice), [{ classification: is }], text);
+    }
+  },
+);
+
 t.test('MAIL-05: an internationalized address is read in each of its forms (RFC 6533)', async (t) => {
   const long = '\u7528'.repeat(20);
   const table: [written: string, address: string][] = [
