@@ -5,7 +5,7 @@ import type { Database } from '../db/client.ts';
 import { forbidden, unauthorized } from '../errors.ts';
 import { aboutCredential, type Wanted } from './credential.ts';
 import { type Claims, claimsOf, verifyToken } from './login-token.ts';
-import { refuseQuery } from './query-names.ts';
+import { refuseQuery } from './query-fault.ts';
 import type { Services } from './services.ts';
 import { refuseForged, sessionToken } from './session-cookie.ts';
 

@@ -1,7 +1,8 @@
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import type { ApiError } from '../errors.ts';
 import type { OpenApiDocument } from './openapi/document.ts';
 import { openApiPath } from './openapi/operation.ts';
+import { noteQueryFault, refuseQuery } from './query-fault.ts';
 import { badEncoding, givenTwice, unknownParameter } from './validation.ts';
 
 type Parameter = { in?: string; name?: string };
@@ -15,8 +16,8 @@ interface Known {
 /**
  * Refuses query parameters that the operation does not have, because a misspelt filter would return everything; parameters
  * that are given twice, because only one could count; and those that are not percent-encoded UTF-8, because Koa would decode
- * them to something else. Use it inside a router, where the route is known. If the operation takes a credential, `refuseQuery`
- * has to be called once that is right.
+ * them to something else. Use it inside a router, where the route is known. If the operation takes a credential,
+ * the refusal waits for `refuseQuery`.
  */
 export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Middleware {
   let known: Map<string, Known> | undefined;
@@ -28,16 +29,10 @@ export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Midd
     const route = matched.find(({ methods }) => methods.includes(method));
     const called = known.get(`${method} ${openApiPath(String(route?.path ?? ''))}`);
     if (!called) return next();
-    ctx.state.queryFault = faultIn(ctx.querystring, called);
+    noteQueryFault(ctx, faultIn(ctx.querystring, called));
     if (called.forAnyone) refuseQuery(ctx);
     return next();
   };
-}
-
-/** @throws ApiError 400 if `refuseUnknownParameters` found a fault in the query */
-export function refuseQuery(ctx: Context): void {
-  const fault = ctx.state.queryFault as ApiError | null | undefined;
-  if (fault) throw fault;
 }
 
 function faultIn(query: string, { names }: Known): ApiError | null {
