@@ -18,52 +18,65 @@ interface Fields {
   waiting?: { jobId: string | null };
 }
 
-/** An account, and partitions for weeks 0 to 5. */
-export async function prepare(db: Database): Promise<string> {
-  for (const week of [1, 3]) await ensurePartitions(db, weekOf(week));
+/** An account, and partitions for the weeks 0 to 3, and for the two around each further one. */
+export async function prepare(db: Database, ...further: number[]): Promise<string> {
+  for (const week of [1, ...further]) await ensurePartitions(db, weekOf(week));
   return (await buildAccount(db)).id;
 }
 
 /** An email from the Wednesday of that week with all its rows, as delivery leaves them. */
-export async function add(db: Sql, accountId: string, week: number, { scheduledAt, waiting }: Fields = {}) {
+export async function add(db: Sql, accountId: string, week: number, fields: Fields = {}): Promise<string> {
+  const [id = ''] = await addMany(db, accountId, week, 1, fields);
+  return id;
+}
+
+export async function addMany(
+  db: Sql,
+  accountId: string,
+  week: number,
+  count: number,
+  { scheduledAt, waiting }: Fields = {},
+): Promise<string[]> {
   const at = new Date(weekOf(week).getTime() + 2.5 * dayMs);
-  const id = newId(at);
+  const newIds = () => Array.from({ length: count }, () => newId(at));
+  const ids = newIds();
   const insert = (text: string, ...values: unknown[]) => db.query({ text, values });
   await insert(
     `INSERT INTO emails (id, account_id, domain_id, status, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending, created_at,
                          scheduled_at, from_address, from_domain)
-     VALUES ($1, $2, $2, $3, 'a@b.test', '{}', '{}', '{}', '{}', 's', '{all}', 'm', $4, $5, $6, 'a@b.test', 'b.test')`,
-    ...[id, accountId, waiting ? 'queued' : 'sent', waiting ? 1 : 0, at, scheduledAt ?? null],
+     SELECT id, $2, $2, $3, 'a@b.test', '{}', '{}', '{}', '{}', 's', '{all}', 'm', $4, $5, $6, 'a@b.test', 'b.test' FROM unnest($1::uuid[]) id`,
+    ...[ids, accountId, waiting ? 'queued' : 'sent', waiting ? 1 : 0, at, scheduledAt ?? null],
   );
-  await insert(`INSERT INTO email_contents (email_id, text) VALUES ($1, 'text')`, id);
+  await insert(`INSERT INTO email_contents (email_id, text) SELECT id, 'text' FROM unnest($1::uuid[]) id`, ids);
   await insert(
     `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, next_attempt_at, job_id)
-     VALUES ($1, $2, 0, 'to', 'c@d.test', 'd.test', $3, $4, $5)`,
-    ...[accountId, id, waiting ? 'queued' : 'delivered', waiting ? at : null, waiting?.jobId ?? null],
+     SELECT $2, id, 0, 'to', 'c@d.test', 'd.test', $3, $4, $5 FROM unnest($1::uuid[]) id`,
+    ...[ids, accountId, waiting ? 'queued' : 'delivered', waiting ? at : null, waiting?.jobId ?? null],
   );
   await insert(
     `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, phase, outcome, reason)
-     VALUES ($1, $2, 'c@d.test', 1, $3, 5, 'data', 'delivered', 'taken')`,
-    ...[id, newId(at), at],
+     SELECT email_id, id, 'c@d.test', 1, $3, 5, 'data', 'delivered', 'taken' FROM unnest($1::uuid[], $2::uuid[]) each (email_id, id)`,
+    ...[ids, newIds(), at],
   );
   await insert(
-    `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status) VALUES ($1, $2, $2, $3, 'email.sent', '{}', 'succeeded')`,
-    ...[newId(at), accountId, id],
+    `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status)
+     SELECT id, $3, $3, email_id, 'email.sent', '{}', 'succeeded' FROM unnest($1::uuid[], $2::uuid[]) each (email_id, id)`,
+    ...[ids, newIds(), accountId],
   );
   await insert(
-    `INSERT INTO attachments VALUES ($1, sha256($2::text::bytea), 'bytes', $3)`,
-    ...[accountId, id, scheduledAt ?? at],
+    `INSERT INTO attachments SELECT $2, sha256(id::text::bytea), 'bytes', $3 FROM unnest($1::uuid[]) id`,
+    ...[ids, accountId, scheduledAt ?? at],
   );
   await insert(
-    `INSERT INTO returns (account_id, email_id, recipient, kind) VALUES ($1, $2, 'c@d.test', 'bounce')`,
-    accountId,
-    id,
+    `INSERT INTO returns (account_id, email_id, recipient, kind) SELECT $2, id, 'c@d.test', 'bounce' FROM unnest($1::uuid[]) id`,
+    ...[ids, accountId],
   );
   await insert(
-    `INSERT INTO sandbox_messages (id, email_id, mail_from, rcpt_to, subject, header_from, dkim, size, raw) VALUES ($1, $2, '', '{}', 's', 'a@b.test', '[]', 1, 'x')`,
-    ...[newId(at), id],
+    `INSERT INTO sandbox_messages (id, email_id, mail_from, rcpt_to, subject, header_from, dkim, size, raw)
+     SELECT id, email_id, '', '{}', 's', 'a@b.test', '[]', 1, 'x' FROM unnest($1::uuid[], $2::uuid[]) each (email_id, id)`,
+    ...[ids, newIds()],
   );
-  return id;
+  return ids;
 }
 
 const tables = [
