@@ -363,6 +363,8 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
   await go(page, '/emails', '+2');
   const row = page.getByRole('row', { name: /^a+@.* \+2 / });
   for (const part of ['a.row-link', '.status', 'time']) t.ok(await row.locator(part).first().isVisible(), part);
+  await go(page, `/emails/${email.id}`, 'X'.repeat(300));
+  t.equal(await page.locator('main h1').textContent(), `${'X'.repeat(200)}…`, 'a long subject is one of the facts');
   await go(page, `/templates/${template.id}`, 'ONE');
   t.ok(((await page.getByLabel('Fallback of ONE').boundingBox())?.width ?? 0) > 120, 'a fallback can be read');
   await node.call('DELETE', `/api/v1/webhooks/${webhook.id}`, { token });

@@ -42,7 +42,7 @@ export function EmailPage() {
   return (
     <>
       <PageHead
-        title={shownSubject(email.subject)}
+        title={headingOf(email)}
         back={back}
         words={
           <>
@@ -74,6 +74,14 @@ export function EmailPage() {
     </>
   );
 }
+
+/** A longer subject would fill the screen: it is one of the facts. */
+const longestHeading = 200;
+
+const isLong = ({ subject }: { subject: string }) => subject.trim().length > longestHeading;
+
+const headingOf = (email: { subject: string }) =>
+  isLong(email) ? `${[...email.subject.trim()].slice(0, longestHeading).join('')}…` : shownSubject(email.subject);
 
 /** Those that do not have it come first: they are what somebody looks for among many. */
 const lackingFirst = (recipients: Explanation[]) =>
@@ -231,6 +239,12 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
   return (
     <Panel title="Facts">
       <dl className="facts body">
+        {isLong(email) && (
+          <>
+            <dt>Subject</dt>
+            <dd>{email.subject}</dd>
+          </>
+        )}
         <dt>From</dt>
         <dd>{email.from}</dd>
         {copies.length > 0 && (

@@ -168,6 +168,11 @@ function Delivery({ id }: { id: string }) {
             The email
           </Link>
         )}
+        {delivery.next_attempt_at && (
+          <span className="dim">
+            next try <Moment at={delivery.next_attempt_at} ahead="try" />
+          </span>
+        )}
         <Button ml="auto" variant="default" loading={retry.isPending} onClick={() => retry.mutate(undefined)}>
           Call again
         </Button>
