@@ -42,7 +42,7 @@ function sectionsAbout(failed: string[], lines: string[], whole: string): Sectio
   const sections = sectionsOf(lines);
   if (failed.length === 0) return sections;
   const named = sections.filter(({ address }) => failed.some((one) => same(one, address)));
-  const unnamed = failed.filter((address) => !named.some((section) => same(section.address, address)));
+  const unnamed = failed.filter((address) => sectionOf(address, named) === undefined);
   return [...named, ...unnamed.map((address) => ({ address, words: whole }))];
 }
 
@@ -55,24 +55,43 @@ function ownLines(text: string): string[] {
   return end === -1 ? lines : lines.slice(0, end);
 }
 
-/** The server's reply that a bounce quotes; if an address is given, the one about that recipient. */
-export function quotedReply(text: string, address: string | null): string | null {
-  const lines = ownLines(text);
-  const words =
-    address === null ? lines.join('\n') : sectionsOf(lines).find((section) => same(section.address, address))?.words;
-  return words === undefined ? null : replyIn(words);
+/** What the text of a report says about its recipients. It is read once for all of them. */
+export class ReportText {
+  readonly text: string;
+  readonly #lines: string[];
+  #sections: Section[] | undefined;
+  #paragraphs: Section[] | undefined;
+
+  constructor(text: string) {
+    this.text = text;
+    this.#lines = ownLines(text);
+  }
+
+  /** The server's reply that it quotes; if an address is given, the one about that recipient. */
+  quotedReply(address: string | null): string | null {
+    if (address === null) return replyIn(this.#lines.join('\n'));
+    this.#sections ??= sectionsOf(this.#lines);
+    const section = sectionOf(address, this.#sections);
+    return section === undefined ? null : replyIn(section.words);
+  }
+
+  /** What it says about this recipient in the paragraph that names it; null if it has none, or if that is a copied header. */
+  wordsAbout(address: string): string | null {
+    this.#paragraphs ??= paragraphsOf(this.#lines)
+      .filter((lines) => !lines.some((line) => copiedTo.test(line)))
+      .flatMap(sectionsOf);
+    const section = sectionOf(address, this.#paragraphs);
+    return section === undefined ? null : sentencesOf(section.words, '', address) || null;
+  }
 }
 
-/** What the text says about this recipient in the paragraph that names it; null if it has none, or if that is a copied header. */
-export function wordsAbout(text: string, address: string): string | null {
-  const paragraphs = ownLines(text)
+const paragraphsOf = (lines: string[]): string[][] =>
+  lines
     .join('\n')
     .split(/\n[ \t]{0,1000}\n/)
     .map((paragraph) => paragraph.split('\n'));
-  const sections = paragraphs.filter((lines) => !lines.some((line) => copiedTo.test(line))).flatMap(sectionsOf);
-  const section = sections.find((one) => same(one.address, address));
-  return section === undefined ? null : sentencesOf(section.words, '', address) || null;
-}
+
+const sectionOf = (address: string, sections: Section[]) => sections.find((one) => same(one.address, address));
 
 const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase();
 

@@ -1,5 +1,5 @@
 import { isAutoReply, isOfServer, isProbablyReturned, isSurelyReturned, type Marks } from './bounce-marks.ts';
-import { quotedReply, readBounceText, withoutCopy, wordsAbout } from './bounce-text.ts';
+import { ReportText, readBounceText, withoutCopy } from './bounce-text.ts';
 import { addressIn, codeIn, phaseIn, type ReturnedRecipient, readDeliveryStatus, statusIn } from './delivery-status.ts';
 import { type LooseMessage, type LoosePart, readLoosely, textOf } from './loose-mime.ts';
 
@@ -80,19 +80,20 @@ function fromReports({ parts }: LooseMessage, marks: Marks): ReturnedRecipient[]
   const own = reports.length === 0 && isOfServer(marks) ? withoutCopy(text) : '';
   if (/^(?:final|original)-recipient[ \t]?:/im.test(own) && /^(?:action|status)[ \t]?:/im.test(own)) written.push(own);
   const recipients = written.flatMap(readDeliveryStatus).slice(0, mostRecipients);
-  return recipients.map((one) => completed(one, text, recipients.length === 1));
+  const report = new ReportText(text);
+  return recipients.map((one) => completed(one, report, recipients.length === 1));
 }
 
 /** If the machine-readable fields lack the reply, the text for people may still quote it. An exact status counts for more. */
-function completed(one: ReturnedRecipient, text: string, only: boolean): ReturnedRecipient {
-  const phase = phaseIn(one.diagnostic ?? '') ?? (only ? phaseIn(text) : null) ?? one.phase;
+function completed(one: ReturnedRecipient, report: ReportText, only: boolean): ReturnedRecipient {
+  const phase = phaseIn(one.diagnostic ?? '') ?? (only ? phaseIn(report.text) : null) ?? one.phase;
   const exact = one.status === null || /^\d\.0\.0$/.test(one.status) ? null : one.status;
   const saysWhy = one.code !== null || (exact !== null && one.diagnostic !== null);
   if (saysWhy || one.action === 'delivered' || one.action === 'expanded') return { ...one, phase };
-  const reply = quotedReply(text, only ? null : one.address);
+  const reply = report.quotedReply(only ? null : one.address);
   if (!reply && exact === null && one.diagnostic === null && one.address !== null) {
     // Exim writes what it decided itself into the text alone.
-    return { ...one, phase, diagnostic: wordsAbout(text, one.address) };
+    return { ...one, phase, diagnostic: report.wordsAbout(one.address) };
   }
   if (!reply || (exact !== null && !agrees(reply, exact))) return { ...one, phase };
   const diagnostic = [one.diagnostic, reply].filter(Boolean).join(' ');
