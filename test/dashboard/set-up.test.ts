@@ -49,6 +49,9 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     await page.getByText('1 call made again.').waitFor();
     await eventually(async () => hook.calls.length === 2);
     t.equal(hook.calls[0]?.body, hook.calls[1]?.body);
+    await go(page, `/emails/${id}`, 'email.delivered');
+    const called = page.locator('.panel', { hasText: 'Webhooks (1)' });
+    await called.getByText(`at ${hook.url}`).waitFor();
     t.strictSame(complaints, []);
   });
 

@@ -1,5 +1,5 @@
 import { Button } from '@mantine/core';
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
@@ -33,6 +33,12 @@ export function EmailWebhooks({ id }: { id: string }) {
       state.data?.pages.some(({ deliveries }) => deliveries.some(({ status }) => status === 'pending')) ? 3_000 : false,
   });
   const all = query.data?.pages.at(-1)?.count;
+  const webhooks = useQuery({
+    queryKey: ['webhooks'],
+    queryFn: () => api.webhooks.list(),
+    enabled: all !== undefined && all > 0,
+  });
+  const urls = new Map(webhooks.data?.webhooks.map((webhook) => [webhook.id, webhook.url]));
   // A call that is made while the pages are asked for moves the others on, and the last of one page begins the next.
   const byId = new Map(query.data?.pages.flatMap(({ deliveries }) => deliveries.map((one) => [one.id, one])));
   return (
@@ -64,6 +70,9 @@ export function EmailWebhooks({ id }: { id: string }) {
                 <Moment at={delivery.created_at} />
               </span>
             </div>
+            {urls.has(delivery.webhook_id) && (
+              <div className="dim wrap-anywhere">at {urls.get(delivery.webhook_id)}</div>
+            )}
           </div>
         ))}
       />
