@@ -1,10 +1,11 @@
 import { MantineProvider } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
-import { type ComponentType, lazy, Suspense, useEffect, useRef, useState } from 'react';
+import { type ComponentType, lazy, Suspense, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Router, Switch } from 'wouter';
 import type { Session } from '../client/index.ts';
 import { api, queries } from './api.ts';
+import { askNoMore } from './interrupted.ts';
 import { loadAnew, navigateIfAgreed } from './leaving.ts';
 import { nonce } from './nonce.ts';
 import { LogIn } from './pages/log-in.tsx';
@@ -65,7 +66,7 @@ function Gate() {
   const known = useNewcomer(session?.user.id ?? null);
   // While the server is away, the last known login holds.
   if (error && session === undefined) throw error;
-  if (session === undefined) return null;
+  if (session === undefined) return <Opening />;
   if (session === null) return <LogIn ended={known && endedByItself()} />;
   return (
     <ShownTo value={session}>
@@ -90,6 +91,12 @@ function Gate() {
   );
 }
 
+/** What the document shows from its beginning, until this makes way for a page, or for why there is none. */
+function Opening() {
+  useLayoutEffect(() => () => document.getElementById('opening')?.remove(), []);
+  return null;
+}
+
 /**
  * Reloads if another user has logged in meanwhile: the page still shows and holds the previous user's data.
  *
@@ -104,6 +111,7 @@ function useNewcomer(userId: string | null): boolean {
     if (userId === null) return forgetAll();
     if (before !== null && before !== userId) return loadAnew();
     noteLogin();
+    askNoMore();
     setKnown(true);
   }, [userId]);
   return known;

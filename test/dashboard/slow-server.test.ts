@@ -142,6 +142,67 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     t.equal(await dialog.locator('[name=added]').inputValue(), key, 'the amount is not added twice');
   });
 
+  t.test('a key that was being shown when the login ended is said to be gone, and what to do', async (t) => {
+    const { page, context } = await view(t, node, '/keys?new=1', { loggedIn: false });
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('hardly seen');
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByRole('button', { name: 'I have saved it' }).waitFor();
+    await context.clearCookies();
+    await lookAgain(page);
+    await page.getByText('The key that was shown is not shown again').waitFor();
+    await page.getByText('revoke it, and create another').waitFor();
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await page.getByRole('row', { name: /hardly seen/ }).waitFor();
+    t.equal(await page.getByText('I have saved it').count(), 0);
+    await page.keyboard.press('Escape');
+    await context.clearCookies();
+    await lookAgain(page);
+    await page.getByText('Your login has ended').waitFor();
+    t.equal(await page.getByText('The key that was shown').count(), 0, 'which is said once');
+  });
+
+  t.test('what cannot come back after the next login does not keep the tab open', async (t) => {
+    const { template } = (await node.call('POST', '/api/v1/templates', { token, body: { name: 'Soon gone' } })).body;
+    const { page, context } = await view(t, node, `/templates/${template.id}`, { loggedIn: false });
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await page.getByLabel('The body as HTML').pressSequentially('mine');
+    await context.clearCookies();
+    await lookAgain(page);
+    await page.getByText('Your login has ended').waitFor();
+    await node.call('DELETE', `/api/v1/templates/${template.id}`, { token });
+    await logIn(page, 'admin@example.test', node.adminPassword);
+    await page.getByText('It does not exist, or it belongs').waitFor();
+    const asked: string[] = [];
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.type());
+      return dialog.accept();
+    });
+    await page.reload();
+    await page.getByText('It does not exist, or it belongs').waitFor();
+    t.strictSame(asked, []);
+  });
+
+  t.test('before anything is known the page is not blank, and what is fast does not flash', async (t) => {
+    const { page } = await view(t, node, '/settings', { loggedIn: false });
+    const opening = page.getByRole('status', { name: 'Sendwright is loading' });
+    t.equal(await opening.count(), 0, 'it is gone with the first page');
+    const script = await holdBack(page, '**/assets/index-*.js', 'GET');
+    const session = await holdBack(page, '**/api/v1/session', 'GET');
+    await page.reload({ waitUntil: 'commit' });
+    await script.answered;
+    const isSeen = async () => Number(await opening.evaluate((one) => getComputedStyle(one).opacity)) > 0.9;
+    t.ok(await eventually(isSeen));
+    script.let();
+    await session.answered;
+    t.ok(await isSeen(), 'nor does it begin anew with the script');
+    const { delay } = await opening.evaluate((one) => ({ delay: getComputedStyle(one).animationDelay }));
+    t.ok(Number.parseFloat(delay) >= 0.2);
+    session.let();
+    await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
+    t.equal(await opening.count(), 0);
+  });
+
   t.test('an error of the server names the request to look for in its log', async (t) => {
     const { page } = await view(t, node, '/settings');
     await page.route('**/api/v1/keys', async (route) => {

@@ -223,6 +223,7 @@ function NewAccount({ close }: { close: () => void }) {
           words="The password is shown only once. The user can change it in the settings."
           text={`${made.email}\n${made.password}`}
           what="the login"
+          remedy="set another password on the machine: npm run -s sendwright -- users password <email>"
           close={close}
         />
       ) : (

@@ -20,7 +20,7 @@ import { ShownOnce } from '../parts/shown-once.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { maySendFrom } from './first-sender.ts';
-import { standing } from './key-standing.ts';
+import { revokeIt, standing } from './key-standing.ts';
 
 const columns: Column<ApiKey>[] = [
   {
@@ -168,6 +168,7 @@ function NewKey({ close }: { close: () => void }) {
           words="It is shown only once: no readable copy is kept."
           text={made.key}
           what="the key"
+          remedy={revokeIt}
           close={close}
         >
           {made.api_key.scopes.includes('send') && (

@@ -3,6 +3,7 @@ import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useEffect } from 'react';
 import { isStatus, wordsOf } from '../api.ts';
 import { Logo } from '../icons.tsx';
+import { useLost } from '../interrupted.ts';
 import { logIn } from '../session.ts';
 
 /** @param props.ended somebody was logged in here, and that login has ended */
@@ -10,6 +11,7 @@ export function LogIn({ ended }: { ended: boolean }) {
   const attempt = useMutation({
     mutationFn: ({ email, password }: { email: string; password: string }) => logIn(email, password),
   });
+  const lost = useLost();
   useEffect(() => {
     document.title = 'Log in · Sendwright';
   }, []);
@@ -36,6 +38,7 @@ export function LogIn({ ended }: { ended: boolean }) {
         {ended && !attempt.isError && (
           <Alert color="orange" variant="light" mb="md" p="xs" role="status">
             Your login has ended: it expired, or was ended elsewhere.
+            {lost && <p style={{ margin: '6px 0 0' }}>{lost}</p>}
           </Alert>
         )}
         <TextInput

@@ -6,6 +6,7 @@ import { api, askAgain } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
 import { plural, shownSubject, whatBecame } from '../format.ts';
 import { Icon } from '../icons.tsx';
+import { useShownOnce } from '../interrupted.ts';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { Failed, Failure, Waiting } from '../parts/failure.tsx';
@@ -15,12 +16,14 @@ import { PageHead, Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSession } from '../session.ts';
 import { chooseSender } from './first-sender.ts';
+import { revokeIt } from './key-standing.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
 
 /** From nothing to a delivered email, in three steps that tick themselves off. */
 export function Start() {
   const { service } = useSession();
   const [newKey, setNewKey] = useState<string | null>(null);
+  useShownOnce(newKey && 'the key', revokeIt);
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list(), refetchInterval: 10_000 });
   const keys = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
   const latest = useQuery({

@@ -44,6 +44,7 @@ export function Secret({ secret, close }: { secret: string; close: () => void })
       words="Calls are signed with this secret. It is shown only once; you can create another one at any time."
       text={secret}
       what="the secret"
+      remedy="create a new one on the webhook’s page"
       close={close}
     />
   );

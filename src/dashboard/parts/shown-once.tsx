@@ -1,5 +1,6 @@
 import { Button, Group } from '@mantine/core';
 import { type ReactNode, useEffect, useRef } from 'react';
+import { useShownOnce } from '../interrupted.ts';
 import { Command } from './copy.tsx';
 
 /** A secret that is shown only here, in a dialog that `stays`, with the button that closes it. */
@@ -7,10 +8,13 @@ export function ShownOnce(props: {
   words: string;
   text: string;
   what: string;
+  /** What to do if it was lost. */
+  remedy: string;
   close: () => void;
   children?: ReactNode;
 }) {
-  const { words, text, what, close, children } = props;
+  const { words, text, what, remedy, close, children } = props;
+  useShownOnce(what, remedy);
   const box = useRef<HTMLDivElement>(null);
   // The pressed button is gone. Do not focus the next one: a second Enter would close the dialog unseen.
   useEffect(() => box.current?.focus(), []);
