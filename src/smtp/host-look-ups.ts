@@ -15,10 +15,13 @@ export class HostLookUps<Found> {
 
   async of(host: string): Promise<Found> {
     const ahead = await this.#ahead.get(host);
-    this.#ahead.delete(host);
     // Whatever else was found is in the cache, which knows how long it counts.
     const found = ahead !== undefined && this.#isUnanswered(ahead, host) ? ahead : await this.#lookUp(host);
-    this.#someUnanswered ||= this.#isUnanswered(found, host);
+    const isUnanswered = this.#isUnanswered(found, host);
+    // An attempt does not wait for the same silence twice.
+    if (isUnanswered) this.#ahead.set(host, Promise.resolve(found));
+    else this.#ahead.delete(host);
+    this.#someUnanswered ||= isUnanswered;
     return found;
   }
 

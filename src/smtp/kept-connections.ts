@@ -31,8 +31,9 @@ export class KeptConnections {
     const [first] = hosts;
     const equal = hosts.filter(({ preference }) => preference === first?.preference);
     if (equal.length < 2) return first;
-    for (const host of equal) {
-      if (!this.#pool.has(host.name, hasTaken)) continue;
+    const kept = equal.filter(({ name }) => this.#pool.has(name, hasTaken));
+    for (const host of kept) {
+      policies.lookAhead(kept);
       const { policy } = await policies.forHost(host.name);
       const fits = this.#fits(host.name, policy);
       const isOne = (kept: Connection) => hasTaken(kept) && fits(kept);

@@ -293,6 +293,66 @@ t.test(
   },
 );
 
+t.test('if the records of a host with a kept connection cannot be looked up, each is waited for once', async (t) => {
+  const sink = await startSink({ credentials: own });
+  t.teardown(() => sink.close());
+  const names = Array.from({ length: 6 }, (_, at) => `mx${at}.example.test`);
+  const equal = names.map((name): [number, string] => [10, name]);
+  const zone = {
+    'example.test': { MX: equal },
+    ...Object.fromEntries(names.map((name, at) => [`only${at}.test`, { MX: [equal[at] ?? [10, name]] }])),
+    ...Object.fromEntries(names.map((name) => [name, { A: ['127.0.0.1'] }])),
+  } satisfies Record<string, ZoneEntry>;
+  let alive = names;
+  const asked: (() => void)[] = [];
+  const questions: string[] = [];
+  const query: ValidatingResolver['query'] = async (name, type) => {
+    questions.push(`${type} ${name}`);
+    const records = equal.map(
+      ([preference, exchange]) => ({ type: 'MX', name, data: { preference, exchange } }) as const,
+    );
+    if (type === 'A' && !alive.includes(name)) await new Promise<void>((giveUp) => asked.push(giveUp));
+    else return { kind: 'records', records: [{ secure: true, records: type === 'MX' ? records : [] }] };
+    return { kind: 'temporary', reason: 'the name server did not answer in time', untried: false };
+  };
+  const dane = new DanePolicies(Object.assign(Object.create(ValidatingResolver.prototype), { query }), sink.port);
+  // All draw the same, so that the hosts come in the order in which they are written.
+  const { send } = await startScene(t, sink.port, zone, { tlsPolicies: new TlsPolicies({ dane }), random: () => 0 });
+  const sendOne = async () => {
+    questions.length = 0;
+    let waits = 0;
+    const delivery = send();
+    const over = delivery.then(() => true);
+    const turns = async () => {
+      for (let left = 10; left > 0; left -= 1) await setImmediate();
+      return false;
+    };
+    while (!(await Promise.race([over, turns()]))) {
+      if (asked.length > 0) waits += 1;
+      for (const giveUp of asked.splice(0)) giveUp();
+    }
+    return { waits, twice: questions.filter((one, at) => questions.indexOf(one) < at), ...(await delivery) };
+  };
+  for (const at of names.keys()) await send({ destination: `only${at}.test` });
+
+  alive = names.slice(-1);
+  const last = await sendOne();
+  t.match(last, {
+    waits: 2,
+    sessions: [{ host: 'mx5.example.test', reused: true, results: [{ outcome: 'delivered' }] }],
+  });
+  alive = [];
+  const none = await sendOne();
+  t.equal(none.waits, 2);
+  t.same(none.twice, []);
+  t.same(
+    none.sessions.map(({ host }) => host),
+    names,
+    'each has its turn',
+  );
+  t.match(resultOf(none), { outcome: 'deferred', reason: /its addresses: the name server did not answer in time/ });
+});
+
 t.test('without a validating resolver DANE is not checked, and the report says so', async (t) => {
   const { notes } = await new TlsPolicies({}).describe('example.test', verified, []);
   t.ok(notes.includes('DANE is not checked: no validating resolver is configured.'));
