@@ -14,7 +14,9 @@ export interface QueueDepth {
 
 /** What is looked up only when somebody asks. */
 export interface Watched {
-  /** Null: the database does not answer. */
+  /** Whether the database answers. */
+  isUp(): Promise<boolean>;
+  /** Null: not known. */
   depth(): Promise<QueueDepth | null>;
   connections(): { busy: number; idle: number; waiting: number };
 }
@@ -139,9 +141,12 @@ export class Metrics {
   }
 
   /** Sets what is read from the database and its pool when somebody asks. */
-  watch({ depth, connections }: Watched): void {
+  watch({ isUp, depth, connections }: Watched): void {
     const gauges = new DatabaseGauges(this.#registers);
-    this.#refresh = async () => gauges.set(await depth(), connections());
+    this.#refresh = async () => {
+      const [up, known] = await Promise.all([isUp(), depth()]);
+      gauges.set(up, up ? known : null, connections());
+    };
   }
 
   /** Adds processor, memory, event loop and the like of this process, measured from now on. */
@@ -189,9 +194,9 @@ class DatabaseGauges {
     );
   }
 
-  /** @param depth null: the database does not answer, and what it said last no longer holds */
-  set(depth: QueueDepth | null, connections: ReturnType<Watched['connections']>): void {
-    this.#up.set(depth === null ? 0 : 1);
+  /** @param depth null: not known, as if the database does not answer: what it said last no longer holds */
+  set(isUp: boolean, depth: QueueDepth | null, connections: ReturnType<Watched['connections']>): void {
+    this.#up.set(isUp ? 1 : 0);
     setByState(this.#connections, connections);
     setByState(this.#recipients, depth?.recipients ?? {});
     setByState(this.#deliveries, depth?.deliveries ?? {});

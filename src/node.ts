@@ -9,6 +9,7 @@ import { watchDepth } from './core/operations/queue-depth.ts';
 import { reportHeld } from './core/recipients/nodes.ts';
 import { tokenKeys as readTokenKeys } from './core/secrets/service-secrets.ts';
 import { openDatabase } from './database.ts';
+import { watchAnswers } from './db/answers.ts';
 import type { Database } from './db/client.ts';
 import { tellTime } from './db/clocks.ts';
 import { Lease } from './delivery/lease.ts';
@@ -141,7 +142,7 @@ async function makeParts(
   const { stops } = life;
   const { log, keyring, siblings } = foundation;
   const metrics = new Metrics();
-  metrics.watch({ depth: watchDepth(db), connections: () => db.connections() });
+  metrics.watch({ isUp: watchAnswers(db), depth: watchDepth(db), connections: () => db.connections() });
   const tokenKeys = await readTokenKeys(db, keyring);
   const returnPath = { key: tokenKeys.returnPath, host: config.mailHostname };
   const internet = await findInternet(config, db, log, returnPath, stops);

@@ -4,6 +4,7 @@ import Koa from 'koa';
 import { pino } from 'pino';
 import t from 'tap';
 import { watchDepth } from '../../src/core/operations/queue-depth.ts';
+import { watchAnswers } from '../../src/db/answers.ts';
 import { accessLog, requestId } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
 import { exposition, Metrics } from '../../src/metrics.ts';
@@ -147,6 +148,64 @@ t.test('waiting mail is counted every few seconds, however many ask', async (t) 
   t.match(await depth(), { oldestDueSeconds: 0 });
 });
 
+t.test('a database that gives no answer is down within seconds, and up as soon as it answers', async (t) => {
+  const db = await openDatabase(t);
+  let thaw = () => {};
+  let frozen: Promise<void> | null = null;
+  const freezable = {
+    ...db,
+    query: (async (statement) => {
+      await frozen;
+      return db.query(statement);
+    }) as typeof db.query,
+  };
+  let now = 0;
+  const metrics = new Metrics();
+  metrics.watch({
+    isUp: watchAnswers(freezable),
+    depth: watchDepth(freezable, () => now),
+    connections: db.connections,
+  });
+  const state = async () => {
+    const { samples } = await read(metrics);
+    const value = (name: string) => samples.get(`sendwright_${name}{process="main"}`);
+    return [value('database_up'), value('nodes')];
+  };
+  t.strictSame(await state(), [1, 0]);
+  frozen = new Promise((resolve) => {
+    thaw = resolve;
+  });
+  now += 4_000;
+  const asked = performance.now();
+  t.strictSame(await state(), [0, Number.NaN], 'although the last count is recent');
+  now += 2_000;
+  t.strictSame(await state(), [0, Number.NaN], 'while a count is under way');
+  // Prometheus waits for ten seconds, and the first process of a node for five.
+  t.ok(performance.now() - asked < 9_000);
+  now += 4_000;
+  frozen = null;
+  thaw();
+  t.strictSame(
+    await eventually(async () => ((await state())[0] === 1 ? state() : null)),
+    [1, 0],
+    'a slow count is one',
+  );
+  const failing = watchDepth(
+    {
+      ...db,
+      query: async () => {
+        now += 10_500;
+        throw new Error('Query read timeout');
+      },
+    },
+    () => now,
+  );
+  t.equal(await failing(), null);
+  const counts = now;
+  await failing();
+  t.ok(now > counts, 'an outage is not remembered twenty times as long');
+});
+
 t.test('AUTH-19: the port for Prometheus serves metrics and nothing else', async (t) => {
   let fails = false;
   const read = async () => {
@@ -174,7 +233,11 @@ t.test('AUTH-19: the port for Prometheus serves metrics and nothing else', async
 
 t.test('what is unknown while the database is away is not a number, for workers too', async (t) => {
   const metrics = new Metrics();
-  metrics.watch({ depth: async () => null, connections: () => ({ busy: 0, idle: 0, waiting: 0 }) });
+  metrics.watch({
+    isUp: async () => false,
+    depth: async () => null,
+    connections: () => ({ busy: 0, idle: 0, waiting: 0 }),
+  });
   const measured = await metrics.measure();
   // As Node sends it from one process to another.
   const told = JSON.parse(JSON.stringify(measured)) as typeof measured;

@@ -1,4 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { answerWithinMs } from '../../db/answers.ts';
 import type { Database } from '../../db/client.ts';
+import { codeOf } from '../../db/errors.ts';
 import type { QueueDepth } from '../../metrics.ts';
 import { pausedUntil } from '../recipients/waiting-for.ts';
 
@@ -6,23 +9,34 @@ import { pausedUntil } from '../recipients/waiting-for.ts';
 const freshMs = 5_000;
 const restFactor = 20;
 
+/** The SQLSTATE of a statement that took too long: counting so much may do so again. Then it rests for this long. */
+const tookTooLong = '57014';
+const longRestMs = 60_000;
+
 /**
- * What waits, as of a few seconds ago.
+ * What waits, as of a few seconds ago; while counting takes longer than Prometheus should wait, what was counted before.
  *
- * @returns a function that resolves to null while the database does not answer
+ * @returns a function that resolves to null if that is not known, as while the database does not answer
  */
 export function watchDepth(db: Database, now = () => performance.now()): () => Promise<QueueDepth | null> {
-  let asked: { answer: Promise<QueueDepth | null>; until: number } | null = null;
-  return () => {
-    if (asked && now() < asked.until) return asked.answer;
+  let counted: QueueDepth | null = null;
+  let counting: Promise<void> | null = null;
+  let until = Number.NEGATIVE_INFINITY;
+  const countAnew = async () => {
     const begun = now();
-    const answer = count(db).catch(() => null);
-    const asking = { answer, until: Number.POSITIVE_INFINITY };
-    asked = asking;
-    void answer.then(() => {
-      asking.until = begun + Math.max(freshMs, (now() - begun) * restFactor);
-    });
-    return answer;
+    try {
+      counted = await count(db);
+      until = begun + Math.max(freshMs, (now() - begun) * restFactor);
+    } catch (error) {
+      counted = null;
+      until = begun + (codeOf(error) === tookTooLong ? longRestMs : freshMs);
+    }
+    counting = null;
+  };
+  return async () => {
+    if (now() >= until) counting ??= countAnew();
+    if (counting !== null) await Promise.race([counting, sleep(answerWithinMs, undefined, { ref: false })]);
+    return counted;
   };
 }
 
