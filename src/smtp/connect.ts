@@ -49,7 +49,8 @@ export async function greet(connection: Connection, options: GreetOptions): Prom
   if (broken !== null) return options.policy.needsTls ? withoutClear(broken, options.policy) : broken;
   const objection = options.policy.mayUseConnection(connection);
   if (objection !== null) return objected(connection, options.policy, objection);
-  return sayHello(connection, options);
+  const inside = await sayHello(connection, options);
+  return inside?.tryClear && options.policy.needsTls ? withoutClear(inside, options.policy) : inside;
 }
 
 /** Temporary until the host is fixed: neither the message nor the network is to blame. */
@@ -73,7 +74,9 @@ function withoutClear(broken: Refusal, policy: TlsPolicy): Refusal {
 async function sayHello(connection: Connection, { ehloName, deadlines }: GreetOptions): Promise<Refusal | null> {
   connection.send(`EHLO ${ehloName}`);
   const ehlo = await connection.read(deadlines.ehlo);
-  if (isLost(ehlo)) return refused(lostAt(connection, 'ehlo', ehlo));
+  // With TLS 1.3 a server that refuses the handshake (it may want a certificate of ours) says so after it.
+  if (isLost(ehlo))
+    return connection.tls === null ? refused(lostAt(connection, 'ehlo', ehlo)) : brokenTls(connection, 'ehlo', ehlo);
   if (ehlo.reply.code === 250) {
     connection.capabilities = capabilitiesOf(ehlo.lines);
     return null;
@@ -89,18 +92,18 @@ async function sayHello(connection: Connection, { ehloName, deadlines }: GreetOp
 async function startTls(connection: Connection, deadlines: Deadlines): Promise<Refusal | null> {
   connection.send('STARTTLS');
   const go = await connection.read(deadlines.starttls);
-  if (isLost(go)) return brokenTls(connection, go);
+  if (isLost(go)) return brokenTls(connection, 'starttls', go);
   if (go.reply.code !== 220) return { ...refused(refusedAt(connection, 'starttls', go)), tryClear: true };
   // Discard what the server offered before TLS (RFC 3207 section 4.2).
   connection.capabilities = noCapabilities;
   const broken = await connection.secure(deadlines.starttls);
-  return broken === null ? null : brokenTls(connection, broken);
+  return broken === null ? null : brokenTls(connection, 'starttls', broken);
 }
 
-function brokenTls(connection: Connection, lost: Lost): Refusal {
+function brokenTls(connection: Connection, phase: Phase, lost: Lost): Refusal {
   // A server that breaks the protocol here may be smuggling; an aborted attempt needs no other connection.
   const tryClear = lost.lost === 'timeout' || lost.lost === 'closed';
-  return { ...refused(lostAt(connection, 'starttls', lost)), tryClear };
+  return { ...refused(lostAt(connection, phase, lost)), tryClear };
 }
 
 /** A refusal for which neither TLS nor a policy is to blame. */

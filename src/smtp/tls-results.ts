@@ -84,7 +84,9 @@ export class TlsResults {
 const kindOf = (told: unknown[]): string => createHash('sha256').update(JSON.stringify(told)).digest('hex');
 
 function shortcoming({ rule }: PublishedPolicy, connection: Connection, refusal: Refusal | null): Objection | null {
-  if (connection.tls !== null) {
+  // Whatever ended it before the server said anything inside TLS is held to be the end of the handshake.
+  const isBroken = refusal?.phase === 'ehlo' && refusal.reply === null;
+  if (connection.tls !== null && !isBroken) {
     // A policy that is not enforced did not keep the session from a host that it does not name.
     return rule?.mayUseHost(connection.target.host) ?? rule?.mayUseConnection(connection) ?? null;
   }

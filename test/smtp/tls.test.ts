@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { createSecureContext, TLSSocket } from 'node:tls';
 import t from 'tap';
 import { type Peer, startSink } from '../support/mx.ts';
+import { certificate } from '../support/sink.ts';
 import { resultOf, startMx, startScene, startScripted, twoHosts } from './scene.ts';
 
 t.test('STARTTLS is used if offered; a certificate that nobody signed is accepted', async (t) => {
@@ -79,6 +82,61 @@ t.test('if TLS fails, one new connection goes without it', async (t) => {
     );
     t.equal(mx.peers.length, 2);
     t.notMatch(mx.peers[1]?.received.toString(), 'STARTTLS');
+  }
+});
+
+t.test('if TLS breaks before the server has said anything inside it, one new connection goes without it', async (t) => {
+  // With TLS 1.3 a client that has no certificate learns only after its handshake that the server wants one.
+  const askForCertificate = async (peer: Peer) => {
+    const { key, cert } = certificate();
+    peer.socket.removeAllListeners('data');
+    const secureContext = createSecureContext({ key, cert, minVersion: 'TLSv1.3' });
+    const options = { isServer: true, requestCert: true, rejectUnauthorized: true, secureContext };
+    peer.socket = new TLSSocket(peer.socket, options).on('error', () => peer.socket.destroy());
+    await once(peer.socket, 'close');
+  };
+  const failures: Record<string, (peer: Peer) => Promise<unknown>> = {
+    'a certificate of the client is missing': askForCertificate,
+    'a closed connection': async (peer) => {
+      await peer.startTls();
+      await peer.line();
+      peer.socket.destroy();
+    },
+    silence: async (peer) => {
+      await peer.startTls();
+      await peer.until('never');
+    },
+  };
+  for (const [name, fail] of Object.entries(failures)) {
+    const { send, mx, transport } = await startScripted(
+      t,
+      async (peer, number) => {
+        await peer.greet('STARTTLS');
+        if (number === 0 || number === 2) {
+          await peer.answer('220 go');
+          await fail(peer);
+        }
+        await peer.message();
+      },
+      { deadlines: name === 'silence' ? { ehlo: 400 } : {} },
+    );
+    const { sessions } = await send();
+    t.match(
+      sessions,
+      [
+        { host: 'mx.example.test', tls: { version: /^TLS/ }, results: [{ outcome: 'deferred', phase: 'ehlo' }] },
+        { host: 'mx.example.test', tls: null, results: [{ outcome: 'delivered', phase: 'dot' }] },
+      ],
+      name,
+    );
+    const required = await send({ tls: { level: 'required', by: 'the TLS setting of this email' } });
+    t.match(
+      resultOf(required),
+      { outcome: 'deferred', class: 'protocol', reason: /, and TLS is required by the TLS setting of this email\.$/ },
+      `${name}, but TLS is required`,
+    );
+    t.match(transport.tlsResults.take(), [{ result: 'validation-failure', sessions: 2 }]);
+    t.equal(mx.peers.length, 3);
   }
 });
 
