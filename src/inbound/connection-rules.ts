@@ -17,6 +17,18 @@ export function demandTls(server: SMTPServer, session: SMTPServerSession): void 
   };
 }
 
+/**
+ * Gives every reply one enhanced code (RFC 2034): those of our handlers begin with one, and smtp-server has codes for its own.
+ * Call it once per session, on connect, and before any other rule that sends replies.
+ */
+export function keepOurCodes(server: SMTPServer, session: SMTPServerSession): void {
+  const connection = connectionOf(server, session);
+  if (!connection) return;
+  const send = connection.send.bind(connection);
+  connection.send = (code, text, context) =>
+    send(code, text, typeof text === 'string' && /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
+}
+
 /** The path of MAIL and RCPT (RFC 5321 section 4.1.2): a source route, which is dropped, the address, and its parameters. */
 const pathOfCommand =
   /^([^:]*):\s*<(?:@[^\s,:@<>"]+(?:,@[^\s,:@<>"]+)*:)?((?:"(?:[^"\\]|\\.)*"|[^\s<>"])*)>(?=\s|$)(.*)$/s;

@@ -5,8 +5,7 @@ import { portError } from '../start-error.ts';
 /** Options of all of our SMTP servers. */
 export const sharedOptions: SMTPServerOptions = {
   disableReverseLookup: true,
-  // smtp-server would put its own codes in front of ours.
-  hideENHANCEDSTATUSCODES: true,
+  hideENHANCEDSTATUSCODES: false,
   logger: false,
 };
 
@@ -33,11 +32,9 @@ export async function listen(server: SMTPServer, variable: string, host: string 
   return (server.server.address() as AddressInfo).port;
 }
 
-/** Closes a session's connection, after a 421 with the sentence if there is one. */
-export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence?: string): void {
-  const connection = connectionOf(server, session);
-  if (sentence) connection?.send(421, sentence);
-  else connection?.close();
+/** Closes a session's connection, after a 421 with the sentence. */
+export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence: string): void {
+  connectionOf(server, session)?.send(421, sentence);
 }
 
 /** Closes the server: sessions that are not in the middle of a message at once, the others within `graceMs`. */
@@ -50,7 +47,7 @@ export function close(
     server.options.closeTimeout = Math.max(1, graceMs);
     server.close(() => resolve());
     for (const connection of server.connections) {
-      if (!isBusy(connection.session)) connection.send(421, '4.3.2 the server is stopping');
+      if (!isBusy(connection.session)) connection.send(421, '4.3.2 the server is stopping', false);
     }
   });
 }

@@ -1,7 +1,7 @@
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerEnvelope, type SMTPServerSession } from 'smtp-server';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { keepAddressesAsWritten, limitReplies } from './connection-rules.ts';
+import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection-rules.ts';
 import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { mailboxOf, type ReturnTools, receive } from './returns.ts';
@@ -68,6 +68,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     socketTimeout: patience.idleMs,
     onConnect(session, callback) {
       visitTimers.set(session, deadline(session, patience.visitMs, '4.4.2 the session took too long'));
+      keepOurCodes(server, session);
       keepAddressesAsWritten(server, session);
       limitReplies(server, session, mostReplies);
       callback();

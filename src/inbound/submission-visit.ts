@@ -1,4 +1,4 @@
-import type { SMTPServerDataStream, SMTPServerEnvelope, SMTPServerSession } from 'smtp-server';
+import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerEnvelope, SMTPServerSession } from 'smtp-server';
 import type { KeyHolder } from '../core/accounts/keys.ts';
 import { addedDomains, senderDomains } from '../core/domains/sender-domains.ts';
 import type { Acceptance } from '../core/emails/acceptance.ts';
@@ -82,9 +82,10 @@ export class SubmissionVisit {
   }
 
   /** The envelope sender must belong to the account too, or be empty. */
-  async mailFrom(address: string, envelope: SMTPServerEnvelope): Promise<void> {
+  async mailFrom(sender: SMTPServerAddress, envelope: SMTPServerEnvelope): Promise<void> {
     try {
-      await this.#admit(address, envelope);
+      refuseParameters(sender, ['SIZE', 'BODY', 'SMTPUTF8', 'AUTH']);
+      await this.#admit(sender.address, envelope);
     } catch (error) {
       // smtp-server keeps the parameters of a refused MAIL and would apply them to the next one.
       Object.assign(envelope, { requireTLS: false, smtpUtf8: false });
@@ -93,7 +94,6 @@ export class SubmissionVisit {
   }
 
   async #admit(address: string, envelope: SMTPServerEnvelope): Promise<void> {
-    if (envelope.requireTLS) throw new Refusal(555, '5.5.4', 'REQUIRETLS is not offered');
     const holder = await this.#tools.login.holderOf(this.#key);
     const { waitSeconds } = this.#tools.limiter.take(holder.keyId);
     if (waitSeconds > 0) throw tooManyRequests(waitSeconds, 'this API key sends too many messages a second');
@@ -102,8 +102,9 @@ export class SubmissionVisit {
     await this.#demandOwn(holder, 'MAIL FROM', domain);
   }
 
-  async recipient(address: string, envelope: SMTPServerEnvelope): Promise<void> {
-    parseAddress(address, envelope, '5.1.3');
+  async recipient(recipient: SMTPServerAddress, envelope: SMTPServerEnvelope): Promise<void> {
+    refuseParameters(recipient, []);
+    parseAddress(recipient.address, envelope, '5.1.3');
   }
 
   /** @returns the text of the 250, when everything is committed */
@@ -178,6 +179,16 @@ function kept([accepted]: Accepted[]): Kept {
   if (!accepted) throw new Error('accept answered for no request');
   if ('refusal' in accepted) throw accepted.refusal;
   return { emailId: accepted.email.id, status: accepted.email.status };
+}
+
+/**
+ * Ignored, a parameter would be a promise that is not kept: to hold the message, to report its delivery.
+ *
+ * @throws Refusal 555 for one that is not offered (RFC 5321 section 4.1.1.11)
+ */
+function refuseParameters({ args }: SMTPServerAddress, offered: string[]): void {
+  const unknown = Object.keys(args).find((name) => !offered.includes(name));
+  if (unknown !== undefined) throw new Refusal(555, '5.5.4', `${unknown.slice(0, 100)} is not offered`);
 }
 
 /** As strict as the REST API: the RCPT to the destination carries exactly the address checked here. */

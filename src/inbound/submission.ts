@@ -10,7 +10,7 @@ import type { TokenBuckets } from '../rate-limit.ts';
 import { openAll } from '../start-error.ts';
 import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
-import { demandTls, keepAddressesAsWritten } from './connection-rules.ts';
+import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
 import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
@@ -152,6 +152,7 @@ class Listener {
   #handlers(): SMTPServerOptions {
     return {
       onConnect: (session, callback) => {
+        keepOurCodes(this.server, session);
         demandTls(this.server, session);
         keepAddressesAsWritten(this.server, session);
         const timer = this.#hangUpAfter(this.#patience.loginMs, session, '4.7.0 no login in time');
@@ -167,16 +168,16 @@ class Listener {
           },
           (error: unknown) => {
             callback(this.#replyFor(error));
-            if (visit.isOver) hangUp(this.server, session);
+            if (visit.isOver) hangUp(this.server, session, '4.7.0 too many failed logins');
           },
         );
       },
-      onMailFrom: ({ address }, session, callback) => {
-        const answered = this.#track(this.#visitOf(session).mailFrom(address, session.envelope));
+      onMailFrom: (sender, session, callback) => {
+        const answered = this.#track(this.#visitOf(session).mailFrom(sender, session.envelope));
         this.#reply(answered, callback);
       },
-      onRcptTo: ({ address }, session, callback) => {
-        this.#reply(this.#visitOf(session).recipient(address, session.envelope), callback);
+      onRcptTo: (recipient, session, callback) => {
+        this.#reply(this.#visitOf(session).recipient(recipient, session.envelope), callback);
       },
       onData: (stream, session, callback) => {
         const timer = this.#hangUpAfter(this.#patience.contentMs, session, '4.4.2 the message took too long');

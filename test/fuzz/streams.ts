@@ -203,7 +203,7 @@ function dialogs(t: Parameters<typeof Dialog.open>[0], port: number, key: string
     }
     const reply = await dialog.reply();
     // Anything taken for additional commands would be answered first.
-    equal([await dialog.ask('RSET'), await dialog.ask('NOOP')], ['250 Flushed', '250 OK']);
+    equal([await dialog.ask('RSET'), await dialog.ask('NOOP')], ['250 2.0.0 Flushed', '250 2.0.0 OK']);
     open = dialog;
     return reply;
   };

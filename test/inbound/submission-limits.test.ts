@@ -110,7 +110,7 @@ t.test('a client that does not log in, idles or lets a message trickle is hung u
     slow.send('x');
   }, 50);
   t.teardown(() => clearInterval(trickle));
-  t.match(await idle.reply(), /^421 Timeout/);
+  t.match(await idle.reply(), /^421 4\.4\.2 Timeout/);
   t.match(await stranger.reply(), '421 4.7.0 no login in time');
   t.match(await slow.reply(), '421 4.4.2 the message took too long');
   for (const dialog of [idle, stranger, slow]) t.equal(await dialog.rest(), '');

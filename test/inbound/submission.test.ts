@@ -116,6 +116,47 @@ t.test('a client that asks for REQUIRETLS, which is not offered, is refused and 
   t.match(await dialog.envelope(from, ['j\xc3\xb6rg@b.test']), /^553 5\.6\.7 /, 'another parameter is not kept either');
 });
 
+t.test('a parameter that is not offered is refused: what it asks for is never dropped in silence', async (t) => {
+  const { from, logIn } = await scene.sender();
+  const dialog = await logIn();
+  for (const parameter of ['HOLDFOR=3600', 'BY=120;R', 'MT-PRIORITY=3', 'RET=HDRS', 'ENVID=a', 'XVERP', 'X\xff=1']) {
+    const [name = ''] = parameter.split('=');
+    t.equal(
+      await dialog.ask(`MAIL FROM:<${from}> ${parameter}`),
+      `555 5.5.4 ${name.replaceAll('\xff', '?')} is not offered`,
+    );
+  }
+  t.match(await dialog.ask(`MAIL FROM:<${from}> size=100 Body=8BITMIME SMTPUTF8 AUTH=<>`), /^250 /);
+  t.equal(await dialog.ask('RCPT TO:<a@b.test> NOTIFY=NEVER'), '555 5.5.4 NOTIFY is not offered');
+  t.equal(await dialog.ask('RCPT TO:<a@b.test> SIZE=1'), '555 5.5.4 SIZE is not offered');
+  t.match(await dialog.ask('RCPT TO:<a@b.test>'), /^250 /);
+});
+
+t.test('every reply has one enhanced code: RFC 2034', async (t) => {
+  const { from, logIn } = await scene.sender();
+  const dialog = await logIn();
+  t.match(await dialog.ask('EHLO client.test'), /^250[ -]ENHANCEDSTATUSCODES\r?$/m);
+  const content = `From: ${from}\r\nSubject: s\r\n\r\nt\r\n.`;
+  const replies: [command: string, reply: RegExp][] = [
+    ['NONSENSE', /^500 5\.5\.2 Error/],
+    ['DATA', /^503 5\.5\.1 Error/],
+    ['MAIL FROM:nobody', /^501 5\.1\.7 Error/],
+    ['MAIL FROM:<x@foreign.test>', /^550 5\.7\.1 MAIL FROM/],
+    [`MAIL FROM:<${from}> SIZE=99999999999`, /^552 5\.3\.4 Error/],
+    [`MAIL FROM:<${from}>`, /^250 2\.1\.0 Accepted$/],
+    [`MAIL FROM:<${from}>`, /^503 5\.5\.1 Error/],
+    ['RCPT TO:<a b@c.test>', /^501 5\.1\.3 Error/],
+    ['RCPT TO:<a@b>', /^553 5\.1\.3 a@b/],
+    ['RCPT TO:<a@b.test>', /^250 2\.1\.5 Accepted$/],
+    ['DATA', /^354 End data/],
+    [content, /^250 2\.0\.0 queued as/],
+    ['RSET', /^250 2\.0\.0 Flushed$/],
+    ['AUTH PLAIN AGEAYg==', /^503 5\.5\.1 Error/],
+    ['QUIT', /^221 2\.0\.0 Bye$/],
+  ];
+  for (const [command, reply] of replies) t.match(await dialog.ask(command), reply, command);
+});
+
 t.test('a refused message leaves its idempotency key free', async (t) => {
   const { mail, from, read } = await scene.sender();
   const headers = { 'X-Sendwright-Idempotency-Key': 'k' };
