@@ -4,7 +4,7 @@ import { unsubscribe } from '../core/returns/unsubscribe.ts';
 import type { Database } from '../db/client.ts';
 import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
-import { normalizeDomain } from '../mail/address.ts';
+import { normalizeDomain, withoutNeedlessQuotes } from '../mail/address.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
 import { isGenerated, isReport, type Notice, readNotice } from '../mail/dsn.ts';
 import { readLoosely } from '../mail/loose-mime.ts';
@@ -38,7 +38,7 @@ const feedbackLocals = ['fbl', 'abuse', 'postmaster'];
 
 /** The mailbox of this address, if it has a token of ours or takes reports. @throws Refusal for any other: nothing is relayed */
 export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox {
-  const address = withALabels(written);
+  const address = withALabels(withoutNeedlessQuotes(written));
   const path = parseReturnPath(keys.returnPath, address, host);
   if (path) return { is: 'return path', path };
   const named = parseUnsubscribeAddress(keys.unsubscribe, address, host);

@@ -98,6 +98,13 @@ export function quote(text: string): string {
   return `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
 }
 
+/** The same address without quotes and backslashes that it does not need (RFC 5321 section 4.1.2). */
+export function withoutNeedlessQuotes(address: string): string {
+  const [, quoted = '', domain = ''] = /^"((?:[^"\\]|\\.){1,128})"(@.*)$/s.exec(address) ?? [];
+  const local = quoted.replaceAll(/\\(.)/gs, '$1');
+  return isDotAtom(local) ? `${local}${domain}` : address;
+}
+
 function parseAddress(text: string): Omit<Mailbox, 'name'> {
   const at = text.indexOf('@');
   if (at === -1) throw new AddressError('not an email address');

@@ -1,3 +1,4 @@
+import { withoutNeedlessQuotes } from './address.ts';
 import { cutText } from './characters.ts';
 
 /** What a server says it did with a message for one recipient (RFC 3464 section 2.3.3). */
@@ -135,8 +136,7 @@ export function addressIn(value: string): string | null {
   const bare = fromUtf8Xtext(value.slice(0, 1_000)).replace(/^[A-Za-z0-9-]{1,20}[ \t]*;/, '');
   const [address = null] =
     /(?:"(?:[^"\\]|\\.){1,64}"|[^\s<>()[\]:;,"]{1,64})@[^\s<>()[\]:;,"@]{1,253}/.exec(bare) ?? [];
-  // Unnecessary quotes do not make it another mailbox (RFC 5321 section 4.1.2).
-  return address?.replace(/^"([^\s<>()[\]:;,"@\\]{1,64})"@/, '$1@').replace(/\.$/, '') ?? null;
+  return address === null ? null : withoutNeedlessQuotes(address).replace(/\.$/, '');
 }
 
 /** Whom a field names: the address, or the field's own words if we find none; null if it is empty. */
