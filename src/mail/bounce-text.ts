@@ -114,6 +114,9 @@ function recipientOf(
   };
 }
 
+/** What CommuniGate puts before a reason. In it the name of an account, or the word "account" itself, would say something. */
+const communigateBegins = /failed to deliver to ' ' [a-z]{1,20} module\([^()]{1,320}\) reports: /i;
+
 /** The words without the address; if these are too few, the context without it. */
 function sentencesOf(words: string, context: string, address: string | null): string {
   const clean = (text: string) =>
@@ -121,6 +124,7 @@ function sentencesOf(words: string, context: string, address: string | null): st
       .replaceAll(address ?? '\n', ' ')
       .replaceAll(/< >:?/g, ' ')
       .replaceAll(/\s+/g, ' ')
+      .replace(communigateBegins, '')
       .trim();
   return /\p{L}{3}.{0,400}\p{L}{3}/su.test(clean(words)) ? clean(words) : clean(context);
 }

@@ -24,7 +24,7 @@ const ownRules: { is: Classification; text: RegExp }[] = [
   },
   {
     is: 'network',
-    text: /retry time(?:out)? (?:not reached|exceeded)|(?:message|delivery|mail|queue)\b.{0,40}\b(?:expired|too (?:old|long))|connect(?:ion)?\b.{0,120}(?:timed? ?out|refused|reset|failed|dropped|lost)|(?:timed? ?out|refused|failed|unable|not able|could ?n.t|cannot) (?:\w{1,12} ){0,3}(?:to |while )?connect|no route to host|network (?:is )?(?:unreachable|error)|lost connection|(?:server|host)\b.{0,40}(?:not respond|did not respond|unreachable|is down|not reachable|could not be (?:reached|contacted))|(?:wasn.t able|unable) to establish an smtp connection|mail(?: forwarding)? (?:is )?loop|too many (?:hops|received)|hop count|mx (?:records? )?(?:point|list|for)\b.{0,80}(?:loop|back to|non-existent|myself)/i,
+    text: /retry time(?:out)? (?:not reached|exceeded)|(?:message|delivery|mail|queue)\b.{0,40}\b(?:expired|too (?:old|long))|connect(?:ion)?\b.{0,120}(?:timed? ?out|refused|reset|failed|dropped|lost|broken)|(?:timed? ?out|refused|failed|unable|not able|could ?n.t|cannot) (?:\w{1,12} ){0,3}(?:to |while )?connect|no route to host|network (?:is )?(?:unreachable|error)|lost connection|(?:server|host)\b.{0,40}(?:not respond|did not respond|unreachable|is down|not reachable|could not be (?:reached|contacted))|(?:wasn.t able|unable) to establish an smtp connection|mail(?: forwarding)? (?:is )?loop|too many (?:hops|received)|hop count|mx (?:records? )?(?:point|list|for)\b.{0,80}(?:loop|back to|non-existent|myself)/i,
   },
 ];
 

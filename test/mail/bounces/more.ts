@@ -1,5 +1,7 @@
 import { type Bounce, plain, raw, report } from './build.ts';
 
+const communigate = { from: '<MAILER-DAEMON@mx.relay.test>', subject: 'Undeliverable mail: Your order' };
+
 /** Written after the reader was finished, to see how well it handles what it was not made for. */
 export const more: Bounce[] = [
   plain('Sun Messaging Server', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
@@ -265,4 +267,52 @@ Status: 5.1.1 (bad destination mailbox address)
     subject: 'Your message to list awaits moderator approval',
     text: 'Your mail to list is being held until the moderator can review it.\n',
   }),
+  report('CommuniGate: one of its own accounts', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    ...communigate,
+    text: `
+Failed to deliver to '<jane@example.com>'
+LOCAL module(account jane) reports:
+ unknown user account
+`,
+    fields: `
+Original-Recipient: rfc822;<jane@example.com>
+Final-Recipient: LOCAL;<>
+Action: failed
+Status: 5.0.0
+`,
+  }),
+  report(
+    'CommuniGate: the name of an account is no reason',
+    'bounce',
+    [
+      ['disabled@example.com', 'other', true],
+      ['bob@example.com', 'mailbox_full', true],
+      ['jane@example.org', 'bad_mailbox', true],
+      ['ann@example.net', 'network', true],
+    ],
+    {
+      ...communigate,
+      text: `
+Failed to deliver to '<disabled@example.com>'
+LOCAL module(account disabled) reports:
+ no route to this place
+
+Failed to deliver to '<bob@example.com>'
+LOCAL module(account bob) reports:
+ account is full (quota exceeded)
+
+Failed to deliver to 'jane@example.org'
+SMTP module(domain example.org) reports:
+ host mx.example.org says:
+ 550 5.1.1 User unknown
+
+Failed to deliver to 'ann@example.net'
+SMTP module(domain example.net) reports:
+ connection with mx.example.net is broken
+`,
+      fields: ['disabled@example.com', 'bob@example.com', 'jane@example.org', 'ann@example.net']
+        .map((address) => `Original-Recipient: rfc822;<${address}>\nAction: failed\nStatus: 5.0.0\n`)
+        .join('\n'),
+    },
+  ),
 ];
