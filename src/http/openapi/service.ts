@@ -207,10 +207,12 @@ export const serviceGroup: Group = {
       path: '/readyz',
       summary: 'Is it ready?',
       description:
-        'Checks that the database and the queue answer within three seconds, and that no write failed within the last ten because the disk of the database is full.',
+        'Checks that the database and the queue answer within three seconds, that the database is not read-only, as a standby is, and that no write failed within the last ten seconds because its disk is full.',
       access: 'anyone',
       answer: { description: 'They answer.', schema: status('ready'), example: { status: 'ready' } },
-      refusals: [{ status: 503, error: 'unavailable', when: 'They do not answer, or the disk is full.' }],
+      refusals: [
+        { status: 503, error: 'unavailable', when: 'They do not answer, or the database cannot be written to.' },
+      ],
     },
     {
       id: 'getOpenApi',

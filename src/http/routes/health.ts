@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Router from '@koa/router';
+import { answerWithinMs } from '../../db/answers.ts';
 import { unavailable } from '../../errors.ts';
 import type { Services } from '../services.ts';
 
-const answerWithinMs = 3_000;
-
 /**
- * `GET /healthz`: the process responds. `GET /readyz`: so does the database, which has the tables of the queue and has not run
- * out of disk space.
+ * `GET /healthz`: the process responds. `GET /readyz`: so does the database, which has the tables of the queue, can be written
+ * to and has not run out of disk space.
  */
 export function healthRoutes(router: Router, { db }: Services): void {
   router.get('/healthz', (ctx) => {
@@ -16,8 +15,9 @@ export function healthRoutes(router: Router, { db }: Services): void {
 
   router.get('/readyz', async (ctx) => {
     if (db.isDiskFull()) throw unavailable();
-    const asked = db.query({ text: 'SELECT 1 FROM accounts, pgboss.version LIMIT 1' }).then(
-      () => true,
+    const text = `SELECT current_setting('transaction_read_only') AS "readOnly" FROM accounts, pgboss.version LIMIT 1`;
+    const asked = db.query<{ readOnly: string }>({ text }).then(
+      ([row]) => row?.readOnly !== 'on',
       () => false,
     );
     // Statements wait for a database that silently vanished; a load balancer should get its answer sooner.
