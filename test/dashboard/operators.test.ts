@@ -61,6 +61,19 @@ t.test('what operators see', inBrowser, async (t) => {
     t.equal(await page.locator('tbody tr').count(), 2);
   });
 
+  t.test('what one account sends is one press away from the accounts', async (t) => {
+    const { page, complaints } = await view(t, node, '/accounts');
+    const { name } = await node.db.prisma.account.findUniqueOrThrow({ where: { id: shop.account.id } });
+    await page.getByRole('link', { name, exact: true }).click();
+    await page.getByText('1 email', { exact: true }).waitFor();
+    await page.getByRole('row', { name: /Of the shop/ }).waitFor();
+    const accounts = page.getByLabel('Accounts', { exact: true });
+    t.equal(await accounts.locator('option:checked').textContent(), name);
+    await accounts.selectOption('All accounts');
+    await page.getByText('2 emails', { exact: true }).waitFor();
+    t.strictSame(complaints, []);
+  });
+
   t.test('before going live they are told what is wrong and what to do, to pass on as text', async (t) => {
     const { page, context, complaints } = await view(t, node, '/doctor');
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);

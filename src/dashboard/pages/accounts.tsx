@@ -1,6 +1,7 @@
 import { Button, Group, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Link } from 'wouter';
 import type { Account, ListedAccount } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
@@ -38,10 +39,10 @@ const columns: Column<ListedAccount>[] = [
   {
     id: 'name',
     header: 'Account',
-    cell: ({ name }) => (
-      <span className="cut" title={name} style={{ fontWeight: 500 }}>
-        {name}
-      </span>
+    cell: ({ id, name }) => (
+      <Link href={`/emails?accounts=${id}`} className="row-link" data-row title={`The emails of ${name}`}>
+        <span className="cut">{name}</span>
+      </Link>
     ),
   },
   {

@@ -43,12 +43,17 @@ export const account: Column<Row> = {
   cell: ({ account_id: id = '' }) => <AccountName id={id} />,
 };
 
-function AccountName({ id }: { id: string }) {
-  const { data } = useQuery({
+/** An account, for its name; only for operators. @param id undefined: none is asked for */
+export const useAccount = (id: string | undefined) =>
+  useQuery({
     queryKey: ['accounts', 'one', id],
-    queryFn: () => api.admin.accounts.get(id),
+    queryFn: () => api.admin.accounts.get(id ?? ''),
     staleTime: 300_000,
+    enabled: id !== undefined,
   });
+
+function AccountName({ id }: { id: string }) {
+  const { data } = useAccount(id);
   return (
     <span className="cut soft" title={id}>
       {data?.account.name ?? '…'}

@@ -13,7 +13,7 @@ import { ChoiceField, ClearFilters } from '../parts/filters.tsx';
 import { PageHead } from '../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../parts/pager.tsx';
 import { useSession } from '../session.ts';
-import { account, columns, type Row, recipient } from './emails-columns.tsx';
+import { account, columns, type Row, recipient, useAccount } from './emails-columns.tsx';
 import { EmailFilters, filtersOf, names } from './emails-filters.tsx';
 import { OnTheList } from './suppression-standing.tsx';
 import { UntilFirstEmail } from './until-first-email.tsx';
@@ -27,11 +27,15 @@ export function Emails() {
   const [state, change] = useAddressState(names);
   const connected = useContext(Connected);
   const page = pageOf(state.page);
-  const all = state.accounts === 'all' && user.role === 'admin';
+  const isAdmin = user.role === 'admin';
+  const all = isAdmin && state.accounts !== undefined;
+  const one = all && state.accounts !== 'all' ? state.accounts : undefined;
+  const ofOne = useAccount(one);
   const query: ListEmailsQuery = { ...filtersOf(state, all), limit: pageSize, offset: (page - 1) * pageSize };
   const list = useQuery({
-    queryKey: ['emails', all, query],
-    queryFn: () => (all ? api.admin.emails.list(query) : api.emails.list(query)),
+    queryKey: ['emails', all, one, query],
+    queryFn: () =>
+      all ? api.admin.emails.list({ ...query, ...(one ? { account_id: one } : {}) }) : api.emails.list(query),
     placeholderData: keepPreviousData,
     // The server reports changes of status in this account, but not that mail is held, nor what other accounts do.
     refetchInterval: 10_000,
@@ -51,11 +55,14 @@ export function Emails() {
         words="Every email, what happened to it, and why."
         actions={
           <Group gap={12} wrap="nowrap">
-            {user.role === 'admin' && (
+            {isAdmin && (
               <ChoiceField
                 label="Accounts"
                 all="This account"
-                choices={[{ value: 'all', label: 'All accounts' }]}
+                choices={[
+                  { value: 'all', label: 'All accounts' },
+                  ...(one ? [{ value: one, label: ofOne.data?.account.name ?? one }] : []),
+                ]}
                 value={state.accounts}
                 change={(accounts) => change({ accounts, page: null })}
               />
