@@ -5,8 +5,9 @@ import { readConfig } from '../../src/config.ts';
 import { startEmbedded } from '../../src/db/embedded.ts';
 import { silentLog } from '../../src/log.ts';
 import { startNode } from '../../src/node.ts';
+import { hashPassword } from '../../src/password.ts';
 import { Keyring } from '../../src/seal.ts';
-import { buildAccount } from '../support/build.ts';
+import { buildAccount, builtPassword } from '../support/build.ts';
 import { asked, onlyNumber } from '../support/command-line.ts';
 import { call, testEnv } from '../support/node.ts';
 
@@ -32,7 +33,7 @@ const node = await startNode(config, {
   keyring: new Keyring(config.encryptionKey ?? Buffer.alloc(0)),
   log: silentLog,
 });
-const { email } = await buildAccount(node.db);
+const { email } = await buildAccount(node.db, await hashPassword(builtPassword));
 
 const times = { known: [] as number[], unknown: [] as number[] };
 for (let n = -10; n < tries; n += 1) {

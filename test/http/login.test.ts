@@ -169,7 +169,7 @@ t.test('behind proxies the client is the one that the last trusted proxy names',
     const statuses = [];
     for (let n = 0; n < 11; n += 1) {
       const headers = { 'X-Forwarded-For': forwarded(n) };
-      const body = { email: 'nobody@example.test', password: 'wrong' };
+      const body = { email: node.admin.email, password: 'wrong' };
       statuses.push((await node.call('POST', login, { body, headers })).status);
     }
     return statuses.at(-1);

@@ -3,8 +3,8 @@ import * as keys from '../../src/core/accounts/keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
-import { hashPassword } from '../../src/password.ts';
 import { deriveKey, Keyring } from '../../src/seal.ts';
+import { quickHash } from './quick-hash.ts';
 
 export interface BuiltAccount {
   id: string;
@@ -12,21 +12,23 @@ export interface BuiltAccount {
   password: string;
 }
 
-/** One for all of them, because hashing is slow on purpose. */
+/** One for all of them. */
 export const builtPassword = randomBytes(9).toString('hex');
-let passwordHash: Promise<string> | undefined;
+const quick = quickHash(builtPassword);
 
-/** A new account with one member: tests share nothing, so nothing has to be cleaned up. */
-export async function buildAccount(db: Database): Promise<BuiltAccount> {
+/**
+ * A new account with one member: tests share nothing, so nothing has to be cleaned up. Its password is checked at once,
+ * unless the test brings a hash that takes as long as the service's own.
+ */
+export async function buildAccount(db: Database, passwordHash = quick): Promise<BuiltAccount> {
   const email = `${randomBytes(6).toString('hex')}@members.test`;
   const id = newId();
-  passwordHash ??= hashPassword(builtPassword);
   await db.prisma.account.create({
     data: {
       id,
       name: email,
       plan: 'unlimited',
-      users: { create: { id: newId(), email, passwordHash: await passwordHash, role: 'member' } },
+      users: { create: { id: newId(), email, passwordHash, role: 'member' } },
     },
   });
   return { id, email, password: builtPassword };

@@ -10,6 +10,7 @@ import { type Foundation, type SendwrightNode, startNode } from '../../src/node.
 import { keyringOf } from '../../src/seal.ts';
 import { holdAnswer } from './contract.ts';
 import { createDatabase } from './db.ts';
+import { quickHash } from './quick-hash.ts';
 import { holdSafe } from './safe-answer.ts';
 
 /** What a test of the whole service uses: a node on its own database, and a way to call it over HTTP. */
@@ -67,18 +68,29 @@ export async function startTestNode(
 ): Promise<TestNode> {
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase());
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-node-'));
-  const config = readConfig(testEnv(databaseUrl, { DATA_DIR: dataDir, ...env }));
+  const config = readConfig(testEnv(databaseUrl, { DATA_DIR: dataDir, ADMIN_PASSWORD: '', ...env }));
   const node = await startNode(config, { ...foundationOf(config), dashboard });
   t.teardown(async () => {
     await node.stop();
     await rm(dataDir, { recursive: true, force: true });
   });
+  if (node.admin.password === 'none') await giveQuickPassword(node);
   return {
     ...node,
     databaseUrl,
     adminPassword,
     call: (method, path, options) => call(node.baseUrl, method, path, options),
   };
+}
+
+const adminHash = quickHash(adminPassword);
+
+/** Instead of ADMIN_PASSWORD, which the service hashes at its start, and again with each login. */
+async function giveQuickPassword({ db, admin }: SendwrightNode): Promise<void> {
+  await db.prisma.user.updateMany({
+    where: { id: admin.userId, passwordHash: '' },
+    data: { passwordHash: adminHash },
+  });
 }
 
 /** What a node of the tests stands on. */
