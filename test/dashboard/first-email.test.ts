@@ -66,7 +66,11 @@ t.test('the dashboard', inBrowser, async (t) => {
     const said = () => page.locator('.chart-legend').first().textContent();
     await slider.focus();
     const atLast = await said();
-    t.match(atLast, /^Accepted\d+Delivered\d+Deferred\d+Failed\d+\D+\d+, \d\d:00$/, 'values for who has no mouse');
+    t.match(
+      atLast,
+      /^Accepted\d+Delivered\d+Deferred\d+Failed\d+\D+\d+, \d\d:00–\d\d:00$/,
+      'values for who has no mouse',
+    );
     await slider.press('Home');
     t.not(await said(), atLast);
     t.match(await slider.getAttribute('aria-valuetext'), /: Accepted 0, Delivered 0, Deferred 0, Failed 0$/);
@@ -74,6 +78,21 @@ t.test('the dashboard', inBrowser, async (t) => {
     t.equal(await said(), 'AcceptedDeliveredDeferredFailed');
     t.strictSame(await barriersInBoth(page), []);
     t.strictSame(complaints, []);
+  });
+
+  t.test('when an interval of a chart begins and ends is said, as its days are those of UTC', async (t) => {
+    const { page, context } = await view(t, node, '/settings');
+    const zone = await context.newCDPSession(page);
+    for (const [timezoneId, said] of [
+      ['America/St_Johns', /\d, 2[01]:30 – \D+\d+, 2[01]:30$/],
+      ['UTC', /\D \d+$/],
+    ] as const) {
+      await zone.send('Emulation.setTimezoneOverride', { timezoneId });
+      await page.goto(`${node.baseUrl}/overview?range=month`);
+      const slider = page.getByRole('slider', { name: 'Show the values at' }).first();
+      await slider.focus();
+      t.match(await page.locator('.chart-legend .time').first().textContent(), said, timezoneId);
+    }
   });
 
   t.test('of many recipients those that did not get it come first, and the rest is one press away', async (t) => {

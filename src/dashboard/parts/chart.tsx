@@ -36,6 +36,14 @@ function moment(seconds: number, step: number): string {
   return step >= 86_400 || isMidnight ? calendar.format(at) : clock.format(at);
 }
 
+/** Its days are those of UTC, so for most readers they begin and end at some hour: both are said. */
+function intervalFrom(at: Date, ms: number): string {
+  const end = new Date(at.getTime() + ms);
+  const [day, from, to] = [calendar.format(at), clock.format(at), clock.format(end)];
+  if (ms < 86_400_000) return `${day}, ${from}–${to}`;
+  return at.getHours() + at.getMinutes() === 0 ? day : `${day}, ${from} – ${calendar.format(end)}, ${to}`;
+}
+
 const wordsFor = (value: number | null | undefined, format: (value: number) => string) =>
   value === null || value === undefined ? '–' : format(value);
 
@@ -56,6 +64,8 @@ export function Chart({ label, times, series, format }: Props) {
   const slider = useRef<HTMLInputElement>(null);
   const drawn = useRef<uPlot>(null);
   const scheme = useComputedColorScheme('light');
+  const [first, second] = times;
+  const step = first && second ? second.getTime() - first.getTime() : 0;
   useEffect(() => {
     if (!target.current || width === 0) return;
     const style = getComputedStyle(document.documentElement);
@@ -65,10 +75,10 @@ export function Chart({ label, times, series, format }: Props) {
       const at = idx === null || idx === undefined ? undefined : times[idx];
       const shown = series.map(({ values }) => (at ? wordsFor(values[idx ?? 0], format) : ''));
       const [...places] = legend.current?.querySelectorAll('b') ?? [];
-      const time = at ? `${calendar.format(at)}, ${clock.format(at)}` : '';
+      const time = at ? intervalFrom(at, step) : '';
       for (const [index, place] of places.entries()) place.textContent = [...shown, time][index] ?? '';
       const words = series.map(({ name }, index) => `${name} ${shown[index]}`);
-      slider.current?.setAttribute('aria-valuetext', at ? `${exact(at)}: ${words.join(', ')}` : '');
+      slider.current?.setAttribute('aria-valuetext', at ? `from ${exact(at)}: ${words.join(', ')}` : '');
     };
     const plot = new uPlot(
       {
@@ -105,7 +115,7 @@ export function Chart({ label, times, series, format }: Props) {
     // The colors depend on the color scheme: redraw when it changes.
     void scheme;
     return () => plot.destroy();
-  }, [times, series, format, width, scheme]);
+  }, [times, step, series, format, width, scheme]);
   return (
     <figure className="chart" aria-label={label}>
       <VisuallyHidden component="div">
@@ -136,7 +146,10 @@ export function Chart({ label, times, series, format }: Props) {
             <b />
           </span>
         ))}
-        <b className="time" />
+        <b
+          className="time"
+          style={{ minWidth: `${1 + Math.max(...times.map((at) => intervalFrom(at, step).length))}ch` }}
+        />
       </figcaption>
     </figure>
   );
