@@ -61,16 +61,22 @@ export interface Ticket {
 }
 
 const firstWindow = 5;
+/** The same for a site that lets in only some connections. */
+const besideWindow = 2;
 
 const couldNotTry = 'this server could not open a connection';
+const notAllLetIn = 'the server took mail, but not all connections';
 const forgetAfterMs = 3_600_000;
 
 /** How long a site counts as one that takes mail. */
 const provenMs = 900_000;
+/** How long after it took mail a failed connection is no sign that the site is down. */
+const upMs = 10_000;
 
 /**
  * Limits how much each site gets at once. It begins with a few connections, gets one more with each success, half of them
- * when the site asks for less, and none for a while when it cannot be reached; mail that waits meanwhile uses up no attempt.
+ * when the site asks for less or lets in only some, and none for a while when it cannot be reached; mail that waits meanwhile
+ * uses up no attempt.
  * Limits are for all nodes together, and each node keeps to its share.
  */
 export class Throttle {
@@ -159,13 +165,17 @@ export class Throttle {
     if (reply !== null) entry.lastReply = reply;
     if (verdict === 'nothing') return;
     if (verdict === 'fine') {
-      this.#grow(entry);
+      this.#grow(entry, ticket);
     } else if (verdict === 'untried') {
       this.#pause(entry);
     } else if (ticket.startedAt >= entry.judgedAt) {
+      // A firewall that lets in a few connections at a time resets the others.
+      const isUp = entry.fineAt >= entry.judgedAt && now - entry.fineAt < upMs;
       entry.judgedAt = now;
       entry.slowStart = false;
-      if (verdict === 'slower') this.#halve(entry);
+      if (verdict === 'slower')
+        this.#halve(entry, 'the server wanted less mail at a time', 'the server wants less mail at a time');
+      else if (isUp) this.#halve(entry, notAllLetIn, 'the server could not be reached');
       else this.#backOff(entry, 'the server could not be reached');
     }
   }
@@ -195,25 +205,31 @@ export class Throttle {
     return (line / Math.max(0.2, this.#entry(site).perSecond)) * 1_000;
   }
 
-  #grow(entry: Entry): void {
+  #grow(entry: Entry, { startedAt }: Ticket): void {
     entry.lastSuccessAt = new Date();
     entry.fineAt = this.#options.now();
     const recovered = entry.failures > 0;
     entry.failures = 0;
     entry.backoffUntil = null;
-    entry.window = recovered ? firstWindow : entry.window + (entry.slowStart ? 1 : 1 / entry.window);
+    // It was let in while others were not.
+    const beside = recovered && startedAt < entry.judgedAt;
+    if (beside) entry.reason = notAllLetIn;
+    if (recovered) entry.window = beside ? besideWindow : firstWindow;
+    else entry.window += entry.slowStart ? 1 : 1 / entry.window;
     entry.window = Math.min(entry.window, entry.site.connections);
     if (entry.window >= this.#most(entry.site) || entry.reason === couldNotTry) entry.reason = null;
   }
 
-  #halve(entry: Entry): void {
+  /** @param ifNone the reason if a single connection is still too much */
+  #halve(entry: Entry, reason: string, ifNone: string): void {
     const before = this.#windowOf(entry);
     if (before < 2) {
-      this.#backOff(entry, 'the server wants less mail at a time');
+      this.#backOff(entry, ifNone);
       return;
     }
     entry.window = Math.floor(before / 2);
-    entry.reason = `the server wanted less mail at a time: ${entry.window} connections instead of ${before}`;
+    const connections = entry.window === 1 ? '1 connection' : `${entry.window} connections`;
+    entry.reason = `${reason}: ${connections} instead of ${before}`;
   }
 
   /** Not held against the site: the pause does not grow, and the window and its reason stay as they are. */

@@ -91,6 +91,53 @@ t.test('a site that cannot be reached is left alone, longer each time, and tried
   t.equal(fill().length, 5, 'once it answers, it starts anew');
 });
 
+t.test('a site that takes mail, but lets in only some connections, gets fewer instead of none', async (t) => {
+  const { fill, end, pass, throttle, state } = start();
+  const first = fill();
+  pass(10);
+  end(first.slice(2), 'unreachable');
+  t.equal(throttle.turn(site).when, 'later', 'nobody has been let in yet');
+  pass(200);
+  end(first.slice(0, 2), 'fine');
+  t.match(
+    state(),
+    { window: 2, backoffUntil: null, reason: /not all connections/ },
+    'those that were under way meanwhile',
+  );
+  pass(1_000);
+  end(fill(), 'fine');
+  const tooMany = fill();
+  t.equal(tooMany.length, 3);
+  pass(10);
+  end(tooMany.slice(2), 'unreachable');
+  t.match(state(), { window: 1, backoffUntil: null, reason: /not all connections.*: 1 connection instead of 3/ });
+  end(tooMany.slice(0, 2), 'fine');
+  t.equal(fill().length, 2, 'the others go on at once');
+});
+
+t.test('a site that goes down costs only half as many attempts again as were under way', async (t) => {
+  const { fill, end, pass, throttle } = start();
+  for (let round = 0; round < 3; round += 1) end(fill(), 'fine');
+  let lost = 0;
+  for (let round = 0; round < 20; round += 1) {
+    const tickets = fill();
+    lost += tickets.length;
+    pass(10);
+    end(tickets, 'unreachable');
+  }
+  t.equal(lost, 20 + 10);
+  t.match(throttle.turn(site), { when: 'later', reason: 'the server could not be reached' });
+  pass(100_000);
+  t.equal(fill().length, 1, 'one probe');
+
+  const slow = start();
+  for (let round = 0; round < 3; round += 1) slow.end(slow.fill(), 'fine');
+  const tickets = slow.fill();
+  slow.pass(30_000);
+  slow.end(tickets, 'unreachable');
+  t.equal(slow.throttle.turn(site).when, 'later', 'that it took mail long before says nothing');
+});
+
 t.test('what this host could not even try pauses a site, and is not held against it', async (t) => {
   const { fill, end, pass, throttle, state } = start();
   end(fill(), 'fine');
@@ -105,6 +152,7 @@ t.test('what this host could not even try pauses a site, and is not held against
   }
   end(fill().slice(0, 1), 'fine');
   t.match(state(), { window: 11, reason: null, backoffUntil: null });
+  pass(10_000);
   end(fill().slice(0, 1), 'unreachable');
   const backoff = throttle.turn(site);
   end([throttle.begin(site)], 'untried');
