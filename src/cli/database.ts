@@ -7,7 +7,8 @@ import { admit } from '../core/secrets/encryption-key.ts';
 import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../data-dir.ts';
 import { keyRefusals } from '../database.ts';
 import { connect, type Database } from '../db/client.ts';
-import { type EmbeddedPostgres, runningUrl, startEmbedded } from '../db/embedded.ts';
+import { type EmbeddedPostgres, findRunning, startEmbedded } from '../db/embedded.ts';
+import { embeddedFailureOf } from '../db/failure.ts';
 import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { type Keyring, keyringOf } from '../seal.ts';
@@ -120,7 +121,11 @@ export async function onEmbedded<T>(
   work: (url: string, joined: boolean) => Promise<T>,
 ): Promise<T> {
   const running = runningIn(dataDir, password);
-  if (running) return work(running, true);
+  if (running) {
+    return work(running.url, true).catch((error: Error) => {
+      throw embeddedFailureOf(error, dataDir, running.pid) ?? error;
+    });
+  }
   const starting = startEmbedded({ dataDir, password, log: silentLog, onProgress: say }).catch((error: Error) => {
     throw unusableEmbedded(dataDir, error);
   });
@@ -150,9 +155,9 @@ async function onOwnServer<T>(starting: Promise<EmbeddedPostgres>, work: (url: s
   }
 }
 
-function runningIn(dataDir: string, password: string): string | undefined {
+function runningIn(dataDir: string, password: string): ReturnType<typeof findRunning> {
   try {
-    return runningUrl(dataDir, password);
+    return findRunning(dataDir, password);
   } catch (error) {
     throw unusableEmbedded(dataDir, error as Error);
   }

@@ -25,7 +25,7 @@ export const migrate: Command = {
       try {
         const refusal = await refuseDatabase(db, { connections, allowUnsafe: config.allowUnsafeDatabase }).catch(
           (error: Error) => {
-            throw startErrorOf(error, true);
+            throw config.databaseUrl === null ? error : startErrorOf(error, true);
           },
         );
         if (refusal) throw new StartError(refusal);

@@ -95,13 +95,13 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
 }
 
 /**
- * The URL of the server that a running Sendwright has on this data directory; undefined if none does. For commands that use
- * the server but do not own it.
+ * The server that a running Sendwright has on this data directory; undefined if none does. For commands that use the server
+ * but do not own it.
  */
-export function runningUrl(dataDir: string, password: string): string | undefined {
+export function findRunning(dataDir: string, password: string): { url: string; pid: number } | undefined {
   const cluster = findCluster(path.resolve(dataDir), serverUser());
   const postmaster = cluster && findPostmaster(cluster.dir);
-  return postmaster && urlOf(postmaster, password, 'sendwright');
+  return postmaster && { url: urlOf(postmaster, password, 'sendwright'), pid: postmaster.pid };
 }
 
 class Server {

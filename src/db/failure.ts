@@ -30,6 +30,23 @@ export function startErrorOf(error: unknown, unreached = false): StartError | nu
   );
 }
 
+/**
+ * The same for an error of the embedded server that a running Sendwright has, which no DATABASE_URL names; null for any error
+ * that is not about that server.
+ */
+export function embeddedFailureOf(error: unknown, dataDir: string, pid: number): StartError | null {
+  if (error instanceof StartError || !isUnavailable(error)) return null;
+  const refusal = refusalIn(error);
+  if (refusal?.code !== undefined && refusal.code in remedies) return null;
+  const { message } = refusal ?? (error as Error);
+  const what = `the embedded PostgreSQL in ${dataDir}`;
+  return new StartError(
+    refusal
+      ? `${what} refuses (${oneLine(message)}): try again, and see its postgres.log if that goes on`
+      : `${what} does not answer (${oneLine(message) || 'no answer'}): if that goes on, end its process with kill -9 ${pid}, which loses no mail, and start Sendwright again`,
+  );
+}
+
 /** PostgreSQL's own error among the causes. */
 function refusalIn(error: unknown): pg.DatabaseError | null {
   return [...causesOf(error)].find((at) => at instanceof pg.DatabaseError) ?? null;

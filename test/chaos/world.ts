@@ -3,7 +3,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readSecrets } from '../../src/data-dir.ts';
-import { runningUrl } from '../../src/db/embedded.ts';
+import { findRunning } from '../../src/db/embedded.ts';
 import { everySecond, mailHostname, prepareSender } from '../support/direct.ts';
 import { adminPassword } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
@@ -116,7 +116,7 @@ export async function createWorld(folder: string, random: Random, options: World
   const databaseUrl = async () => {
     if (server) return server.url;
     const dataDir = join(folder, 'node-A');
-    const url = runningUrl(dataDir, (await readSecrets(dataDir)).databasePassword);
+    const url = findRunning(dataDir, (await readSecrets(dataDir)).databasePassword)?.url;
     if (!url) throw new Error('the embedded database is not running');
     return url;
   };

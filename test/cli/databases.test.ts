@@ -136,6 +136,23 @@ t.test('a real process: start, commands next to it on its embedded database, and
   const hello = ['--from', 'a@example.test', '--to', 'b@anywhere.test', '--subject', 's', '--text', 't', '--wait'];
   t.match(await told(env, 'send', ...hello), { code: 0, email: { status: 'sent' } });
   t.match(await sendwright(env, 'doctor'), { code: 1, printed: /No mail leaves this machine/ });
+
+  const postmaster = () => findPostmaster(realpathSync(join(env.DATA_DIR, 'postgres')));
+  const { pid } = postmaster() ?? {};
+  if (!pid) throw new Error('no server runs');
+  process.kill(pid, 'SIGSTOP');
+  try {
+    for (const args of [['accounts', 'list'], ['migrate']])
+      t.match(await sendwright(env, ...args), {
+        code: 1,
+        said: new RegExp(
+          `^sendwright: the embedded PostgreSQL in .*data does not answer \\(.*\\): if that goes on, end its process with kill -9 ${pid}, which loses no mail, and start Sendwright again$`,
+        ),
+      });
+  } finally {
+    process.kill(pid, 'SIGCONT');
+  }
+
   service.kill('SIGTERM');
   t.equal((await ended)[0], 0);
   t.match(await told(env, 'accounts', 'list'), { code: 0, count: 1 });
@@ -154,7 +171,6 @@ t.test('a real process: start, commands next to it on its embedded database, and
     stdio: 'ignore',
   });
   const left = once(waiting, 'exit');
-  const postmaster = () => findPostmaster(realpathSync(join(env.DATA_DIR, 'postgres')));
   await eventually(async () => postmaster() !== undefined);
   waiting.kill('SIGINT');
   t.equal((await left)[0], 130);

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { type EmbeddedOptions, runningUrl, startEmbedded } from '../../src/db/embedded.ts';
+import { type EmbeddedOptions, findRunning, startEmbedded } from '../../src/db/embedded.ts';
 import { serverUser } from '../../src/db/postgres-binaries.ts';
 import { initdbFailure, serverFailure } from '../../src/db/postgres-cluster.ts';
 import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts';
@@ -79,7 +79,7 @@ t.test('the first start creates the cluster, and the second finds what was writt
     t.same(await query(url, 'SELECT host(inet_server_addr()) AS through'), [{ through }]);
     await t.rejects(query(url.replace(/:[^:@]+@/, ':wrong@'), 'SELECT 1'), { code: '28P01' });
   }
-  t.equal(runningUrl(at.dataDir, password), first.url);
+  t.equal(findRunning(at.dataDir, password)?.url, first.url);
   const [made] = await query(
     first.url,
     `SELECT current_user AS who, pg_encoding_to_char(encoding) AS encoding, datlocprovider AS provider, datlocale AS locale
@@ -88,7 +88,7 @@ t.test('the first start creates the cluster, and the second finds what was writt
   t.match(made, { who: 'sendwright', encoding: 'UTF8', provider: 'b', locale: 'C.UTF-8' });
   await query(first.url, 'CREATE TABLE kept AS SELECT 7 AS n');
   await Promise.all([first.stop(), first.stop()]);
-  t.equal(runningUrl(at.dataDir, password), undefined);
+  t.equal(findRunning(at.dataDir, password)?.url, undefined);
   t.equal(told.length, 1, 'the first start says why it takes long');
 
   const second = await startEmbedded({ ...at, onProgress: (sentence) => told.push(sentence) });
@@ -101,7 +101,7 @@ t.test('the first start creates the cluster, and the second finds what was writt
 t.test('the server of a process that was killed is taken over', async (t) => {
   const at = place(t);
   const owner = await otherOwner(t, at);
-  const before = runningUrl(at.dataDir, password) ?? '';
+  const before = findRunning(at.dataDir, password)?.url ?? '';
   await query(before, 'CREATE TABLE kept AS SELECT 7 AS n');
   owner.kill('SIGKILL');
   const { pid = 0 } = findPostmaster(fs.realpathSync(path.join(at.dataDir, 'postgres'))) ?? {};
@@ -116,7 +116,7 @@ t.test('the server of a process that was killed is taken over', async (t) => {
   t.equal(server.url, before, 'the same server, on the same port');
   t.same(await query(server.url, 'SELECT n FROM kept'), [{ n: 7 }]);
   await server.stop();
-  t.equal(runningUrl(at.dataDir, password), undefined, 'it is ours to stop');
+  t.equal(findRunning(at.dataDir, password)?.url, undefined, 'it is ours to stop');
 });
 
 t.test('two first starts at once: one wins, the other is refused and does no harm', async (t) => {
@@ -128,7 +128,7 @@ t.test('two first starts at once: one wins, the other is refused and does no har
     lost.status === 'rejected' &&
       lost.reason.message.includes(`DATA_DIR ${at.dataDir} is in use by another Sendwright process`),
   );
-  t.same(await query(runningUrl(at.dataDir, password) ?? '', 'SELECT 1 AS n'), [{ n: 1 }]);
+  t.same(await query(findRunning(at.dataDir, password)?.url ?? '', 'SELECT 1 AS n'), [{ n: 1 }]);
   if (mine.status === 'fulfilled') await mine.value.stop();
 });
 

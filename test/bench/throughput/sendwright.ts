@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { readSecrets } from '../../../src/data-dir.ts';
-import { runningUrl } from '../../../src/db/embedded.ts';
+import { findRunning } from '../../../src/db/embedded.ts';
 import { directEnv, mailHostname, prepareSender } from '../../support/direct.ts';
 import { adminPassword } from '../../support/node.ts';
 import { freePort } from '../../support/ports.ts';
@@ -97,7 +97,7 @@ export async function startBenchedSendwright(options: SendwrightOptions): Promis
     throw error;
   });
   const databaseUrl = (database: string) =>
-    (runningUrl(dataDir, databasePassword) ?? '').replace(/\/sendwright\?/, `/${database}?`);
+    (findRunning(dataDir, databasePassword)?.url ?? '').replace(/\/sendwright\?/, `/${database}?`);
   const postmaster = async () =>
     Number((await readFile(join(dataDir, 'postgres/postmaster.pid'), 'utf8')).split('\n')[0]);
   let db = await open(databaseUrl('sendwright'));
