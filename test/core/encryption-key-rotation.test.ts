@@ -10,7 +10,7 @@ import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { parsePrivateKey } from '../../src/mail/dkim-key.ts';
 import { type EncryptionKey, Keyring, open, seal } from '../../src/seal.ts';
-import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { eventually } from '../support/node.ts';
@@ -26,7 +26,7 @@ async function fill(db: Database) {
   await hold(db, before, silentLog).then((holding) => holding.stop());
   const tokens = await tokenKeys(db, before);
   const { id: accountId } = await buildAccount(db);
-  const { id: domainId } = await buildVerifiedDomain(db, accountId, old);
+  const { id: domainId } = await domains.add(db, accountId, { domain: 'a.test' }, before);
   await db.query({
     text: `INSERT INTO dkim_keys (id, account_id, domain_id, selector, algorithm, private_key, public_key)
            SELECT gen_random_uuid(), account_id, id, 'second', 'ed25519', dkim_private_key, '' FROM domains WHERE id = $1`,

@@ -1,9 +1,10 @@
 import t from 'tap';
+import * as domains from '../../src/core/domains/domains.ts';
 import * as encryptionKeys from '../../src/core/secrets/encryption-key.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Keyring } from '../../src/seal.ts';
-import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
+import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 
 const [ours, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)] as [Buffer, Buffer];
@@ -30,7 +31,7 @@ t.test('if many processes start at once with two keys, those with one of them ar
 
 t.test('in an older database, the right key is the one its secrets are sealed with', async (t) => {
   const builders: Record<string, (db: Database, accountId: string) => Promise<unknown>> = {
-    'a domain': (db, accountId) => buildVerifiedDomain(db, accountId, ours),
+    'a domain': (db, accountId) => domains.add(db, accountId, { domain: 'a.test' }, new Keyring(ours)),
     'a webhook': (db, accountId) =>
       webhooks.create(db, accountId, { url: 'https://a.test/', events: [] }, new Keyring(ours)),
   };
@@ -48,7 +49,7 @@ t.test('in an older database, the right key is the one its secrets are sealed wi
 t.test('a domain added during a start with a wrong key locks nobody out', async (t) => {
   const db = await openDatabase(t);
   const { id } = await buildAccount(db);
-  await buildVerifiedDomain(db, id, other);
-  await buildVerifiedDomain(db, id, ours);
+  await domains.add(db, id, { domain: 'a.test' }, new Keyring(other));
+  await domains.add(db, id, { domain: 'b.test' }, new Keyring(ours));
   t.ok(await isKeyOf(db, ours));
 });
