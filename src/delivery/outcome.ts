@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net';
 import type { AttemptRow } from '../core/recipients/attempts.ts';
 import { slowDown } from '../smtp/classify.ts';
 import type { Delivery, Phase, RecipientResult } from '../smtp/deliver.ts';
+import { isRefusal } from '../smtp/reply.ts';
 import { retryHintMs } from '../smtp/retry-hint.ts';
 import { nextAttempt, type RetryPolicy } from './schedule.ts';
 import type { Verdict } from './throttle.ts';
@@ -32,7 +33,9 @@ export function decide(
   now: Date,
   random?: () => number,
 ): Outcome {
-  const response = responseOf(result);
+  // "250 ok" to the wrong command is no reason for anybody who reads it.
+  const isOdd = result.outcome !== 'delivered' && result.reply !== null && !isRefusal(result.reply);
+  const response = isOdd ? result.reason : responseOf(result);
   if (result.outcome === 'delivered') return { status: 'delivered', nextAttemptAt: null, response };
   if (result.outcome === 'bounced') return { status: 'failed', nextAttemptAt: null, response };
   const askedMs = result.reply && retryHintMs(result.reply);

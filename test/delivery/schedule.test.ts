@@ -122,6 +122,7 @@ t.test('the verdict decides, not the text that came with it', async (t) => {
     status: 'deferred',
     response: '450 permanent',
   });
+  t.match(decide(result('deferred', 250, 'ok'), history, policy, dueAt), { status: 'deferred', response: 'a reason' });
   const late = new Date(dueAt.getTime() + 72 * hour);
   t.match(decide(result('deferred', 450, 'later'), { attempts: 20, dueAt }, policy, late), {
     status: 'failed',
