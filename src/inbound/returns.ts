@@ -4,7 +4,7 @@ import { unsubscribe } from '../core/returns/unsubscribe.ts';
 import type { Database } from '../db/client.ts';
 import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
-import { normalizeDomain, withoutNeedlessQuotes } from '../mail/address.ts';
+import { withALabels, withoutNeedlessQuotes } from '../mail/address.ts';
 import { type Complaint, readComplaint } from '../mail/arf.ts';
 import { isGenerated, isReport, type Notice, readNotice } from '../mail/dsn.ts';
 import { readLoosely } from '../mail/loose-mime.ts';
@@ -48,16 +48,6 @@ export function mailboxOf({ host, keys }: ReturnTools, written: string): Mailbox
   if (lower === 'postmaster') return { is: 'feedback' };
   if (feedbackLocals.some((local) => lower === `${local}@${host.toLowerCase()}`)) return { is: 'feedback' };
   throw new Refusal(550, '5.7.1', 'no such address here; this server does not relay');
-}
-
-/** Servers with SMTPUTF8 may write our host in Unicode (RFC 6531 section 3.2). An invalid domain is kept, and is not ours. */
-function withALabels(address: string): string {
-  const at = address.lastIndexOf('@') + 1;
-  try {
-    return at === 0 ? address : address.slice(0, at) + normalizeDomain(address.slice(at));
-  } catch {
-    return address;
-  }
 }
 
 /**

@@ -98,6 +98,17 @@ export function quote(text: string): string {
   return `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
 }
 
+/** The same address with A-labels: servers with SMTPUTF8 may write a domain in Unicode (RFC 6531 section 3.2). An invalid one is kept. */
+export function withALabels(address: string): string {
+  const at = address.lastIndexOf('@') + 1;
+  try {
+    return at === 0 ? address : address.slice(0, at) + normalizeDomain(address.slice(at));
+  } catch (error) {
+    if (error instanceof AddressError) return address;
+    throw error;
+  }
+}
+
 /** The same address without quotes and backslashes that it does not need (RFC 5321 section 4.1.2). */
 export function withoutNeedlessQuotes(address: string): string {
   const [, quoted = '', domain = ''] = /^"((?:[^"\\]|\\.){1,128})"(@.*)$/s.exec(address) ?? [];

@@ -150,6 +150,29 @@ t.test('MAIL-05: a return path of several recipients counts for those that the b
   t.strictSame((await suppressed()).sort(), ['bob@one.test bounce', 'cid@two.test bounce']);
 });
 
+t.test('a report may write a domain in Unicode that we write in A-labels: RFC 6533', async (t) => {
+  const { send, suppressed } = await scene.sender();
+  const to = ['ann@müller.example', 'bob@müller.example', 'cid@müller.example'];
+  const id = await send(to);
+  const global = bounce({ to: 'ann@MÜLLER.example' })
+    .replace('rfc822;', 'utf-8;')
+    .replace('message/delivery-status', 'message/global-delivery-status');
+  await deliver(returnPath(id, 0, false), Buffer.from(global));
+  await deliver(
+    returnPath(id, 0, false),
+    Buffer.from(bounce({ to: 'bob@m\\x{FC}ller.example' }).replace('rfc822;', 'utf-8;')),
+  );
+  await deliver(
+    `fbl@${host}`,
+    Buffer.from(complaint(`Return-Path: <${returnPath(id, 0, false)}>`, 'Original-Rcpt-To: cid@müller.example\n')),
+  );
+  t.strictSame((await suppressed()).sort(), [
+    'ann@xn--mller-kva.example bounce',
+    'bob@xn--mller-kva.example bounce',
+    'cid@xn--mller-kva.example complaint',
+  ]);
+});
+
 t.test('a forwarder is not suppressed because a mailbox behind it is gone', async (t) => {
   const { send, read, suppressed } = await scene.sender();
   const passed = await send('list@example.com');

@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts';
-import { comparable } from '../../mail/address.ts';
+import { comparable, withALabels } from '../../mail/address.ts';
 import type { ReturnedRecipient } from '../../mail/delivery-status.ts';
 import type { NamedRecipient, ReturnPath } from '../../mail/token.ts';
 import type { Queue } from '../../queue.ts';
@@ -63,7 +63,7 @@ function whoIs(
   { address, aliases }: ReturnedRecipient,
   meant: Recipients,
 ): { address: string; certain: boolean } | null {
-  const names = [...(address === null ? [] : [address]), ...aliases].map(comparable);
+  const names = [...(address === null ? [] : [address]), ...aliases].map(asOurs);
   const named = meant.find((one) => names.includes(comparable(one.address)));
   if (named) return { address: named.address, certain: address !== null && sameMailbox(address, named.address) };
   const [only, ...others] = meant;
@@ -73,6 +73,9 @@ function whoIs(
     certain: names.length === 0 || names.some((name) => sameMailbox(name, only.address)),
   };
 }
+
+/** An address of a report in the form for comparing it with a recipient's. */
+const asOurs = (address: string) => comparable(withALabels(address));
 
 /** The same local part up to a `+`: servers on the way rename the domain and drop the detail. */
 function sameMailbox(one: string, other: string): boolean {
@@ -108,7 +111,7 @@ export function complained(
 ): Promise<Returned[]> {
   return recordFor(db, queue, emailOf(evidence), withinDays, (email) => {
     const readers = readersOf(evidence, email.recipients);
-    const named = report.addresses.map(comparable);
+    const named = report.addresses.map(asOurs);
     const found =
       readers.length === 1 ? readers[0] : readers.find(({ address }) => named.includes(comparable(address)));
     const reason = report.kind;
