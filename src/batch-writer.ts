@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from './log.ts';
+import { Trouble } from './trouble.ts';
 
 const batchSize = 200;
 /** So many are written without a wait for more. */
@@ -75,6 +76,7 @@ class Lines<Item, Result> {
 export class BatchWriter<Item, Result> {
   readonly #write: (items: Item[]) => Promise<(item: Item) => Result>;
   readonly #log: Logger;
+  readonly #away: Trouble;
   readonly #what: string;
   readonly #waiting: Lines<Item, Result>;
   #writing = false;
@@ -98,6 +100,7 @@ export class BatchWriter<Item, Result> {
     bound: Bound<Item> = { most: batchSize, weigh: () => 1, ownerOf: () => '' },
   ) {
     this.#log = log;
+    this.#away = new Trouble(log, { failing: 'a batch could not be written; trying again' });
     this.#what = what;
     this.#write = write;
     this.#isItsFault = isItsFault;
@@ -153,16 +156,23 @@ export class BatchWriter<Item, Result> {
   async #try(batch: Waiting<Item, Result>[]): Promise<'written' | 'let go' | 'failed' | 'away'> {
     try {
       const resultOf = await this.#write(batch.map(({ item }) => item));
+      this.#away.worked();
       for (const { item, done } of batch) done(resultOf(item));
       return 'written';
     } catch (error) {
-      const fields = { error: (error as Error).message, what: this.#what, items: batch.length };
-      this.#log.error(fields, 'a batch could not be written; trying again');
+      const { message } = error as Error;
+      const fields = { what: this.#what, items: batch.length };
       if (performance.now() > this.#giveUpAt) {
+        this.#log.error({ error: message, ...fields }, 'a batch could not be written; giving up');
         for (const { done } of batch) done(undefined);
         return 'let go';
       }
-      return this.#isItsFault(error) ? 'failed' : 'away';
+      if (!this.#isItsFault(error)) {
+        this.#away.failed(error as Error, fields);
+        return 'away';
+      }
+      this.#log.error({ error: message, ...fields }, 'a batch could not be written; trying again');
+      return 'failed';
     }
   }
 

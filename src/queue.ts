@@ -1,6 +1,7 @@
 import { PgBoss } from 'pg-boss';
 import { type Sql, startTimeoutMs } from './db/client.ts';
 import type { Logger } from './log.ts';
+import { Trouble } from './trouble.ts';
 
 const deliverQueue = 'deliver';
 const webhookQueue = 'webhook';
@@ -62,7 +63,8 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
     connectionTimeoutMillis: startTimeoutMs,
     schedule: false,
   });
-  boss.on('error', (error) => log.warn({ error: error.message }, 'the queue maintenance failed'));
+  const trouble = new Trouble(log, { failing: 'the queue maintenance failed' });
+  boss.on('error', (error) => trouble.failed(error));
   return {
     async start() {
       await boss.start();

@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from './log.ts';
+import { Trouble } from './trouble.ts';
 
 /** How long the first round of one piece of work may hold up that of the next. */
 const firstTurnMs = 200;
-
-/** How often a failure is logged that stays the same: while the database is away, work that is due each second goes on failing. */
-const sayEveryMs = 60_000;
 
 /** Work that is repeated, each piece never twice at the same time; a failure is logged, and retried in the next round. */
 export class Rounds {
@@ -14,8 +12,6 @@ export class Rounds {
   readonly #busy = new Map<string, Promise<void>>();
   readonly #stop = new AbortController();
   readonly #now: () => number;
-  /** The last failure of each piece of work, and when it was logged; none once a round has succeeded. */
-  readonly #said = new Map<string, { message: string; at: number }>();
   #firstTurns: Promise<unknown> = Promise.resolve();
 
   /** @param now in milliseconds; never goes back */
@@ -31,26 +27,19 @@ export class Rounds {
    * @param work if it can take long, it ends early when its signal says so
    */
   every(ms: number, name: string, work: (stop: AbortSignal) => Promise<void>): void {
+    const trouble = new Trouble(this.#log, { failing: 'a periodic task failed; it is tried again' }, this.#now);
     const round = () => {
       if (this.#busy.has(name)) return;
       const running = work(this.#stop.signal)
         .then(
-          () => void this.#said.delete(name),
-          ({ message }: Error) => this.#failed(name, message),
+          () => trouble.worked(),
+          (error: Error) => trouble.failed(error, { round: name }),
         )
         .finally(() => this.#busy.delete(name));
       this.#busy.set(name, running);
     };
     this.#timers.push(setInterval(round, ms));
     this.#firstTurns = this.#firstTurns.then(() => this.#firstTurn(name, round));
-  }
-
-  #failed(name: string, message: string): void {
-    const said = this.#said.get(name);
-    const at = this.#now();
-    if (said?.message === message && at - said.at < sayEveryMs) return;
-    this.#said.set(name, { message, at });
-    this.#log.warn({ error: message, round: name }, 'a periodic task failed; it is tried again');
   }
 
   async #firstTurn(name: string, round: () => void): Promise<void> {

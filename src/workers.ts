@@ -12,6 +12,7 @@ import { openMetrics } from './metrics-port.ts';
 import { type Foundation, prepareAdmin, type SendwrightNode } from './node.ts';
 import { StartError, TakenPorts } from './start-error.ts';
 import { keep, Lifetime, type Stops } from './stops.ts';
+import { Trouble } from './trouble.ts';
 import type { FromWorker, Ground, ToWorker } from './worker.ts';
 
 /** A worker stops by itself within 30 seconds. */
@@ -220,16 +221,17 @@ class Workers {
   async #makeUpWithRetries(names: string[]): Promise<void> {
     const { makeUpFor, log } = this.#options;
     const { signal } = this.#stopping;
+    const waiting = new Trouble(log, { failing: 'the recovery of a dead worker waits for the database' });
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestMakingUpPauseMs)) {
       try {
         return await makeUpFor(names);
       } catch (error) {
-        const fields = { error: (error as Error).message };
         if (!isUnavailable(error)) {
+          const fields = { error: (error as Error).message };
           log.warn(fields, 'the claims of a dead worker could not be released; other nodes will release them');
           return;
         }
-        log.warn(fields, 'the recovery of a dead worker waits for the database');
+        waiting.failed(error as Error);
       }
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;

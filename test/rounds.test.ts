@@ -90,7 +90,10 @@ t.test(
     t.same(await threeMore(), ['down']);
     failure = 'full';
     t.same(await threeMore(), ['full']);
+    failure = 'down';
+    t.same(await threeMore(), [], 'nor if another one came between');
     failure = null;
+    now += 5_000;
     t.same(await threeMore(), []);
     failure = 'full';
     t.same(await threeMore(), ['full']);

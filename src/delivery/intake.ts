@@ -6,6 +6,7 @@ import * as recipients from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Queue } from '../queue.ts';
+import { Trouble } from '../trouble.ts';
 import type { ClaimsInHand } from './claims-in-hand.ts';
 import type { Lease } from './lease.ts';
 
@@ -45,6 +46,7 @@ export class Intake {
   readonly #dispatching: Dispatching;
   readonly #inDoubt: ClaimsInDoubt;
   readonly #loop: BatchLoop;
+  readonly #trouble: Trouble;
   #supplied: ReadonlySet<string> = new Set();
   /** There was no room when jobs could last have been taken. */
   #full = false;
@@ -72,10 +74,14 @@ export class Intake {
     this.#mostHeld = mostHeld;
     this.#dispatching = dispatching;
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
+    this.#trouble = new Trouble(tools.log, {
+      failing: 'no jobs could be taken; trying again',
+      over: 'jobs can be taken again',
+    });
     this.#loop = new BatchLoop({
       prepare: () => this.#freeInDoubt(),
       takeBatch: () => this.#takeBatch(),
-      onError: (error) => tools.log.warn({ error: error.message }, 'no jobs could be taken; trying again'),
+      onError: (error) => this.#trouble.failed(error),
     });
   }
 
@@ -144,6 +150,7 @@ export class Intake {
       return { taken: jobs.length, claims: await recipients.claim(tx, nodeId, jobs) };
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
+    this.#trouble.worked();
     if (taken > 0) this.#claimsPerJob = Math.max(1, claims.length / taken);
     this.#lastClaims = claims.length;
     this.#inHand.add(claims);

@@ -5,6 +5,7 @@ import * as nodes from '../core/recipients/nodes.ts';
 import type { Database } from '../db/client.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
+import { Trouble } from '../trouble.ts';
 
 const beatEveryMs = 5_000;
 
@@ -60,6 +61,7 @@ export class Lease {
   #timer: NodeJS.Timeout | undefined;
   /** Ends with the last of the beats under way: of a slow database there may be several. */
   #beating: Promise<void> = Promise.resolve();
+  readonly #trouble: Trouble;
   readonly #sight = new Sight();
   /** Set with each beat. */
   readonly clock = new DatabaseClock();
@@ -77,6 +79,7 @@ export class Lease {
   ) {
     this.#db = db;
     this.#log = log;
+    this.#trouble = new Trouble(log, { failing: 'the lease could not be renewed', over: 'the lease is renewed again' });
     this.#roles = roles;
     this.#tellName = tellName;
     this.#heldListener = heldListener;
@@ -105,9 +108,10 @@ export class Lease {
       if (this.#renaming) return;
       const earlier = this.#beating;
       this.#beating = this.#beat()
-        .catch((error: Error) => {
-          this.#log.warn({ error: error.message }, 'the lease could not be renewed');
-        })
+        .then(
+          () => this.#trouble.worked(),
+          (error: Error) => this.#trouble.failed(error),
+        )
         .then(() => earlier);
     }, beatEveryMs);
   }

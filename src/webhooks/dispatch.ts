@@ -5,6 +5,7 @@ import * as calls from '../core/webhooks/webhook-calls.ts';
 import type { Database } from '../db/client.ts';
 import type { Queue } from '../queue.ts';
 import { Tally } from '../tally.ts';
+import { Trouble } from '../trouble.ts';
 import { type CallTools, makeCall } from './call.ts';
 import type { Answered } from './endpoint-room.ts';
 import { KeptSockets } from './kept-sockets.ts';
@@ -51,6 +52,7 @@ export class WebhookDispatcher {
   readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
   readonly #intake: BatchLoop;
+  readonly #trouble: Trouble;
   readonly #abort = new AbortController();
   /** Claims whose calls begin once they are loaded. */
   #ready: calls.Claim[] = [];
@@ -79,10 +81,14 @@ export class WebhookDispatcher {
     this.#patience = patience;
     this.#slots = new Slots(limits, () => this.#beginAll());
     this.#inDoubt = new ClaimsInDoubt(db, 'webhook_deliveries');
+    this.#trouble = new Trouble(tools.log, {
+      failing: 'no webhook jobs could be taken; trying again',
+      over: 'webhook jobs can be taken again',
+    });
     this.#intake = new BatchLoop({
       prepare: () => this.#freeInDoubt(),
       takeBatch: () => this.#takeBatch(),
-      onError: (error) => tools.log.warn({ error: error.message }, 'no webhook jobs could be taken'),
+      onError: (error) => this.#trouble.failed(error),
     });
   }
 
@@ -177,6 +183,7 @@ export class WebhookDispatcher {
       return { taken: jobs.length, claims: await calls.claim(tx, nodeId, jobs) };
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
+    this.#trouble.worked();
     for (const claim of claims) {
       this.#held.add(claim);
       this.#heldOf.add(claim.accountId, 1);
@@ -260,13 +267,14 @@ export class WebhookDispatcher {
    */
   async #release(claims: calls.Claim[]): Promise<void> {
     if (claims.length === 0) return;
+    const releasing = new Trouble(this.#tools.log, { failing: 'webhook deliveries could not be released' });
     for (;;) {
       const error = await calls.release(this.#db, claims).then(
         () => null,
         (reason: Error) => reason,
       );
       if (!error) break;
-      this.#tools.log.warn({ error: error.message }, 'webhook deliveries could not be released');
+      releasing.failed(error);
       if (this.#stopping) break;
       await sleep(pollEveryMs);
     }

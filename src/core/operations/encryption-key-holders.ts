@@ -3,6 +3,7 @@ import type { Database, Sql } from '../../db/client.ts';
 import { newId } from '../../ids.ts';
 import type { Logger } from '../../log.ts';
 import type { Keyring } from '../../seal.ts';
+import { Trouble } from '../../trouble.ts';
 import { type Admission, admit } from '../secrets/encryption-key.ts';
 
 const everyMs = 10_000;
@@ -28,11 +29,13 @@ export async function hold(db: Database, keyring: Keyring, log: Logger): Promise
     return answer;
   });
   if (admission !== 'admitted') return { admission, stop: async () => {} };
+  const trouble = new Trouble(log, { failing: 'the list of encryption keys could not be kept up' });
   let checkingIn: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
-    checkingIn = checkIn(db, id, keyring, log).catch((error: Error) => {
-      log.warn({ error: error.message }, 'the list of encryption keys could not be kept up');
-    });
+    checkingIn = checkIn(db, id, keyring, log).then(
+      () => trouble.worked(),
+      (error: Error) => trouble.failed(error),
+    );
   }, everyMs);
   timer.unref();
   return {
