@@ -92,6 +92,18 @@ export const spaced = (name: string): string => name.replaceAll('_', ' ');
 /** The subject, or a stand-in for an empty one. */
 export const shownSubject = (subject: string): string => subject.trim() || '(no subject)';
 
+/** The address in what was pasted, such as `Ann <a@b.test>` or a link; without one, the text itself. */
+export function addressIn(text: string): string {
+  const part = text.split(/[\s<>"(),;]/).find((one) => one.includes('@'));
+  return part?.replace(/^mailto:/i, '').replace(/\.$/, '') ?? text;
+}
+
+/** A host, or a part of one, as it is listed: its own letters are encoded there. */
+export function hostIn(text: string): string {
+  const isEncoded = !/\P{ASCII}/u.test(text) || !URL.canParse(`http://${text}`);
+  return isEncoded ? text.toLowerCase() : new URL(`http://${text}`).hostname;
+}
+
 /** As the email's header has it; the server makes it of the id and the sender's domain. */
 export const messageIdOf = ({ id, from }: Pick<Email, 'id' | 'from'>): string =>
   `<${id}@${from.slice(from.lastIndexOf('@') + 1).replace('>', '')}>`;

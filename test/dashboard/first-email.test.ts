@@ -211,6 +211,13 @@ t.test('the dashboard', inBrowser, async (t) => {
     await page.getByText('No email matches').waitFor();
     await page.getByRole('button', { name: 'Clear' }).last().click();
     await page.getByRole('row', { name: /Number 1/ }).waitFor();
+    await page.getByLabel('Recipient, @domain or id').fill('Ann <SLOW+3@anywhere.test>,');
+    await page.getByText('1 email', { exact: true }).waitFor();
+    await page.getByRole('row', { name: /Number 3/ }).waitFor();
+    await page.getByLabel('Recipient, @domain or id').fill('slow+3');
+    await page.getByText('by the whole address').waitFor();
+    await page.getByRole('button', { name: 'Clear' }).last().click();
+    await page.getByRole('row', { name: /Number 1/ }).waitFor();
     t.notMatch(page.url(), 'tag');
     const { id } = (await node.call('GET', '/api/v1/emails?tag=t1', { key: node.key })).body.emails[0];
     await page.getByLabel('Recipient, @domain or id').fill(`<${id}@example.test>`);

@@ -5,10 +5,12 @@ import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { adviceOf } from '../../src/core/log/advice.ts';
 import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/commands.ts';
 import {
+  addressIn,
   duration,
   emailIdIn,
   exact,
   forPeople,
+  hostIn,
   messageIdOf,
   percent,
   relative,
@@ -147,6 +149,22 @@ t.test('an id is told from an address, and a Message-ID by its brackets', async 
   for (const text of [id, ` ${id.toUpperCase()} `, `<${id}@b.test>`]) t.equal(emailIdIn(text), id, text);
   for (const text of ['', 'a@b.test', `${id}@b.test`, `${id}0`, id.slice(1), `x ${id}`, `<${id}@b.test> x`])
     t.equal(emailIdIn(text), null, text);
+});
+
+t.test('an address is found in what was pasted with it, and a host in its own letters', async (t) => {
+  for (const text of [
+    'a@b.test',
+    'Ann <a@b.test>',
+    '"Ann, A." <a@b.test>',
+    'mailto:a@b.test',
+    '<a@b.test>,',
+    'a@b.test.',
+  ])
+    t.equal(addressIn(text), 'a@b.test', text);
+  for (const text of ['@b.test', "o'brien@b.test", 'ü@bücher.test', 'a', 'b.test', '']) t.equal(addressIn(text), text);
+  t.equal(hostIn('Bücher'), 'xn--bcher-kva');
+  for (const text of ['shop', '12', 'shop.', 'a b', '']) t.equal(hostIn(text), text);
+  for (const text of ['SHOP', 'ü ü']) t.equal(hostIn(text), text.toLowerCase());
 });
 
 t.test('times and shares are said in few words', async (t) => {

@@ -4,6 +4,7 @@ import { Link, useLocation } from 'wouter';
 import type { Domain } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
+import { hostIn } from '../format.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -65,7 +66,7 @@ export function Domains() {
   const query = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
   const { data } = query;
   const shown = data?.domains.filter(
-    ({ domain, status }) => domain.includes(state.q?.toLowerCase() ?? '') && status === (state.status ?? status),
+    ({ domain, status }) => domain.includes(hostIn(state.q ?? '')) && status === (state.status ?? status),
   );
   const add = <Button onClick={() => change({ new: '1' })}>Add a domain</Button>;
   return (

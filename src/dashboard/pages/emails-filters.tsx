@@ -1,6 +1,6 @@
 import { useLocation } from 'wouter';
 import type { Email, ListEmailsQuery } from '../../client/index.ts';
-import { emailIdIn } from '../format.ts';
+import { addressIn, emailIdIn } from '../format.ts';
 import { ChoiceField, SearchField } from '../parts/filters.tsx';
 import { intervalsOf, type Span, spans } from '../spans.ts';
 
@@ -37,7 +37,7 @@ export function filtersOf(state: State, all: boolean): ListEmailsQuery {
   const after =
     state.time !== undefined && Object.hasOwn(spans, state.time) ? intervalsOf(state.time as Span)[0] : null;
   return {
-    ...(state.to ? { to: state.to } : {}),
+    ...(state.to ? { to: addressIn(state.to) } : {}),
     ...(state.q ? { q: state.q } : {}),
     ...(state.tag ? { tag: state.tag } : {}),
     ...(state.domain ? { domain: state.domain } : {}),

@@ -4,7 +4,7 @@ import { useContext } from 'react';
 import type { ListEmailsQuery } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { count } from '../format.ts';
+import { addressIn, count } from '../format.ts';
 import { Connected } from '../live.ts';
 import { DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -31,6 +31,7 @@ export function Emails() {
   const all = isAdmin && state.accounts !== undefined;
   const one = all && state.accounts !== 'all' ? state.accounts : undefined;
   const ofOne = useAccount(one);
+  const sought = addressIn(state.to ?? '');
   const query: ListEmailsQuery = { ...filtersOf(state, all), limit: pageSize, offset: (page - 1) * pageSize };
   const list = useQuery({
     queryKey: ['emails', all, one, query],
@@ -88,7 +89,7 @@ export function Emails() {
           Emails of other accounts are listed only: their own users can open them.
         </p>
       )}
-      {state.to?.includes('@', 1) && !all && <OnTheList address={state.to} />}
+      {sought.includes('@', 1) && !all && <OnTheList address={sought} />}
       <Known query={list}>
         <DataTable
           label="Emails"
@@ -102,7 +103,14 @@ export function Emails() {
             ) : data && data.count > 0 ? (
               <PastEnd go={(to) => change(pageState(to))} />
             ) : isFiltered ? (
-              <Empty title="No email matches" words="Remove a filter, or look further back.">
+              <Empty
+                title="No email matches"
+                words={
+                  sought && !sought.includes('@')
+                    ? 'Recipients are found by the whole address, or by @ and the domain, as in @example.com.'
+                    : 'Remove a filter, or look further back.'
+                }
+              >
                 <ClearFilters clear={clear} />
               </Empty>
             ) : (

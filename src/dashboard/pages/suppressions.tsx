@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import type { Suppression } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
-import { count } from '../format.ts';
+import { addressIn, count } from '../format.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -80,7 +80,7 @@ export function Suppressions() {
   const query = {
     limit: pageSize,
     offset: (page - 1) * pageSize,
-    ...(state.q ? { address: state.q } : {}),
+    ...(state.q ? { address: addressIn(state.q) } : {}),
     ...(state.reason ? { reason: state.reason as Suppression['reason'] } : {}),
   };
   const list = useQuery({
