@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { access, chmod, link, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { type Keyring, keyringOf } from './seal.ts';
-import { oneLine, StartError } from './start-error.ts';
+import { oneLine, outOfFiles, StartError } from './start-error.ts';
 
 /** Generated once into DATA_DIR, readable by its owner alone. */
 export interface Secrets {
@@ -73,12 +73,16 @@ export function keyringIn({ encryptionKey, nextEncryptionKey }: Secrets): Keyrin
 }
 
 /** The start error for an error of the file system. */
-export function unusableDataDir(dataDir: string, { message, code }: NodeJS.ErrnoException): StartError {
+export function unusableDataDir(dataDir: string, error: NodeJS.ErrnoException): StartError {
+  const { message, code } = error;
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new StartError(
       `the disk of DATA_DIR ${dataDir} is full (${message}): free some space, or set it to another folder`,
     );
-  return new StartError(`DATA_DIR ${dataDir} cannot be used (${message}): set it to a folder that this user can write`);
+  return (
+    outOfFiles(error) ??
+    new StartError(`DATA_DIR ${dataDir} cannot be used (${message}): set it to a folder that this user can write`)
+  );
 }
 
 /** The start error for one of the embedded server; its message already suits the operator, unless the file system made it. */

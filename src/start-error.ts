@@ -1,6 +1,14 @@
 /** A start that cannot go on: one line for the operator that ends in what to do. */
 export class StartError extends Error {}
 
+/** The start error if the system lets this process open no more files and sockets; null for any other error. */
+export function outOfFiles({ code }: NodeJS.ErrnoException): StartError | null {
+  if (code !== 'EMFILE' && code !== 'ENFILE') return null;
+  return new StartError(
+    `too many files are open (${code}): raise the limit to 1024 or more, with ulimit -n, LimitNOFILE= in a systemd unit, or ulimits with Docker`,
+  );
+}
+
 /** A port, with the variable that it was set with. */
 interface NamedPort {
   name: string;
@@ -55,15 +63,19 @@ export async function openAll<Opened extends readonly unknown[]>(
 export function portError(
   names: { port: string; host: string },
   { port, host }: { port: number; host: string | null },
-  { code, message }: NodeJS.ErrnoException,
+  error: NodeJS.ErrnoException,
 ): StartError {
+  const { code, message } = error;
   if (code === 'EADDRINUSE') return new TakenPorts([{ name: names.port, port }]);
   if (code === 'EACCES')
     return new StartError(
       `${names.port} ${port} needs privileges that this user does not have: set ${names.port} to 1024 or more`,
     );
-  return new StartError(
-    `cannot listen on ${names.host} ${host ?? '(all addresses)'} (${oneLine(message)}): set it to an address of this machine`,
+  return (
+    outOfFiles(error) ??
+    new StartError(
+      `cannot listen on ${names.host} ${host ?? '(all addresses)'} (${oneLine(message)}): set it to an address of this machine`,
+    )
   );
 }
 

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { oneLine, StartError } from '../start-error.ts';
+import { oneLine, outOfFiles, StartError } from '../start-error.ts';
 import { causesOf, isUnavailable } from './errors.ts';
 
 /** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */
@@ -19,6 +19,10 @@ const remedies: Record<string, string> = {
  */
 export function startErrorOf(error: unknown, unreached = false): StartError | null {
   if (error instanceof StartError) return error;
+  for (const cause of causesOf(error)) {
+    const full = outOfFiles(cause);
+    if (full) return full;
+  }
   const refusal = refusalIn(error);
   if (refusal?.code !== undefined && refusal.code in remedies) {
     return new StartError(`the database refuses (${oneLine(refusal.message)}): ${remedies[refusal.code]}`);

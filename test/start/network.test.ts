@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { selfSignedCertificate } from '../../src/certificate.ts';
 import { readConfig } from '../../src/config.ts';
+import { unusableEmbedded } from '../../src/data-dir.ts';
+import { startErrorOf } from '../../src/db/failure.ts';
 import { startNode } from '../../src/node.ts';
+import { portError } from '../../src/start-error.ts';
 import type { Stops } from '../../src/stops.ts';
 import { createDatabase } from '../support/db.ts';
 import { foundationOf, testEnv } from '../support/node.ts';
@@ -76,4 +79,14 @@ t.test('a node that is ended while it opens its ports leaves none of them open',
   await t.rejects(starting, /ended during its start/);
   await stopped;
   await t.rejects(once(connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' });
+});
+
+t.test('a limit of open files that is too low', async (t) => {
+  const limit = /^too many files are open \(EMFILE\): raise the limit to 1024 or more, with ulimit -n, .* Docker$/;
+  const error = Object.assign(new Error('open EMFILE'), { code: 'EMFILE', syscall: 'open' });
+  t.match(startErrorOf(error)?.message, limit, 'a file of ours');
+  t.match(startErrorOf(new Error('the query failed', { cause: error }), true)?.message, limit, 'the database');
+  t.match(unusableEmbedded('/data', error).message, limit, 'DATA_DIR');
+  const names = { port: 'HTTP_PORT', host: 'HTTP_HOST' };
+  t.match(portError(names, { port: 3_000, host: null }, error).message, limit, 'a port');
 });
