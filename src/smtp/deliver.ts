@@ -199,7 +199,7 @@ class Attempt {
       },
       lookAhead,
     };
-    let left = found.hosts;
+    let left = this.#inOrder(found.hosts);
     let preference: number | null = null;
     while (this.#isWanted) {
       const host = await this.#kept.next(left, policies);
@@ -214,6 +214,16 @@ class Attempt {
       this.#addresses.lookAhead(left);
       await this.#tryIfAllowed(host.name, policies);
     }
+  }
+
+  /** The hosts in the order to try them: those that lately said nothing come last. */
+  #inOrder(hosts: MxHost[]): MxHost[] {
+    const { first, last } = this.#transport.silentHosts.split(hosts);
+    if (first.length === 0 || last.length === 0) return hosts;
+    this.#reports.remark(`tried last, because it did not answer lately: ${last.map(({ name }) => name).join(', ')}`);
+    // It may take the mail later, even if it does not get its turn now.
+    this.#progress.laterMayHelp = true;
+    return [...first, ...last];
   }
 
   /** Tries a host unless a policy forbids it or the attempt was ended meanwhile. */
@@ -303,6 +313,7 @@ class Attempt {
     if (tls) this.#triesLeft.countAddresses(end.losses.length + (end.winner === null ? 0 : 1));
     if (end.winner === null) {
       const failure = unreached(end.losses);
+      if (end.losses.some(({ lost }) => lost.lost === 'timeout')) this.#transport.silentHosts.note(host);
       const [only, ...others] = end.losses;
       this.#progress.fail(start, others.length === 0 && only ? only.connection : host, failure);
       return { refusal: refused(failure), winner: null, left: [] };
@@ -310,6 +321,8 @@ class Attempt {
     const { connection, route } = end.winner;
     this.#connection = connection;
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
+    if (connection.lost?.lost === 'timeout') this.#transport.silentHosts.note(host);
+    else this.#transport.silentHosts.answered(host);
     if (tls) tlsResults.session(published, connection, refusal);
     // A session that the policy forbids does not count: the next host may comply.
     if (tls && (refusal === null || refusal.objection === null)) this.#triesLeft.countSession();

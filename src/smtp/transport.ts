@@ -6,6 +6,7 @@ import { type Logger, silentLog } from '../log.ts';
 import { type Deadlines, defaultDeadlines } from './deadlines.ts';
 import { ConnectionPool, type PoolOptions } from './pool.ts';
 import { createResolver, DnsCache, type Resolver } from './resolver.ts';
+import { SilentHosts } from './silent-hosts.ts';
 import { TlsPolicies } from './tls-policies.ts';
 import { TlsResults } from './tls-results.ts';
 
@@ -38,7 +39,7 @@ export interface TransportOptions {
   log?: Logger;
 }
 
-/** What all deliveries of a process share: settings, DNS answers and idle connections. */
+/** What all deliveries of a process share: settings, DNS answers, idle connections, and which hosts say nothing. */
 export interface Transport {
   readonly ehloName: string;
   readonly resolver: Resolver;
@@ -54,6 +55,7 @@ export interface Transport {
   readonly deadlines: Deadlines;
   readonly pool: ConnectionPool;
   readonly cache: DnsCache;
+  readonly silentHosts: SilentHosts;
   readonly clock: Clock;
   readonly random: () => number;
   readonly connect: ((options: TcpNetConnectOpts) => Socket) | undefined;
@@ -83,6 +85,7 @@ export function createTransport(options: TransportOptions): Transport {
     deadlines: { ...defaultDeadlines, ...options.deadlines },
     pool,
     cache: new DnsCache(),
+    silentHosts: new SilentHosts(),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
     connect: options.connect,

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
 import { DnsCache } from '../../src/smtp/resolver.ts';
+import { SilentHosts } from '../../src/smtp/silent-hosts.ts';
 import type { Peer } from '../support/mx.ts';
 import { freePort } from '../support/ports.ts';
 import type { ZoneEntry } from '../support/zone.ts';
@@ -85,6 +86,77 @@ t.test('each of three preferences gets its turn', async (t) => {
     });
     t.match((await send()).sessions.at(-1), { remoteAddress: alive, results: [{ outcome: 'delivered' }] });
   }
+});
+
+t.test('a host that does not answer is waited for by one message a minute, if another takes the mail', async (t) => {
+  const silent = await startMx(t, () => new Promise<void>(() => {}));
+  const acceptAll = async (peer: Peer) => {
+    await peer.greet();
+    for (;;) await peer.message();
+  };
+  const second = await startMx(t, acceptAll, { host: '127.0.0.2', port: silent.port });
+  const { send } = await startScene(t, silent.port, twoHosts, { deadlines: { greeting: 400 } });
+  t.match((await send()).sessions, [{ host: 'mx1.example.test' }, { host: 'mx2.example.test' }]);
+  const { sessions } = await send();
+  t.match(sessions, [{ host: 'mx2.example.test', results: [{ outcome: 'delivered' }] }]);
+  t.equal(sessions.length, 1);
+  const notes = sessions[0]?.conversation.map(({ text }) => text);
+  t.ok(notes?.includes('tried last, because it did not answer lately: mx1.example.test'));
+  t.equal(silent.peers.length, 1);
+
+  await second.close();
+  const { sessions: both } = await send();
+  t.match(
+    both.map(({ host }) => host),
+    ['mx2.example.test', 'mx1.example.test'],
+    'the others have their turn nevertheless',
+  );
+  await silent.close();
+  await startMx(t, acceptAll, { port: silent.port });
+  t.match((await send()).sessions, [{ host: 'mx2.example.test' }, { host: 'mx1.example.test' }]);
+  await startMx(t, acceptAll, { host: '127.0.0.2', port: silent.port });
+  t.match((await send()).sessions, [{ host: 'mx1.example.test' }], 'once it answers, it is in its place again');
+});
+
+t.test('that a silent host did not get its turn ends no delivery', async (t) => {
+  const silent = await startMx(t, () => new Promise<void>(() => {}));
+  const zone: Record<string, ZoneEntry> = {
+    'example.test': {
+      MX: [
+        [10, 'mx1.example.test'],
+        [20, 'us.test'],
+      ],
+    },
+    'mx1.example.test': { A: ['127.0.0.1'] },
+    'us.test': { A: ['127.0.0.9'] },
+  };
+  const { send } = await startScene(t, silent.port, zone, {
+    deadlines: { greeting: 400 },
+    ownAddresses: ['127.0.0.9'],
+    allowPrivate: [parseNetwork('127.0.0.0/8')],
+  });
+  t.match(resultOf(await send()), { outcome: 'deferred' });
+  const again = await send();
+  t.match(again.sessions, [{ host: 'us.test' }]);
+  t.match(resultOf(again), { outcome: 'deferred' });
+});
+
+t.test('a silent host comes last for a minute, and then one attempt has it in its turn', async (t) => {
+  let now = 0;
+  const hosts = ['a', 'b', 'c'].map((name, at) => ({ name, preference: at }));
+  const silent = new SilentHosts(() => now);
+  const order = () => {
+    const { first, last } = silent.split(hosts);
+    return [...first, ...last].map(({ name }) => name).join('');
+  };
+  t.equal(order(), 'abc');
+  silent.note('a');
+  t.equal(order(), 'bca');
+  now = 60_000;
+  t.equal(order(), 'abc');
+  t.equal(order(), 'bca', 'only one');
+  silent.answered('a');
+  t.equal(order(), 'abc');
 });
 
 t.test('MX-09: an address that refuses the connection costs nothing', async (t) => {
