@@ -6,6 +6,8 @@ import { hold } from './texts.ts';
 
 const backoffMs = 1_000;
 const longestMs = 60_000;
+/** How long after it took mail a site that cannot be reached need not be left alone. */
+const upMs = 10_000;
 
 /** The promises about one site, independent of the implementation. */
 interface Model {
@@ -17,6 +19,8 @@ interface Model {
   closedUntil: number;
   alone: boolean;
   judgedAt: number;
+  /** When it last took mail. */
+  fineAt: number;
 }
 
 class Real {
@@ -76,9 +80,11 @@ const end = (which: number, verdict: Verdict) =>
       if (verdict === 'fine') {
         model.closedUntil = Number.NEGATIVE_INFINITY;
         model.alone = false;
+        model.fineAt = model.now;
       } else if (verdict !== 'nothing' && ticket.startedAt >= model.judgedAt) {
+        const isUp = model.fineAt >= model.judgedAt && model.now - model.fineAt < upMs;
         model.judgedAt = model.now;
-        if (verdict === 'unreachable') {
+        if (verdict === 'unreachable' && !isUp) {
           model.closedUntil = model.now + backoffMs;
           model.alone = true;
         }
@@ -154,6 +160,7 @@ export const throttle: Target = {
           closedUntil: Number.NEGATIVE_INFINITY,
           alone: false,
           judgedAt: Number.NEGATIVE_INFINITY,
+          fineAt: Number.NEGATIVE_INFINITY,
         };
         fc.modelRun(() => ({ model, real: new Real(connections, perMinute, nodes) }), commands);
         return true;
