@@ -11,15 +11,15 @@ import { Metrics } from '../../src/metrics.ts';
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { startGate } from '../support/gate.ts';
-import { testKey } from '../support/keys.ts';
 import { type CallOptions, eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 const MB = 1024 * 1024;
-const encryptionKey = testKey(7);
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-async function start(t: Parameters<typeof startTestNode>[0], env: Record<string, string> = {}) {
-  const node = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ...env });
+/** An account that can send and is logged in, on the shared node unless another is given. */
+async function start(own?: TestNode) {
+  const node = own ?? (await sharedNode('api'));
   const sender = await buildSender(node.db, encryptionKey);
   const { body } = await node.call('POST', '/api/v1/auth/login', { body: sender.account });
   return { node, ...sender, token: body.token as string };
@@ -59,7 +59,7 @@ async function converse(node: TestNode, bytes: Iterable<string>, done = (_got: s
 }
 
 t.test('a body that is not a JSON object in UTF-8 is refused with the reason', async (t) => {
-  const { node, token } = await start(t);
+  const { node, token } = await start();
   const nested = (depth: number) => `{"domain":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
   const bytes = (hex: string) =>
     Buffer.concat([Buffer.from('{"domain":"'), Buffer.from(hex, 'hex'), Buffer.from('"}')]);
@@ -112,7 +112,7 @@ t.test('a body that is not a JSON object in UTF-8 is refused with the reason', a
 });
 
 t.test('characters that only an escape can write are found anywhere, in one email and in a batch', async (t) => {
-  const { node, token, domain } = await start(t);
+  const { node, token, domain } = await start();
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
   const open = `{"from":"a@${domain}","to":"b@c.test","subject":"s","html":"`;
   const wrong = [
@@ -143,7 +143,7 @@ t.test('characters that only an escape can write are found anywhere, in one emai
 });
 
 t.test('only uncompressed JSON is read: DOS-01', async (t) => {
-  const { node } = await start(t);
+  const { node } = await start();
   const login = '/api/v1/auth/login';
   for (const type of [
     'text/plain',
@@ -181,7 +181,7 @@ t.test('only uncompressed JSON is read: DOS-01', async (t) => {
 });
 
 t.test('a call without required fields accepts an empty body', async (t) => {
-  const { node, key, token } = await start(t);
+  const { node, key, token } = await start();
   const made = await node.call('POST', '/api/v1/templates', {
     token,
     body: { name: 'n', subject: 's', text: 'Hello' },
@@ -204,7 +204,7 @@ t.test('a call without required fields accepts an empty body', async (t) => {
 });
 
 t.test('a body that is too large is refused before it is read, and the client sees the answer: DOS-01', async (t) => {
-  const { node } = await start(t);
+  const { node } = await start();
   const limit = 16 * 1024;
   const json = { 'Content-Type': 'application/json' };
   const exactly = `{"email":"${'x'.repeat(limit - 12)}"}`;
@@ -252,7 +252,7 @@ t.test('a body that is too large is refused before it is read, and the client se
 });
 
 t.test('every answer has an id and its security headers, and an error contains only its own words', async (t) => {
-  const { node, key, token } = await start(t);
+  const { node, key, token } = await start();
   const reader = (await node.call('POST', '/api/v1/keys', { token, body: { name: 'r', scopes: ['read'] } })).body.key;
   const id = '01890000-0000-7000-8000-000000000000';
   const byToken: [method: string, path: string][] = [
@@ -429,7 +429,8 @@ t.test('without its database the service answers 503, and recovers by itself', a
   const gate = await startGate(await createDatabase());
   // Registered before the node, so that it closes after it: a node says goodbye to its database.
   t.teardown(() => gate.close());
-  const { node, key, token, account, domainId, from } = await start(t, { DATABASE_URL: gate.url });
+  const own = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), DATABASE_URL: gate.url });
+  const { node, key, token, account, domainId, from } = await start(own);
   const body = { from, to: 'a@b.test', subject: 's', text: 't' };
   const calls: [method: string, path: string, options: CallOptions][] = [
     ['GET', '/readyz', {}],

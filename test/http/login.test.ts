@@ -8,7 +8,7 @@ const login = '/api/v1/auth/login';
 const secret = testKey(1).toString('hex');
 
 t.test('login', async (t) => {
-  const node = await startTestNode(t, { JWT_SECRET: secret });
+  const node = await startTestNode(t, { JWT_SECRET: secret, ROLES: 'api' });
 
   t.test('returns a token that opens the management routes', async (t) => {
     const { status, body } = await node.call('POST', login, {
@@ -174,10 +174,10 @@ t.test('behind proxies the client is the one that the last trusted proxy names',
     }
     return statuses.at(-1);
   };
-  const alone = await startTestNode(t);
+  const alone = await startTestNode(t, { ROLES: 'api' });
   t.equal(await attempts(alone, (n) => `203.0.113.${n}`), 429, 'without proxies the header is ignored');
 
-  const behind = await startTestNode(t, { TRUSTED_PROXIES: '1' });
+  const behind = await startTestNode(t, { TRUSTED_PROXIES: '1', ROLES: 'api' });
   t.equal(await attempts(behind, (n) => `203.0.113.${n}`), 401, 'eleven clients');
   t.equal(
     await attempts(behind, (n) => `198.51.100.${n}, 203.0.113.1`),
