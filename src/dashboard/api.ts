@@ -69,6 +69,9 @@ function noticeEnd(error: unknown): void {
   if (isStatus(error, 401)) queries.setQueryData(sessionKey, null);
 }
 
+/** The server may run on this machine, or nearby: it is there although the browser says that there is no network. */
+const regardless = { networkMode: 'always' } as const;
+
 export const queries: QueryClient = new QueryClient({
   queryCache: new QueryCache({ onError: noticeEnd }),
   mutationCache: new MutationCache({
@@ -83,7 +86,10 @@ export const queries: QueryClient = new QueryClient({
       staleTime: 5_000,
       // The client already retries what is worth retrying.
       retry: false,
+      ...regardless,
+      refetchOnReconnect: true,
     },
+    mutations: regardless,
   },
 });
 

@@ -4,7 +4,7 @@ import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Router, Switch } from 'wouter';
 import type { Session } from '../client/index.ts';
-import { api, queries } from './api.ts';
+import { api, CannotBeDone, queries } from './api.ts';
 import { askNoMore } from './interrupted.ts';
 import { loadAnew, navigateIfAgreed } from './leaving.ts';
 import { nonce } from './nonce.ts';
@@ -17,7 +17,12 @@ import { Shell } from './shell.tsx';
 import { theme } from './theme.ts';
 
 const page = <Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name) =>
-  lazy(async () => ({ default: (await load())[name] }));
+  lazy(async () => {
+    const loaded = await load().catch(() => {
+      throw new CannotBeDone('The server does not answer, or was updated meanwhile.');
+    });
+    return { default: loaded[name] };
+  });
 
 const routes: [path: string, page: ComponentType][] = [
   ['/start', page(() => import('./pages/start.tsx'), 'Start')],

@@ -203,6 +203,31 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     t.equal(await opening.count(), 0);
   });
 
+  t.test('a machine without a network still has the pages of its own server, and their buttons', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    await page.evaluate("dispatchEvent(new Event('offline'))");
+    await page.evaluate("history.pushState(null, '', '/suppressions?new=1')");
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Address').fill('without-network@anywhere.test');
+    await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+    page.setDefaultTimeout(20_000);
+    await page.getByRole('row', { name: /without-network@anywhere[.]test/ }).waitFor();
+    await page.route('**/api/v1/suppressions?*', (route) => route.abort());
+    await page.evaluate("history.pushState(null, '', '/suppressions?q=nobody')");
+    await page.getByText('The server does not answer. Is it running?').waitFor();
+  });
+
+  t.test('a page that is gone, as the server was updated meanwhile, says what that may be', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    await page.route('**/assets/templates-*.js', (route) => route.fulfill({ status: 404, body: '' }));
+    await page.evaluate("history.pushState(null, '', '/templates')");
+    page.setDefaultTimeout(20_000);
+    await page.getByText('The server does not answer, or was updated meanwhile.').waitFor();
+    await page.unroute('**/assets/templates-*.js');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('heading', { name: 'Templates', exact: true }).waitFor();
+  });
+
   t.test('an error of the server names the request to look for in its log', async (t) => {
     const { page } = await view(t, node, '/settings');
     await page.route('**/api/v1/keys', async (route) => {
