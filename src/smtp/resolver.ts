@@ -13,19 +13,22 @@ export interface Resolver {
 }
 
 /**
- * A resolver that asks these servers (`ip`, `ip:port` or `[v6]:port`), or the system's if null. It never reads the
- * hosts file. By default a query is tried twice, the first try lasts 5 seconds, and the query fails after 10 seconds.
+ * A resolver that asks these servers (`ip`, `ip:port` or `[v6]:port`), or the system's if null, until one of them answers. It
+ * never reads the hosts file. By default a query is tried twice, the first try lasts 5 seconds, and the query fails after 10
+ * seconds.
  */
 export function createResolver(
   servers: string[] | null,
   { timeoutMs = 5_000, tries = 2, mostMs = 10_000 }: { timeoutMs?: number; tries?: number; mostMs?: number } = {},
 ): Resolver {
-  const make = () => {
+  const make = (asked = servers) => {
     const resolver = new NodeResolver({ timeout: timeoutMs, tries });
-    if (servers !== null) resolver.setServers(servers);
+    if (asked !== null) resolver.setServers(asked);
     return resolver;
   };
   const usual = make();
+  /** For each server behind the first, a resolver that begins with it. */
+  let behind: NodeResolver[] | null = null;
   let patient: NodeResolver | null = null;
   /**
    * After a few quick answers c-ares waits about a second for the next, whatever it was told, and a name that the server first
@@ -50,7 +53,18 @@ export function createResolver(
       if (isAnswer && patient === asked) patient = null;
     }
   };
-  const within = <T>(query: (resolver: NodeResolver) => Promise<T>) => bounded(mostMs, lookUp(query));
+  /** c-ares asks the next server only if one is silent; the system's own resolver does so, too, if one has no answer. */
+  const askAll = <T>(query: (resolver: NodeResolver) => Promise<T>): Promise<T> => {
+    behind ??= usual
+      .getServers()
+      .slice(1)
+      .map((_, at, others) => make(others.slice(at)));
+    return behind.reduce(
+      (asked, next) => asked.catch((error: unknown) => (isNoAnswer(error) ? query(next) : Promise.reject(error))),
+      lookUp(query),
+    );
+  };
+  const within = <T>(query: (resolver: NodeResolver) => Promise<T>) => bounded(mostMs, askAll(query));
   return {
     resolveMx: (name) => within((resolver) => resolver.resolveMx(name)),
     resolve4: (name) => within((resolver) => resolver.resolve4(name)),
@@ -61,6 +75,10 @@ export function createResolver(
 }
 
 const isTimeout = (error: unknown) => codeOf(error) === 'ETIMEOUT';
+
+/** True if the server has answered, but not the question: another one may know more. */
+const isNoAnswer = (error: unknown) =>
+  ['ESERVFAIL', 'EREFUSED', 'ENOTIMP', 'EFORMERR', 'EBADRESP'].includes(codeOf(error) ?? '');
 
 /** Asks for records of any type, as mailauth does: the answers are typed loosely, as `node:dns/promises` returns them. */
 export type Resolve = (name: string, type: string) => Promise<string[][]>;

@@ -205,6 +205,19 @@ t.test('a name that takes longer than all before is waited for as long as any ot
   t.strictSame(await ask(() => resolve4('slow.test')), { kind: 'records', records: ['192.0.2.2'] });
 });
 
+t.test('a name server that gives no answer of its own is not the last to be asked', async (t) => {
+  const { address: good } = await startRawDns(t, mxOf(mx('mx.good.test')));
+  const { address: empty } = await startRawDns(t, (question) => [packet(question, [], { rcode: 'NXDOMAIN' })]);
+  for (const rcode of ['SERVFAIL', 'REFUSED', 'NOTIMP', 'FORMERR'] as const) {
+    const { address: bad } = await startRawDns(t, (question) => [packet(question, [], { rcode })]);
+    const asked = (...servers: string[]) => ask(() => createResolver(servers).resolveMx('a.test'));
+    t.match(await asked(bad, good), { kind: 'records', records: [{ exchange: 'mx.good.test' }] }, rcode);
+    t.match(await asked(bad, bad, good), { kind: 'records' }, `${rcode} twice`);
+    t.match(await asked(bad, empty, good), { kind: 'nxdomain' }, `${rcode}, and then an answer`);
+    t.match(await asked(bad, bad), { kind: 'temporary' }, `${rcode} only`);
+  }
+});
+
 t.test('a process without descriptors is not taken for a name server that refuses', async (t) => {
   const resolver = new URL('../../src/smtp/resolver.ts', import.meta.url).href;
   const code = `

@@ -57,7 +57,7 @@ function questionIn(bytes: Buffer, over: 'udp' | 'tcp'): RawQuestion {
   return { id, name: name.toLowerCase(), type, over };
 }
 
-export const rcodes = { NOERROR: 0, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
+export const rcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 };
 
 /** A well-formed answer, except for these changes. */
 export function packet(
