@@ -18,8 +18,10 @@ import {
 import {
   findPostmaster,
   lastLines,
+  linesAfter,
   type Postmaster,
   serves,
+  sizeOf,
   spawnPostmaster,
   stopPostmaster,
 } from './postgres-process.ts';
@@ -159,6 +161,7 @@ class Server {
   async #lockServer(children: ChildProcess[]): Promise<pg.Client> {
     const answerMs = this.#options.answerMs ?? usualAnswerMs;
     let deadline = Date.now() + answerMs;
+    const logged = sizeOf(this.#logFile);
     let reason = 'it did not start';
     let isSilent = false;
     for (; Date.now() < deadline; await sleep(25)) {
@@ -197,7 +200,7 @@ class Server {
       throw new Error(
         `the embedded PostgreSQL that already runs on ${this.#cluster.dir} does not answer (${reason}): end its process with kill -9 ${pid}, which loses no mail, and start again`,
       );
-    throw new Error(serverFailure(reason, lastLines(this.#logFile), this.#logFile));
+    throw new Error(serverFailure(reason, linesAfter(this.#logFile, logged), this.#logFile));
   }
 
   #spawn(): Promise<ChildProcess> {

@@ -166,15 +166,19 @@ export function initdbFailure(output: string, end: string): string {
 /**
  * Why the server could not be reached, in one line.
  *
- * @param log the last lines of its log, which is in this file
+ * @param log what it has logged since the start began; this is in this file
  */
 export function serverFailure(reason: string, log: string, file: string): string {
-  const full = log.split('\n').find((line) => fullWords.test(line));
+  const lines = log.trim().split('\n');
+  const faults = lines.filter((line) => faultWords.test(line)).map((line) => oneLine(line.replace(beforeFault, '')));
+  const full = faults.find((line) => fullWords.test(line));
   if (full)
-    return `the disk is full, so the embedded PostgreSQL cannot start (${oneLine(full.replace(beforeFault, ''))}): free some space, and start again`;
-  return `the embedded PostgreSQL cannot be reached (${reason}): fix the error at the end of ${file}: ${oneLine(log)}`;
+    return `the disk is full, so the embedded PostgreSQL cannot start (${full}): free some space, and start again`;
+  const said = oneLine((faults.length > 0 ? faults : lines).slice(-shownLines).join('\n'));
+  return `the embedded PostgreSQL cannot be reached (${reason}): fix the error at the end of ${file}: ${said}`;
 }
 
+const shownLines = 6;
 const faultWords = /\b(FATAL|ERROR|PANIC):|\berror: |\bcould not /;
 const beforeFault = /^.*?(?=(FATAL|ERROR|PANIC):|\berror: )/;
 const fullWords = /No space left on device|Disk quota exceeded/i;

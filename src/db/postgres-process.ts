@@ -103,11 +103,16 @@ export async function stopPostmaster(pid: number, dir: string, log: Logger): Pro
   }
 }
 
-/** The last lines of the server's log, to show if it does not start. */
-export function lastLines(logFile: string): string {
-  const text = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8') : '';
-  return text.trim().split('\n').slice(-6).join('\n');
+/** The last lines of the server's log, to show if it is lost. */
+export const lastLines = (logFile: string): string => linesAfter(logFile, 0).trim().split('\n').slice(-6).join('\n');
+
+/** What the server has logged beyond this size of its log. */
+export function linesAfter(logFile: string, size: number): string {
+  return fs.existsSync(logFile) ? fs.readFileSync(logFile).subarray(size).toString() : '';
 }
+
+/** How large a server's log is by now. */
+export const sizeOf = (logFile: string): number => fs.statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
 
 /**
  * True if the process with this id is a server on this very directory. Ids are reused, right away after a restart of the

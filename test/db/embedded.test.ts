@@ -10,7 +10,7 @@ import t, { type Test } from 'tap';
 import { type EmbeddedOptions, findRunning, startEmbedded } from '../../src/db/embedded.ts';
 import { serverUser } from '../../src/db/postgres-binaries.ts';
 import { initdbFailure, serverFailure } from '../../src/db/postgres-cluster.ts';
-import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts';
+import { findPostmaster, lastLines, linesAfter, sizeOf, stopPostmaster } from '../../src/db/postgres-process.ts';
 import { silentLog } from '../../src/log.ts';
 
 const password = "p ä:/@'%";
@@ -347,4 +347,17 @@ t.test('a server that does not start for want of disk space says so, instead of 
     serverFailure('it did not start', 'a\n  b', '/data/postgres.log'),
     'the embedded PostgreSQL cannot be reached (it did not start): fix the error at the end of /data/postgres.log: a b',
   );
+  const since = `2026-11-28 01:36:11.678 UTC [21] LOG:  automatic recovery in progress
+2026-11-28 01:36:11.702 UTC [21] FATAL:  could not access file "x": Permission denied
+${'2026-11-28 01:36:11.733 UTC [14] LOG:  terminating any other active server processes\n'.repeat(6)}`;
+  t.equal(
+    serverFailure('it did not start', since, '/data/postgres.log'),
+    'the embedded PostgreSQL cannot be reached (it did not start): fix the error at the end of /data/postgres.log: FATAL:  could not access file "x": Permission denied',
+    'and of another error the line that names it, however many follow',
+  );
+  const file = path.join(t.testdir({ 'postgres.log': log }), 'postgres.log');
+  const size = sizeOf(file);
+  fs.appendFileSync(file, since);
+  t.equal(linesAfter(file, size), since, 'what was logged before this start is no reason');
+  t.equal(lastLines(file).split('\n').length, 6);
 });
