@@ -71,12 +71,17 @@ export const columns: Column<Row>[] = [
     kind: 'narrow',
     plain: true,
     cell: (row) => {
-      const { status, error, returned, held } = row;
-      const shown = [
-        isForLater(row) ? 'scheduled' : status,
-        ...(held ? ['held'] : []),
-        ...returned.map((kind) => returnedAs[kind]),
-      ].map((value) => (
+      const { status, error, returned, held, scheduled_at: later } = row;
+      if (later && isForLater(row))
+        return (
+          <>
+            <Status value="scheduled" />{' '}
+            <span className="soft">
+              <Moment at={later} ahead />
+            </span>
+          </>
+        );
+      const shown = [status, ...(held ? ['held'] : []), ...returned.map((kind) => returnedAs[kind])].map((value) => (
         <Fragment key={value}>
           <Status value={value} />{' '}
         </Fragment>
