@@ -77,6 +77,9 @@ export async function deliver(transport: Transport, request: DeliveryRequest): P
   return new Attempt(transport, { ...request, envelope }, prepareContent(request.message)).run();
 }
 
+/** A look-up that failed after less than this, in milliseconds, holds up no mail. */
+const slowLookUpMs = 500;
+
 /** Ends the wait for a look-up when the attempt is ended. */
 const ended = new Error('the attempt was ended');
 
@@ -260,6 +263,8 @@ class Attempt {
     const { ours, ...found } = await this.#lookedUp(this.#addresses.of(host));
     if (found.kind === 'addresses') await this.#tryAddresses(start, host, found.addresses, tls);
     else this.#progress.fail(start, host, unresolved(found));
+    const isSlow = performance.now() - start.tick >= slowLookUpMs;
+    if (found.kind === 'temporary' && isSlow) this.#transport.silentHosts.note(host);
     // Hosts of equal or worse preference would only bring the mail back to us.
     if (ours) this.#stopped = true;
   }

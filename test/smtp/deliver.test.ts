@@ -118,6 +118,22 @@ t.test('a host that does not answer is waited for by one message a minute, if an
   t.match((await send()).sessions, [{ host: 'mx1.example.test' }], 'once it answers, it is in its place again');
 });
 
+t.test('a host whose name servers do not answer is waited for by one message a minute too', async (t) => {
+  const { port } = await startMx(
+    t,
+    async (peer) => {
+      await peer.greet();
+      for (;;) await peer.message();
+    },
+    { host: '127.0.0.2' },
+  );
+  const { send } = await startScene(t, port, { ...twoHosts, 'mx1.example.test': 'drop' });
+  t.match((await send()).sessions, [{ host: 'mx1.example.test', results: [{ phase: 'dns' }] }, {}]);
+  const { sessions } = await send();
+  t.match(sessions, [{ host: 'mx2.example.test', results: [{ outcome: 'delivered' }] }]);
+  t.equal(sessions.length, 1);
+});
+
 t.test('that a silent host did not get its turn ends no delivery', async (t) => {
   const silent = await startMx(t, () => new Promise<void>(() => {}));
   const zone: Record<string, ZoneEntry> = {
