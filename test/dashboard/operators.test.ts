@@ -71,6 +71,17 @@ t.test('what operators see', inBrowser, async (t) => {
     t.equal(await accounts.locator('option:checked').textContent(), name);
     await accounts.selectOption('All accounts');
     await page.getByText('2 emails', { exact: true }).waitFor();
+    const { body: idle } = await node.call('POST', '/api/v1/admin/accounts', {
+      token: (
+        await node.call('POST', '/api/v1/auth/login', {
+          body: { email: 'admin@example.test', password: node.adminPassword },
+        })
+      ).body.token,
+      body: { name: 'W'.repeat(100), email: 'idle@accounts.test' },
+    });
+    await go(page, `/emails?accounts=${idle.account.id}`, 'W'.repeat(100));
+    await page.getByText('This account has sent nothing.').waitFor({ timeout: 20_000 });
+    t.ok(((await accounts.boundingBox())?.width ?? 0) < 300, 'a long name leaves the page its head');
     t.strictSame(complaints, []);
   });
 

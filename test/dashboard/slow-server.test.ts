@@ -191,13 +191,15 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     const session = await holdBack(page, '**/api/v1/session', 'GET');
     await page.reload({ waitUntil: 'commit' });
     await script.answered;
-    const isSeen = async () => Number(await opening.evaluate((one) => getComputedStyle(one).opacity)) > 0.9;
+    const styled = (property: string) =>
+      page.evaluate<string>(`getComputedStyle(document.getElementById('opening')).${property}`);
+    await opening.waitFor();
+    const isSeen = async () => Number(await styled('opacity')) > 0.9;
     t.ok(await eventually(isSeen));
     script.let();
     await session.answered;
     t.ok(await isSeen(), 'nor does it begin anew with the script');
-    const { delay } = await opening.evaluate((one) => ({ delay: getComputedStyle(one).animationDelay }));
-    t.ok(Number.parseFloat(delay) >= 0.2);
+    t.ok(Number.parseFloat(await styled('animationDelay')) >= 0.2);
     session.let();
     await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
     t.equal(await opening.count(), 0);

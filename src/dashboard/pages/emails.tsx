@@ -113,6 +113,8 @@ export function Emails() {
               >
                 <ClearFilters clear={clear} />
               </Empty>
+            ) : one ? (
+              <Empty title="No emails" words="This account has sent nothing." />
             ) : (
               <UntilFirstEmail
                 title="No emails yet"
