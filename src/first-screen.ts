@@ -3,6 +3,7 @@ import { giveFirstPassword } from './core/accounts/accounts.ts';
 import * as keys from './core/accounts/keys.ts';
 import * as domains from './core/domains/domains.ts';
 import { verify } from './core/domains/verification.ts';
+import * as hold from './core/operations/hold.ts';
 import { codeOf } from './db/errors.ts';
 import { isLoopback } from './ip.ts';
 import type { SendwrightNode } from './node.ts';
@@ -64,7 +65,8 @@ export async function showFirstScreen(
   say: (text: string) => void,
 ): Promise<void> {
   const { db, admin } = node;
-  const show = (password: string | null) => say(firstScreen(config, node, { sandboxKey, password }));
+  const onHold = (await hold.find(db)) !== null;
+  const show = (password: string | null) => say(firstScreen(config, node, { sandboxKey, password, onHold }));
   const password = newPassword();
   if (admin.password !== 'none' || !(await giveFirstPassword(db, admin.userId, password, () => show(password))))
     show(null);
@@ -73,15 +75,15 @@ export async function showFirstScreen(
 /**
  * What the terminal shows when everything is up: the addresses, how to log in, and what to do next.
  *
- * @param shown the sandbox's API key, and the admin's password if it was generated now
+ * @param shown the sandbox's API key, the admin's password if it was generated now, and whether nothing is sent
  */
 export function firstScreen(
   config: Config,
   node: Shown,
-  shown: { sandboxKey: string | null; password: string | null },
+  shown: { sandboxKey: string | null; password: string | null; onHold: boolean },
 ): string {
   const { baseUrl, admin } = node;
-  const { sandboxKey, password } = shown;
+  const { sandboxKey, password, onHold } = shown;
   const login = password
     ? `${admin.email} / ${password}   (generated now, shown only this once)`
     : `${admin.email} / ${admin.password === 'configured' ? '(ADMIN_PASSWORD)' : 'the password from the first start'}`;
@@ -97,7 +99,7 @@ export function firstScreen(
     ...submissionLine(config, node),
     // Nobody logs in to a node without the API, but a password that was generated here is shown nowhere else.
     ...(isServed || password ? [`    Admin login  ${login}`] : []),
-    ...remarks(config),
+    ...remarks(config, onHold),
     '',
     ...(isServed ? next : ['  The dashboard and the API run on the nodes whose ROLES include api.', '']),
     '  Stop with Ctrl-C.',
@@ -130,13 +132,13 @@ function rolesLine({ roles }: Config): string[] {
   return [`    This node    ${mine.map((role) => work[role]).join('; ')}   (ROLES=${mine.join()})`];
 }
 
-/** Settings that have no effect, or less than it seems. They may be intended, so they stop no start. */
-function remarks(config: Config) {
-  const { deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs, smtp, ports, startOnHold, misspelled } = config;
+/** A hold, and settings that have no effect, or less than it seems. They may be intended, so they stop no start. */
+function remarks(config: Config, onHold: boolean) {
+  const { deliveryMode, sendingIps, roles, retryForMs, retryScheduleMs, smtp, ports, misspelled } = config;
   const [firstDelay = 0] = retryScheduleMs;
   const opensNone = roles.has('smtp') && Object.values(ports).every((port) => port === 0);
   const said = [
-    startOnHold && 'nothing is sent until sendwright release --waiting send, or --waiting fail',
+    onHold && 'nothing is sent until sendwright release --waiting send, or --waiting fail',
     deliveryMode === 'sandbox' &&
       sendingIps.length > 0 &&
       'SENDING_IPS has no effect in the sandbox: no mail leaves this machine',

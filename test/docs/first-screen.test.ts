@@ -1,6 +1,8 @@
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
-import { firstScreen } from '../../src/first-screen.ts';
+import * as hold from '../../src/core/operations/hold.ts';
+import { firstScreen, showFirstScreen } from '../../src/first-screen.ts';
+import { openDatabase } from '../support/db.ts';
 import { isLike } from './comparison.ts';
 import { documentOf } from './reading.ts';
 
@@ -12,7 +14,7 @@ const node = {
 
 t.test("the README shows the first start's screen as it is", async (t) => {
   const shown = documentOf('README.md').find(({ text }) => text.includes('Sendwright is ready'))?.text ?? '';
-  const screen = firstScreen(readConfig({}), node, { sandboxKey: 'sk_live_x', password: 'generated' });
+  const screen = firstScreen(readConfig({}), node, { sandboxKey: 'sk_live_x', password: 'generated', onHold: false });
   t.ok(isLike(shown.trim(), screen.trim(), new Map()), screen);
 });
 
@@ -21,7 +23,7 @@ t.test('a node with only some roles says which, and shows nothing that it does n
     firstScreen(
       readConfig(env),
       { ...node, submission: { submission: null, submissions: null } },
-      { sandboxKey: null, password },
+      { sandboxKey: null, password, onHold: false },
     );
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
   const sender = screenOf({ ...direct, ROLES: 'mta,webhooks' });
@@ -43,6 +45,7 @@ t.test('a rehearsal of direct mode does not claim to deliver to the internet', a
     firstScreen(readConfig({ DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.test', ...env }), node, {
       sandboxKey: null,
       password: null,
+      onHold: false,
     });
   const internet = 'delivering to the internet as mail.test';
   t.match(screenOf({ SENDING_IPS: '127.0.0.1,::1', MX_PORT: '2526' }), 'delivering to this machine alone as mail.test');
@@ -53,7 +56,7 @@ t.test('a rehearsal of direct mode does not claim to deliver to the internet', a
 
 t.test('settings without effect, or with less than expected, are reported', async (t) => {
   const screenOf = (env: Record<string, string>) =>
-    firstScreen(readConfig(env), node, { sandboxKey: 'sk_live_x', password: null });
+    firstScreen(readConfig(env), node, { sandboxKey: 'sk_live_x', password: null, onHold: false });
   const off = { INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
   const files = { SMTP_TLS_CERT: '/cert.pem', SMTP_TLS_KEY: '/key.pem' };
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
@@ -63,10 +66,6 @@ t.test('settings without effect, or with less than expected, are reported', asyn
   t.match(screenOf(ips), /\n {4}Note {9}SENDING_IPS has no effect in the sandbox: /);
   t.match(screenOf(brief), /\n {4}Note {9}RETRY_FOR is shorter than the first delay of RETRY_SCHEDULE: /);
   t.match(screenOf({ ...files, ...off }), /\n {4}Note {9}SMTP_TLS_CERT has no effect: .*SUBMISSIONS_PORT are 0\n/);
-  t.match(
-    screenOf({ START_ON_HOLD: 'true' }),
-    /\n {4}Note {9}nothing is sent .* release --waiting send, or --waiting fail\n/,
-  );
   t.match(screenOf({ ...brief, ...ips }), /\n {4}Note {9}SENDING_IPS .*\n {17}RETRY_FOR /, 'one below the other');
   t.match(
     screenOf({ DELIVERY_MOD: 'direct', http_port: '80', RETRY_FRO: '1h' }),
@@ -82,4 +81,19 @@ t.test('settings without effect, or with less than expected, are reported', asyn
     { ...direct, ...files, ...off, ROLES: 'api' },
   ])
     t.notMatch(screenOf(meant), ' Note ', JSON.stringify(meant));
+});
+
+t.test('a service that is on hold says so, also if an earlier start or a command began the hold', async (t) => {
+  const db = await openDatabase(t);
+  const screenOf = async () => {
+    let screen = '';
+    const admin = { ...node.admin, password: 'earlier' as const };
+    await showFirstScreen(readConfig({}), { ...node, admin, db }, 'sk_live_x', (text) => {
+      screen = text;
+    });
+    return screen;
+  };
+  t.notMatch(await screenOf(), 'Note');
+  await hold.begin(db);
+  t.match(await screenOf(), /\n {4}Note {9}nothing is sent .* release --waiting send, or --waiting fail\n/);
 });
