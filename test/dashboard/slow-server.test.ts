@@ -230,6 +230,23 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await page.getByRole('heading', { name: 'Templates', exact: true }).waitFor();
   });
 
+  t.test('what waits does not pulse for who wants no motion', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    const keys = await holdBack(page, '**/api/v1/keys', 'GET');
+    await page.evaluate("history.pushState(null, '', '/keys')");
+    await keys.answered;
+    await page.locator('table[aria-busy=true]').waitFor();
+    t.equal(await page.evaluate('document.getAnimations().length'), 0);
+    keys.let();
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
+    const again = await holdBack(page, '**/api/v1/webhooks', 'GET');
+    await page.evaluate("history.pushState(null, '', '/webhooks')");
+    await again.answered;
+    await page.locator('table[aria-busy=true]').waitFor();
+    t.not(await page.evaluate('document.getAnimations().length'), 0);
+    again.let();
+  });
+
   t.test('an error of the server names the request to look for in its log', async (t) => {
     const { page } = await view(t, node, '/settings');
     await page.route('**/api/v1/keys', async (route) => {
