@@ -4,6 +4,7 @@ import * as domains from '../../src/core/domains/domains.ts';
 import { sealingKey } from '../../src/core/secrets/encryption-key.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
+import { normalizeDomain } from '../../src/mail/address.ts';
 import { type DkimKeyPair, generateKeyPair } from '../../src/mail/dkim-key.ts';
 import { deriveKey, Keyring, seal } from '../../src/seal.ts';
 import { quickHash } from './quick-hash.ts';
@@ -55,9 +56,10 @@ export async function buildVerifiedDomain(
   db: Database,
   accountId: string,
   encryptionKey: Buffer,
-  domain = `${randomBytes(6).toString('hex')}.test`,
+  name = `${randomBytes(6).toString('hex')}.test`,
 ): Promise<{ id: string; domain: string }> {
   const id = newId();
+  const domain = normalizeDomain(name);
   const { privateKey, publicKey } = await pair();
   await db.transaction(async (tx) => {
     const key = await sealingKey(tx, new Keyring(encryptionKey));
