@@ -2,7 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from './client.ts';
 
 /** Much less than a statement waits for a database that silently vanished, and than Prometheus and load balancers wait for us. */
-export const answerWithinMs = 3_000;
+const answerWithinMs = 3_000;
+
+/** What the database answers, or `late` if it takes longer than that. */
+export const inTime = <Answer>(asked: Promise<Answer>, late: Answer): Promise<Answer> =>
+  Promise.race([asked, sleep(answerWithinMs, late, { ref: false })]);
 
 /** @returns a function that tells within three seconds whether the database answers; all who ask meanwhile get one answer */
 export function watchAnswers(db: Sql): () => Promise<boolean> {
@@ -17,6 +21,6 @@ export function watchAnswers(db: Sql): () => Promise<boolean> {
       .finally(() => {
         asked = null;
       });
-    return Promise.race([asked, sleep(answerWithinMs, false, { ref: false })]);
+    return inTime(asked, false);
   };
 }

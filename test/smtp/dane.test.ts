@@ -1,5 +1,4 @@
 import { createHash, type X509Certificate } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { type TlsaRecord, usable } from '../../src/smtp/dane.ts';
 import { DanePolicies } from '../../src/smtp/dane-policies.ts';
@@ -9,7 +8,7 @@ import { ValidatingResolver } from '../../src/smtp/validating-resolver.ts';
 import { type Credentials, createAuthority } from '../support/authority.ts';
 import { startSink } from '../support/mx.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
-import { resultOf, startScene } from './scene.ts';
+import { countWaits, resultOf, startScene } from './scene.ts';
 
 const authority = createAuthority();
 const past = { from: new Date(Date.now() - 10_000), to: new Date(Date.now() - 1_000) };
@@ -270,19 +269,9 @@ t.test(
     const dane = new DanePolicies(Object.assign(Object.create(ValidatingResolver.prototype), { query }), sink.port);
     const zone = { 'example.test': { MX }, 'mx9.example.test': { A: ['127.0.0.1'] } };
     const { send } = await startScene(t, sink.port, zone, { tlsPolicies: new TlsPolicies({ dane }) });
-    let waits = 0;
-    const delivery = send();
-    const over = delivery.then(() => true);
-    const turns = async () => {
-      for (let left = 10; left > 0; left -= 1) await setImmediate();
-      return false;
-    };
-    while (!(await Promise.race([over, turns()]))) {
-      if (asked.length > 0) waits += 1;
-      for (const giveUp of asked.splice(0)) giveUp();
-    }
+    const { waits, delivery } = await countWaits(send(), asked);
     t.equal(waits, 2);
-    const { sessions } = await delivery;
+    const { sessions } = delivery;
     t.same(
       sessions.map(({ host }) => host),
       names,
@@ -320,18 +309,8 @@ t.test('if the records of a host with a kept connection cannot be looked up, eac
   const { send } = await startScene(t, sink.port, zone, { tlsPolicies: new TlsPolicies({ dane }), random: () => 0 });
   const sendOne = async () => {
     questions.length = 0;
-    let waits = 0;
-    const delivery = send();
-    const over = delivery.then(() => true);
-    const turns = async () => {
-      for (let left = 10; left > 0; left -= 1) await setImmediate();
-      return false;
-    };
-    while (!(await Promise.race([over, turns()]))) {
-      if (asked.length > 0) waits += 1;
-      for (const giveUp of asked.splice(0)) giveUp();
-    }
-    return { waits, twice: questions.filter((one, at) => questions.indexOf(one) < at), ...(await delivery) };
+    const { waits, delivery } = await countWaits(send(), asked);
+    return { waits, twice: questions.filter((one, at) => questions.indexOf(one) < at), ...delivery };
   };
   for (const at of names.keys()) await send({ destination: `only${at}.test` });
 

@@ -1,5 +1,4 @@
 import { connect } from 'node:net';
-import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
 import { DnsCache } from '../../src/smtp/resolver.ts';
@@ -7,7 +6,7 @@ import { SilentHosts } from '../../src/smtp/silent-hosts.ts';
 import type { Peer } from '../support/mx.ts';
 import { freePort } from '../support/ports.ts';
 import type { ZoneEntry } from '../support/zone.ts';
-import { resultOf, startMx, startScene, twoHosts } from './scene.ts';
+import { countWaits, resultOf, startMx, startScene, twoHosts } from './scene.ts';
 
 const accept = async (peer: Peer) => {
   await peer.greet();
@@ -522,19 +521,9 @@ t.test('when DNS does not answer for a host, those that are left are looked up b
     resolve4: (name: string) => dead(name, ['127.0.0.1']),
     resolve6: (name: string) => dead(name, []),
   });
-  let waits = 0;
-  const delivery = send();
-  const over = delivery.then(() => true);
-  const turns = async () => {
-    for (let left = 10; left > 0; left -= 1) await setImmediate();
-    return false;
-  };
-  while (!(await Promise.race([over, turns()]))) {
-    if (asked.length > 0) waits += 1;
-    for (const giveUp of asked.splice(0)) giveUp();
-  }
+  const { waits, delivery } = await countWaits(send(), asked);
   t.equal(waits, 2);
-  const { sessions } = await delivery;
+  const { sessions } = delivery;
   t.same(
     sessions.map(({ host }) => host),
     names,

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { type Delivery, deliver, type RecipientResult, type Transport } from '../../src/smtp/deliver.ts';
 import type { SiteLimits } from '../../src/smtp/site-connections.ts';
@@ -131,4 +132,22 @@ export function resultOf(delivery: Delivery, recipient = 'b@example.test'): Reci
   const last = results.findLast((result) => result.recipient === recipient);
   if (last === undefined) throw new Error(`no result for ${recipient}`);
   return last;
+}
+
+/** Waits for a delivery whose look-ups wait in `asked`: all that wait at a time are given up together, which is counted as one wait. */
+export async function countWaits(
+  sending: Promise<Delivery>,
+  asked: (() => void)[],
+): Promise<{ waits: number; delivery: Delivery }> {
+  let waits = 0;
+  const over = sending.then(() => true);
+  const turns = async () => {
+    for (let left = 10; left > 0; left -= 1) await setImmediate();
+    return false;
+  };
+  while (!(await Promise.race([over, turns()]))) {
+    if (asked.length > 0) waits += 1;
+    for (const giveUp of asked.splice(0)) giveUp();
+  }
+  return { waits, delivery: await sending };
 }

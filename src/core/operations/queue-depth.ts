@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { answerWithinMs } from '../../db/answers.ts';
+import { inTime } from '../../db/answers.ts';
 import type { Database } from '../../db/client.ts';
 import { codeOf } from '../../db/errors.ts';
 import type { QueueDepth } from '../../metrics.ts';
@@ -35,7 +34,7 @@ export function watchDepth(db: Database, now = () => performance.now()): () => P
   };
   return async () => {
     if (now() >= until) counting ??= countAnew();
-    if (counting !== null) await Promise.race([counting, sleep(answerWithinMs, undefined, { ref: false })]);
+    if (counting !== null) await inTime(counting, undefined);
     return counted;
   };
 }
