@@ -186,6 +186,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
   t.test('before anything is known the page is not blank, and what is fast does not flash', async (t) => {
     const { page } = await view(t, node, '/settings', { loggedIn: false });
     const opening = page.getByRole('status', { name: 'Sendwright is loading' });
+    await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
     t.equal(await opening.count(), 0, 'it is gone with the first page');
     const script = await holdBack(page, '**/assets/index-*.js', 'GET');
     const session = await holdBack(page, '**/api/v1/session', 'GET');
