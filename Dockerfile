@@ -1,5 +1,5 @@
 # The service without a database: DATABASE_URL says where that is, and docker-compose.yml brings one along.
-FROM node:24-slim AS build
+FROM node:26-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # The install scripts fetch another Node and prepare the embedded PostgreSQL, and neither is of use here.
@@ -10,7 +10,7 @@ COPY src src
 # Generating the client needs no engine, but Prisma would download one.
 RUN PRISMA_SCHEMA_ENGINE_BINARY=/bin/true CHECKPOINT_DISABLE=1 npx prisma generate && npx tsc -p tsconfig.json && npx vite build --config src/dashboard/vite.config.ts
 
-FROM node:24-slim
+FROM node:26-slim
 ENV NODE_ENV=production HTTP_HOST=0.0.0.0
 # As scripts/start/launch.mjs has it for whoever runs npm start: memory is given back.
 ENV MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=65536

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { constants } from 'node:os';
 import path from 'node:path';
 
-/** Node 24, which npm installed; or the Node that is running this, if that is new enough and the other one does not run. */
+/** The Node that package.json names, which npm installed; or the Node that is running this, if that is new enough and the other one does not run. */
 export function findNode(root) {
   const own = path.join(root, 'node_modules', 'node', 'bin', 'node');
   if (spawnSync(own, ['--version'], { stdio: 'ignore' }).status === 0) return own;
