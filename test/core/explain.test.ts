@@ -2,6 +2,7 @@ import t from 'tap';
 import { meanings } from '../../src/core/log/advice.ts';
 import { explain } from '../../src/core/log/explain.ts';
 import { stoppedNote } from '../../src/core/log/stopping.ts';
+import { pauseOf, tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import type { Attempt, Email, Recipient } from '../../src/generated/prisma/client.ts';
 import type { Classification } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules.ts';
@@ -106,4 +107,25 @@ t.test('mail given up before it was known to have arrived does not need to be se
       sentence: /^Tried once and .* so it may have arrived all the same\.$/,
     });
   }
+});
+
+t.test('what a recipient waits for is said in one sentence', async (t) => {
+  const address = 'jane@example.com';
+  const told = (waitingFor: string) => {
+    const recipient = {
+      address,
+      status: 'queued',
+      attempts: 0,
+      destination: 'example.com',
+      claimedBy: null,
+      waitingFor,
+    };
+    return explain({ email, recipients: [recipient as Recipient], attempts: [] }, 3_600_000, at).recipients[0]
+      ?.sentence;
+  };
+  t.equal(told(pauseOf('example.com')), 'Waits without using up an attempt: example.com is paused.');
+  t.equal(
+    told(tooMuchFor('example.com')),
+    'Waits without using up an attempt: example.com gets what it bears at a time.',
+  );
 });

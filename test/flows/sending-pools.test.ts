@@ -139,7 +139,7 @@ t.test('pools and warm-up', async (t) => {
         status: 'queued',
         attempts: 0,
         last_attempt: null,
-        sentence: `Waits without using up an attempt. ${reason}.`,
+        sentence: `Waits without using up an attempt: ${reason}.`,
         advice: /WARM_UP_PLAN/,
       },
     ]);

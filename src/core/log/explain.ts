@@ -1,5 +1,6 @@
 import type { Attempt, Email, Recipient, Return } from '../../generated/prisma/client.ts';
 import type { TlsOutlook } from '../outgoing/tls-outlook.ts';
+import { pausedBy } from '../recipients/waiting-for.ts';
 import { adviceAbout, adviceOf } from './advice.ts';
 import { type Cause, causeOf, type Facts, isHeld } from './cause.ts';
 
@@ -136,7 +137,7 @@ function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | nul
     case 'crashed':
       return `Is not tried again until somebody decides: a process of this service ended ${recipient.crashes} times in a row while it was delivering it.`;
     case 'held_back':
-      return `Waits without using up an attempt. ${withoutFullStop(recipient.waitingFor ?? '')}.`;
+      return `Waits without using up an attempt: ${reasonIn(recipient.waitingFor ?? '')}.`;
     case 'retrying':
       return `Attempt ${recipient.attempts} did not succeed: ${said}. The next one is due at ${next}.`;
     case 'refused':
@@ -152,6 +153,12 @@ function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | nul
         ? 'The email was canceled before it was sent.'
         : 'Nothing was sent, because another recipient is suppressed.';
   }
+}
+
+/** Why a recipient waits, as it goes on after a colon: the notes begin in lower case, or with a name. */
+function reasonIn(note: string): string {
+  const paused = pausedBy(note);
+  return paused === null ? withoutFullStop(note) : `${paused} is paused`;
 }
 
 const times = (count: number) => (count === 1 ? 'once' : `${count} times`);

@@ -9,6 +9,10 @@ export const pausedUntil = new Date('9999-01-01T00:00:00Z');
 /** While the destination or site of this name is paused. */
 export const pauseOf = (name: string) => `paused: ${name}`;
 
+/** The name of the destination or site in such a note; null: it is another note. */
+export const pausedBy = (note: string): string | null =>
+  note.startsWith(pauseOf('')) ? note.slice(pauseOf('').length) : null;
+
 /** While a pool has no room left today; this is how the stored text begins. */
 export const warmUpOf = (pool: string) => `warm-up of pool ${pool}`;
 
