@@ -37,24 +37,31 @@ const helpOnName = [
 ].join('\n');
 
 export const listAccounts: Command = {
-  summary: 'lists all accounts, newest first',
+  summary: 'lists all accounts, newest first or by usage',
   help: [
-    'Usage: sendwright accounts list [--limit <n>] [--offset <n>] [--q <text>]',
+    'Usage: sendwright accounts list [--limit <n>] [--offset <n>] [--q <text>] [--sort newest|usage]',
     '',
-    'Lists at most 100 accounts, newest first, with their usage today and this month (UTC). Usage that the plan does not',
-    'limit is not counted.',
+    'Lists at most 100 accounts, with their usage today and this month (UTC). Usage that the plan does not limit is not',
+    'counted.',
     '',
-    '  --q <text>  only accounts with this text in their name, or in the email address of a user; case does not matter',
+    '  --q <text>      only accounts with this text in their name, or in the email address of a user; case does not matter',
+    '  --sort <order>  newest: the newest account first (the default); usage: the one with the most emails this month first,',
+    '                  and accounts whose plan counts none last',
   ].join('\n'),
-  options: { limit: { type: 'string' }, offset: { type: 'string' }, q: { type: 'string' } },
+  options: { limit: { type: 'string' }, offset: { type: 'string' }, q: { type: 'string' }, sort: { type: 'string' } },
   async run(env, say, given) {
-    const { q, ...page } = read(accountQuery, {
+    const {
+      q,
+      sort = 'newest',
+      ...page
+    } = read(accountQuery, {
       limit: textOf(given, 'limit') ?? '100',
       offset: textOf(given, 'offset'),
       q: textOf(given, 'q'),
+      sort: textOf(given, 'sort'),
     });
     return withDatabase(env, say, async ({ db }) => {
-      const found = await accounts.list(db, { ...page, q: q ?? null });
+      const found = await accounts.list(db, { ...page, q: q ?? null, sort });
       return {
         json: { accounts: found.accounts.map((one) => present.account(one)), count: found.count },
         text: table(heads, found.accounts.map(row), noAccounts(found.count, q)),

@@ -236,6 +236,8 @@ export interface CreateAccountBody {
 export interface ListAccountsQuery extends PageQuery {
   /** Only accounts with this text in their name, or in the email address of a user; case does not matter. */
   q?: string;
+  /** The order. `newest` (the default): the newest account first; `usage`: the one with the most emails this month (UTC) first, and accounts whose plan counts none last. */
+  sort?: 'newest' | 'usage';
 }
 
 export interface ChangeAccountBody {

@@ -117,6 +117,9 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
   const { accounts } = await told(env, 'accounts', 'list', '--limit', '1');
   t.match(accounts, [{ id: made.account.id, plan: 'pro' }]);
   t.match(await sendwright(env, 'accounts', 'list'), { code: 0, printed: new RegExp(`${made.account.id} +Shop +pro`) });
+  // One that has sent nothing, on a plan that counts, comes before those whose plan does not.
+  t.equal((await told(env, 'accounts', 'list', '--sort', 'usage')).accounts[0].id, made.account.id);
+  t.match(await sendwright(env, 'accounts', 'list', '--sort', 'size'), { code: 2, said: /sort: must be one of/ });
   const again = await sendwright(env, 'accounts', 'create', '--name', 'Shop', '--email', email);
   t.match(again, { code: 1, said: 'sendwright: email: belongs to a user already' });
   t.match(await sendwright(env, 'accounts', 'plan', email, 'gold'), { code: 2, said: /plan: must be one of/ });

@@ -85,6 +85,22 @@ t.test('what operators see', inBrowser, async (t) => {
     t.strictSame(complaints, []);
   });
 
+  t.test('the accounts that send the most come first if they ask for it', async (t) => {
+    await node.db.query({
+      text: `UPDATE accounts SET plan = 'pro', usage_month_count = 321, usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date WHERE id = $1`,
+      values: [shop.account.id],
+    });
+    const { name } = await node.db.prisma.account.findUniqueOrThrow({ where: { id: shop.account.id } });
+    const { page, complaints } = await view(t, node, '/accounts');
+    const first = page.locator('tbody tr').first();
+    await page.getByRole('row', { name: /W{100}/ }).waitFor();
+    t.notMatch(await first.textContent(), name);
+    await page.getByLabel('Order').selectOption('Most emails this month first');
+    await first.filter({ hasText: name }).filter({ hasText: '321' }).waitFor({ timeout: 20_000 });
+    t.match(page.url(), /[?]sort=usage$/);
+    t.strictSame(complaints, []);
+  });
+
   t.test('before going live they are told what is wrong and what to do, to pass on as text', async (t) => {
     const { page, context, complaints } = await view(t, node, '/doctor');
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);

@@ -12,7 +12,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Empty } from '../parts/empty.tsx';
 import { Known } from '../parts/failure.tsx';
-import { ListSearch } from '../parts/filters.tsx';
+import { ChoiceField, ListSearch } from '../parts/filters.tsx';
 import { Form, Submit, TextField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -157,11 +157,19 @@ function Change({ account: now, close }: { account: Account; close: () => void }
   );
 }
 
+/** The order of the list that is not the default, as the API has it. */
+const byUsage = 'usage' as const;
+
 /** The customers of the server. */
 export function Accounts() {
-  const [state, change] = useAddressState(['new', 'q', 'page']);
+  const [state, change] = useAddressState(['new', 'q', 'sort', 'page']);
   const page = pageOf(state.page);
-  const query = { limit: pageSize, offset: (page - 1) * pageSize, ...(state.q ? { q: state.q } : {}) };
+  const query = {
+    limit: pageSize,
+    offset: (page - 1) * pageSize,
+    ...(state.q ? { q: state.q } : {}),
+    ...(state.sort === byUsage ? { sort: byUsage } : {}),
+  };
   const list = useQuery({
     queryKey: ['accounts', query],
     queryFn: () => api.admin.accounts.list(query),
@@ -181,7 +189,15 @@ export function Accounts() {
           value={state.q}
           change={(q) => change({ q, page: null })}
           found={plural(data.count, 'account')}
-        />
+        >
+          <ChoiceField
+            label="Order"
+            all="Newest first"
+            choices={[{ value: byUsage, label: 'Most emails this month first' }]}
+            value={state.sort}
+            change={(sort) => change({ sort, page: null })}
+          />
+        </ListSearch>
       )}
       <Known query={list}>
         <DataTable

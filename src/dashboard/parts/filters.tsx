@@ -1,6 +1,6 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
-import { useEffect, useRef, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Icon } from '../icons.tsx';
 
 /** A search text, passed on when the typing pauses. */
@@ -61,17 +61,19 @@ export function ChoiceField(props: {
   );
 }
 
-/** The search of a list that has no other filter, and how many match, in words. */
+/** The search of a list that has no other filter, what else there is to choose, and how many match, in words. */
 export function ListSearch(props: {
   label: string;
   value: string | undefined;
   change: (value: string | null) => void;
   found: string;
+  children?: ReactNode;
 }) {
-  const { found, ...field } = props;
+  const { found, children, ...field } = props;
   return (
     <search className="filters">
       <SearchField {...field} first width={240} />
+      {children}
       <span className="count" aria-live="polite">
         {found}
       </span>

@@ -100,7 +100,7 @@ export const adminGroup: Group = {
       method: 'get',
       path: '/api/v1/admin/accounts',
       summary: 'List accounts',
-      description: 'All accounts, newest first.',
+      description: 'All accounts, newest first, or by what they have sent this month.',
       access: 'admin',
       query: accountQuery,
       answer: {

@@ -62,6 +62,11 @@ export const accountQuery = z.object({
   q: line(200)
     .optional()
     .describe('Only accounts with this text in their name, or in the email address of a user; case does not matter.'),
+  sort: oneOf(accounts.accountOrders)
+    .optional()
+    .describe(
+      'The order. `newest` (the default): the newest account first; `usage`: the one with the most emails this month (UTC) first, and accounts whose plan counts none last.',
+    ),
 });
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
@@ -84,8 +89,8 @@ export function adminRoutes(router: Router, services: Services): void {
   });
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
-    const { q, ...rest } = parse(accountQuery, ctx.query);
-    const found = await accounts.list(db, { ...rest, q: q ?? null });
+    const { q = null, sort = 'newest', ...page } = parse(accountQuery, ctx.query);
+    const found = await accounts.list(db, { ...page, q, sort });
     ctx.body = { accounts: found.accounts.map(present.listedAccount), count: found.count };
   });
 
