@@ -111,7 +111,8 @@ export function readHeaderLoosely(text: string): { header: LooseHeader; body: st
   return { header: new LooseHeader(fields), body: text.slice(at) };
 }
 
-function readTypeLoosely(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' | 'parameters'> {
+/** The type in this header, or the other one if it has none. */
+export function readTypeLoosely(header: LooseHeader, otherwise: string): Pick<LoosePart, 'type' | 'parameters'> {
   const value = header.get('content-type');
   if (value === '') return { type: otherwise, parameters: new Map() };
   try {
@@ -123,7 +124,7 @@ function readTypeLoosely(header: LooseHeader, otherwise: string): Pick<LoosePart
 }
 
 /** What may follow a boundary; after anything else it is the beginning of a longer one, such as that of a multipart within. */
-const restOfDelimiter = /(--)?(?=\s|$)/y;
+export const restOfDelimiter = /(--)?(?=\s|$)/y;
 
 /** The parts between the lines of this boundary; none if it never occurs. */
 function splitLoosely(content: string, boundary: string): string[] {

@@ -284,6 +284,35 @@ t.test('a bounce has room for the largest message that goes out', async (t) => {
   t.ok(size > 70_000_000 && size + bounce({}).length < largestMessage - 1024 * 1024, `${size} of ${largestMessage}`);
 });
 
+t.test('a report counts however long the parts in front of it are: DOS-07', async (t) => {
+  const { send, suppressed } = await scene.sender();
+  const long = 'Nobody reads all of this, and it goes on.\n'.repeat(40_000);
+  const type = 'Content-Type: multipart/report; report-type=delivery-status; boundary=b';
+  const inFront = (part: string, text = long) => bounce({}).replace('It failed.\n', `It failed.\n${part}${text}`);
+  const nested = (report: string) =>
+    report.replace(type, 'Content-Type: multipart/mixed; boundary="b c"').replace('--b\n', `--b c\n${type}\n\n--b\n`);
+  const attachment = `--i\nContent-Type: text/plain\n\n${long}\n`;
+  const copy = '--b\nContent-Type: message/rfc822\n\nSubject: s\nContent-Type: multipart/mixed; boundary=i\n\n';
+  const messages = {
+    'a text': inFront(''),
+    'a text of the same lines as a delimiter': inFront('', '--bb\n--\n-- b\n'.repeat(100_000)),
+    'a text in a multipart within': nested(inFront('')),
+    'the message with its attachments': inFront(copy, attachment.repeat(5)),
+    'a text after a short one': inFront('--b\nContent-Type: text/plain\n\n'),
+  };
+  for (const [index, [what, message]] of Object.entries(messages).entries()) {
+    const to = `jane${index}@example.com`;
+    const id = await send(to);
+    t.match(await deliver(returnPath(id), message.replaceAll('jane@example.com', to)), taken, what);
+    t.ok((await suppressed()).includes(`${to} bounce`), what);
+  }
+  const id = await send('reader@example.com');
+  const reported = complaint(`Return-Path: <${returnPath(id)}>`);
+  const text = `--b\nContent-Type: text/plain\n\n${long}\n`;
+  t.match(await deliver(`fbl@${host}`, reported.replace('--b\n', `${text}--b\n`), 'x@provider.test'), taken);
+  t.ok((await suppressed()).includes('reader@example.com complaint'));
+});
+
 t.test('DOS-07: of incoming messages only the beginning is held in memory', async (t) => {
   const dialogs = await Promise.all(Array.from({ length: 10 }, () => dial()));
   const line = `${'x'.repeat(998)}\r\n`;

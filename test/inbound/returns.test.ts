@@ -251,6 +251,18 @@ t.test('MAIL-04: only for our own emails, of the last 90 days', async (t) => {
   t.strictSame(await suppressed(), ['jane@example.com bounce']);
 });
 
+t.test('what comes back for an account that is gone is taken and changes nothing', async (t) => {
+  const { send, account } = await scene.sender();
+  const id = await send('jane@example.com');
+  await scene.node.db.query({ text: 'DELETE FROM accounts WHERE id = $1', values: [account.id] });
+  t.match(await deliver(returnPath(id), bounce({})), taken);
+  t.match(await deliver(returnPath(id), bounce({ status: '5.2.2', said: '552 5.2.2 full' })), taken);
+  t.match(await deliver(`fbl@${host}`, complaint(`Return-Path: <${returnPath(id)}>`), 'x@provider.test'), taken);
+  t.match(await deliver(unsubscribeAddress(id), 'Subject: unsubscribe\n\n', 'jane@example.com'), taken);
+  const returned = { text: 'SELECT FROM returns WHERE email_id = $1', values: [id] };
+  t.strictSame(await scene.node.db.query(returned), []);
+});
+
 t.test('a complaint is recognized by whichever token is left in it', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const cases: [what: string, to: (id: string) => string, header: (id: string) => string][] = [

@@ -42,7 +42,7 @@ interface Row {
   recipients: ReturnedEmail['recipients'];
 }
 
-/** @param withinDays since the email was due; null: of any age. @returns null when there is no such email */
+/** @param withinDays since the email was due; null: of any age. @returns null when there is no such email, or its account is gone */
 export async function find(tx: Sql, emailId: string, withinDays: number | null): Promise<ReturnedEmail | null> {
   const [row] = await tx.query<Row>({
     name: 'returns-email',
@@ -50,7 +50,7 @@ export async function find(tx: Sql, emailId: string, withinDays: number | null):
                   (SELECT json_agg(json_build_object('position', r.position, 'address', r.address, 'destination', r.destination)
                                    ORDER BY r.position)
                      FROM recipients r WHERE r.email_id = e.id) AS recipients
-             FROM emails e
+             FROM emails e JOIN accounts a ON a.id = e.account_id
             WHERE e.id = $1 AND ($2::int IS NULL OR coalesce(e.scheduled_at, e.created_at) > now() - make_interval(days => $2))`,
     values: [emailId, withinDays],
   });
