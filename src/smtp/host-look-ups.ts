@@ -27,7 +27,7 @@ export class HostLookUps<Found> {
 
   /**
    * Looks up the hosts whose turn may come later beside each other, if DNS has not answered for one before: if its server is
-   * dead, ten hosts in turn would take minutes.
+   * dead, thirty hosts in turn would take minutes.
    */
   lookAhead(hosts: MxHost[]): void {
     if (!this.#someUnanswered) return;

@@ -41,7 +41,8 @@ export interface LookUpOptions {
   random?: () => number;
 }
 
-const maxHosts = 10;
+/** Bounds the look-ups of an attempt. What it dials has bounds of its own, which hosts without an address do not use up. */
+const maxHosts = 30;
 const maxAddresses = 10;
 
 /** How old an answer may be that ends a delivery for good, in milliseconds. */
@@ -63,7 +64,7 @@ async function upToDate<Found extends { kind: string }>(
 
 /**
  * The hosts to try for a domain, in order (RFC 5321 section 5.1): by preference, equal ones shuffled, the domain itself
- * when it has no MX. Ten at most. A null MX (RFC 7505), a name that does not exist, records that name no host and a list
+ * when it has no MX. Thirty at most. A null MX (RFC 7505), a name that does not exist, records that name no host and a list
  * that leads back to us are permanent; anything that DNS could not answer is temporary.
  */
 export function resolveDestination(domain: string, options: LookUpOptions): Promise<Destination> {

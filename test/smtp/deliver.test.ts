@@ -349,6 +349,13 @@ t.test('DOS-11: an attempt makes at most two sessions and tries at most five add
   t.equal((await refused.send()).sessions.length, 5);
 });
 
+t.test('hosts that have no address do not keep those behind them from getting their turn', async (t) => {
+  const nowhere = Array.from({ length: 29 }, (_, at): [number, string] => [at, `gone${at}.example.test`]);
+  const { port } = await startMx(t, accept);
+  const { send } = await startScene(t, port, { 'example.test': { MX: [...nowhere, [50, 'mx.example.test']] } });
+  t.match(resultOf(await send()), { outcome: 'delivered' });
+});
+
 t.test('SSRF-09: no connection ever goes to a private address or to ourselves', async (t) => {
   let dialled = 0;
   const zone = {
