@@ -17,6 +17,14 @@ export function demandTls(server: SMTPServer, session: SMTPServerSession): void 
   };
 }
 
+/** What smtp-server says when it hangs up, and the code for it: its own is 4.4.2 for all of them, as if the client were silent. */
+const reasonsToHangUp: [sentence: RegExp, enhanced: string][] = [
+  [/^Server shutting down/, '4.3.2'],
+  [/ You talk too soon$/, '4.5.1'],
+  [/^Error: Command line too long/, '4.5.2'],
+  [/^Error: too many un(?:recognized|authenticated) commands|^HTTP requests not allowed/, '4.7.0'],
+];
+
 /**
  * Gives every reply one enhanced code (RFC 2034): those of our handlers begin with one, and smtp-server has codes for its own.
  * Call it once per session, on connect, and before any other rule that sends replies.
@@ -25,8 +33,12 @@ export function keepOurCodes(server: SMTPServer, session: SMTPServerSession): vo
   const connection = connectionOf(server, session);
   if (!connection) return;
   const send = connection.send.bind(connection);
-  connection.send = (code, text, context) =>
-    send(code, text, typeof text === 'string' && /^[245]\.\d{1,3}\.\d{1,3} /.test(text) ? false : context);
+  connection.send = (code, text, context) => {
+    if (typeof text !== 'string') return send(code, text, context);
+    const [, better] = (code === 421 && reasonsToHangUp.find(([sentence]) => sentence.test(text))) || [];
+    const isOurs = better !== undefined || /^[245]\.\d{1,3}\.\d{1,3} /.test(text);
+    send(code, better === undefined ? text : `${better} ${text}`, isOurs ? false : context);
+  };
 }
 
 /** The path of MAIL and RCPT (RFC 5321 section 4.1.2): a source route, which is dropped, the address, and its parameters. */

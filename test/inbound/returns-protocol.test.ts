@@ -205,7 +205,10 @@ t.test('SMG-09: no AUTH, no CHUNKING, and no obsolete commands', async (t) => {
   t.notMatch(offered, /AUTH|CHUNKING|XCLIENT|XFORWARD|DSN|BINARYMIME/);
   for (const command of ['AUTH PLAIN AGEAYg==', 'WIZ', 'SHELL', 'KILL', 'XCLIENT ADDR=10.0.0.1', 'BDAT 4 LAST'])
     t.match(await dialog.ask(command), /^50[023] 5\.5\.[12] /, command);
-  t.match(await dialog.ask('GET / HTTP/1.1'), /^421 4\./);
+  t.match(await dialog.ask('GET / HTTP/1.1'), /^421 4\.7\.0 HTTP/);
+  const confused = await dial();
+  for (let n = 0; n < 9; n += 1) await confused.ask('FROB');
+  t.match(await confused.ask('FROB'), /^421 4\.7\.0 Error: too many unrecognized/);
 });
 
 t.test(
@@ -398,7 +401,7 @@ t.test('nobody can hold a connection forever, or all of them: DOS-09', async (t)
   const dialOf = async (patience: Partial<typeof patient>) =>
     (await startReturns(t, { patience: { ...patient, ...patience } })).dial();
   const idle = await dialOf({ idleMs: 3_000 });
-  t.match(await idle.rest(), /^421 /, 'says nothing');
+  t.match(await idle.rest(), /^421 4\.4\.2 /, 'says nothing');
   const slow = await dialOf({ contentMs: 1_800 });
   await slow.envelope('', [`fbl@${host}`]);
   const drip = setInterval(() => slow.send('x'), 50);
