@@ -4,6 +4,7 @@ import { ConfigError } from './config-environment.ts';
 import { isUnavailable } from './db/errors.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
+import { watchOpenFiles } from './open-files.ts';
 import { start } from './start.ts';
 import { type Stops, stopAll } from './stops.ts';
 import { runWorker } from './worker.ts';
@@ -22,6 +23,7 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   const { worker } = cluster;
   const log = createLog(config.logLevel, process.stdout, worker ? { worker: worker.id } : null);
+  watchOpenFiles(log);
   const stops: Stops = [];
   if (worker) {
     const ending = new Ending(stops, log, stopWithinMs);

@@ -1,12 +1,13 @@
 /** A start that cannot go on: one line for the operator that ends in what to do. */
 export class StartError extends Error {}
 
+/** How an operator raises the limit of open files. */
+export const howToRaise = 'with ulimit -n, LimitNOFILE= in a systemd unit, or ulimits with Docker';
+
 /** The start error if the system lets this process open no more files and sockets; null for any other error. */
 export function outOfFiles({ code }: NodeJS.ErrnoException): StartError | null {
   if (code !== 'EMFILE' && code !== 'ENFILE') return null;
-  return new StartError(
-    `too many files are open (${code}): raise the limit to 1024 or more, with ulimit -n, LimitNOFILE= in a systemd unit, or ulimits with Docker`,
-  );
+  return new StartError(`too many files are open (${code}): raise the limit to 1024 or more, ${howToRaise}`);
 }
 
 /** A port, with the variable that it was set with. */

@@ -22,7 +22,7 @@ const order: RegExp[] = [
   /^db\//,
   /^smtp\//,
   /^mail\//,
-  /^(rounds|batch-loop|batch-writer|batcher|by-weight|data-dir|account-turns|endpoint|free-now|give-way|sending-pools|memory-room|siblings|stops|turns)\.ts$/,
+  /^(rounds|batch-loop|batch-writer|batcher|by-weight|data-dir|account-turns|endpoint|free-now|give-way|sending-pools|memory-room|open-files|siblings|stops|turns)\.ts$/,
   /^trouble\.ts$/,
   /^(errors|start-error|log|ids|numbers|clock|ip|seal|password|certificate|timestamp|spelling|tally|bounded-map|metrics|rate-limit)\.ts$|^generated\//,
   /^dashboard\//,
