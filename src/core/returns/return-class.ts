@@ -12,15 +12,17 @@ export interface ClassifiedNotice {
   permanent: boolean;
 }
 
-/** What mail relays say themselves in a notice, without another server's reply. The first match decides. */
-const ownRules: { is: Classification; text: RegExp }[] = [
+/** What mail relays say themselves in a notice, without another server's reply (`unquoted`: only then). The first match decides. */
+const ownRules: { is: Classification; text: RegExp; unquoted?: true }[] = [
+  // OpenSMTPD. A server that replies this may mean the sender's domain.
+  { is: 'bad_domain', text: /^(?:domain does not exist|invalid domain name)$/i, unquoted: true },
   {
     is: 'network',
-    text: /host not found, try again|temporary (?:dns|name|lookup|resolution)|dns (?:server )?(?:time ?d? ?out|failure|server failure)|servfail|cname lookup failed temporarily/i,
+    text: /host not found, try again|temporary failure in mx lookup|no mx found for (?:domain|destination)$|dns resolution error|temporary (?:dns|name|lookup|resolution)|dns (?:server )?(?:time ?d? ?out|failure|server failure)|servfail|cname lookup failed temporarily/i,
   },
   {
     is: 'bad_domain',
-    text: /name service error for name=\S{1,255} type=\w{1,5}: host not found|couldn.t find any host named|nxdomain|(?:domain|host) name not found|(?:recipient|destination|remote)(?:'s)? (?:mail )?(?:domain|server|host)(?: name)? (?:does ?n.t exist|does not exist|not found|could not be found|unknown)|\bdomain \S{1,255} (?:could ?n.t be found|could not be found|does ?n.t exist|does not exist)|unrouteable mail domain|no such domain|bad destination (?:host|system|mailbox domain)|domain (?:has no|does not have (?:any|an)) mx|illegal host\/domain|host unknown|unknown (?:mail )?(?:host|domain)|domain does not accept (?:mail|e-?mail)|null ?mx|indicated no smtp service/i,
+    text: /failed to lookup '[^']{1,255}': .{0,60}\bnon-existent domain|name service error for name=\S{1,255} type=\w{1,5}: host not found|couldn.t find any host named|nxdomain|(?:domain|host) name not found|(?:recipient|destination|remote)(?:'s)? (?:mail )?(?:domain|server|host)(?: name)? (?:does ?n.t exist|does not exist|not found|could not be found|unknown)|\bdomain \S{1,255} (?:could ?n.t be found|could not be found|does ?n.t exist|does not exist)|unrouteable mail domain|no such domain|bad destination (?:host|system|mailbox domain)|domain (?:has no|does not have (?:any|an)) mx|illegal host\/domain|host unknown|unknown (?:mail )?(?:host|domain)|domain does not accept (?:mail|e-?mail)|null ?mx|indicated no smtp service/i,
   },
   {
     is: 'network',
@@ -84,7 +86,8 @@ function classifyOwnWords(
 ): Classification | null {
   // A refusal for policy or of our sender says nothing about the recipient's domain, only that the server rejects ours.
   const isOurs = phase === 'mail' || (code !== null && (wordsOfServers.test(text) || status?.split('.')[1] === '7'));
-  return isOurs ? null : (ownRules.find((rule) => rule.text.test(text))?.is ?? null);
+  const known = ownRules.find((rule) => rule.text.test(text) && !(rule.unquoted && code !== null));
+  return isOurs ? null : (known?.is ?? null);
 }
 
 /** Whether an enhanced code says nothing beyond its class. */

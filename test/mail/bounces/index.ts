@@ -3,6 +3,7 @@ import { elsewhere } from './elsewhere.ts';
 import { languages } from './languages.ts';
 import { microsoft } from './microsoft.ts';
 import { more } from './more.ts';
+import { newer } from './newer.ts';
 import { others } from './others.ts';
 import { providers } from './providers.ts';
 import { relays } from './relays.ts';
@@ -19,4 +20,5 @@ export const bounces: Bounce[] = [
   ...relays,
   ...more,
   ...elsewhere,
+  ...newer,
 ];
