@@ -61,12 +61,12 @@ export const endHold: Command = {
       if (choice === 'fail' && !dueBy && first.waiting < last.waiting) return undecided(beginnings);
       const waiting = dueBy ? await hold.countDueBy(db, dueBy) : first.waiting;
       const failed = await release(db, url, { choice, dueBy, waiting }, given);
-      const released =
-        choice === 'fail'
-          ? counted(failed, 'recipient failed', 'recipients failed')
-          : counted(waiting, 'recipient is due now', 'recipients are due now');
+      // Also what was accepted or became due during the hold, which is more than was to be decided on.
+      const due = await hold.countDue(db);
+      const fails = choice === 'fail' ? [counted(failed, 'recipient failed', 'recipients failed')] : [];
+      const released = [...fails, counted(due, 'recipient is due now', 'recipients are due now')].join(', ');
       return {
-        json: { released: true, failed },
+        json: { released: true, failed, due },
         text: `Released: ${released}. Nodes start sending within five seconds.`,
       };
     });

@@ -281,8 +281,15 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
     code: 0,
     printed: /; 1 recipient was due then and is waiting\. Nodes react within five seconds, /,
   });
+  t.match(await sendwright(env, 'send', ...hello, '--text', 'accepted on hold'), { code: 0 });
   const released = await sendwright(env, 'release', '--waiting', 'fail');
-  t.match(released, { code: 0, printed: /^Released: 1 recipient failed\./ });
+  t.match(released, { code: 0, printed: /^Released: 1 recipient failed, 1 recipient is due now\. Nodes start / });
+  await hold.begin(db);
+  t.match(await sendwright(env, 'send', ...hello, '--text', 'accepted on hold'), { code: 0 });
+  const all = await sendwright(env, 'release', '--waiting', 'send');
+  t.match(all, { code: 0, printed: /^Released: 2 recipients are due now\. Nodes start / });
+  await hold.begin(db);
+  t.match(await sendwright(env, 'release', '--waiting', 'send', '--json'), { code: 0, printed: /"due": 2/ });
   const later = ['--text', 't', '--scheduled-at', new Date(Date.now() + 3_600_000).toISOString()];
   t.match(await sendwright(env, 'send', ...hello, ...later), { code: 0, said: '' });
 

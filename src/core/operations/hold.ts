@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
+import { dueFromNow } from '../../db/clocks.ts';
 import { unseen } from '../../db/prepared.ts';
 import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
@@ -20,12 +21,15 @@ const batchSize = 500;
 /** The latest ones. The person who ends a hold is asked about them. */
 const startsKept = 20;
 
+/** SQL: a recipient `r` who does not wait for a decision of its own. */
+const notHeld = `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)`;
+
 /**
  * SQL: a recipient `r` who may have been sent mail since the backup: one that was due, or that waited for a limit or a
  * pause, which may have ended. Recipients that wait for a decision of their own keep waiting for it.
  */
 const inDoubt = (dueBy: string) =>
-  `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)
+  `${notHeld}
                     AND (r.next_attempt_at <= ${dueBy} OR r.waiting_for IS NOT NULL)`;
 
 /** At most five seconds later no node starts a delivery any more; those under way finish. @returns since when */
@@ -91,6 +95,16 @@ export async function beginnings(db: Database): Promise<Beginnings | null> {
 export async function countDueBy(db: Database, time: Date): Promise<number> {
   let count = 0;
   await walkInDoubt(db, time, 10 * batchSize, async (keys) => {
+    count += keys.length;
+  });
+  return count;
+}
+
+/** How many recipients are due now: what nodes begin with once nothing is on hold. */
+export async function countDue(db: Database): Promise<number> {
+  const some = { due: `next_attempt_at <= ${dueFromNow}`, wanted: notHeld, values: [], withJob: true };
+  let count = 0;
+  await walk(db, some, { size: 10 * batchSize }, async (keys) => {
     count += keys.length;
   });
   return count;
