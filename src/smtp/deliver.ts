@@ -67,7 +67,7 @@ export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation
  * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
  * recipient has exactly one final outcome afterwards. A recipient that a server has decided about, or may have accepted
  * the message for, is not tried again. A recipient whose turn was cut short, or about whom nothing was said when MAIL or
- * DATA was deferred, is tried at the next host.
+ * DATA was deferred, is tried at the next host; if the server hung up because of another recipient, at the same one, too.
  *
  * @throws only for our own defects, such as a message with a bare LF or an address that no command can hold
  */
@@ -217,6 +217,8 @@ class Attempt {
       this.#addresses.lookAhead(left);
       await this.#tryIfAllowed(host.name, policies);
     }
+    const { again } = this.#progress;
+    if (again !== null && this.#mayTryMore) await this.#tryIfAllowed(again, policies);
   }
 
   /** The hosts in the order to try them: those that lately said nothing come last. */
@@ -354,6 +356,7 @@ class Attempt {
       beforeDot: (accepted) => beforeDot(accepted, session),
       afterDot,
       deadlines,
+      alone: this.#progress.alone,
       reused,
       mayCarry: () => pool.mayCarry(connection, perConnection),
     });

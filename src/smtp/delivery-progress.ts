@@ -8,6 +8,10 @@ import type { TlsPolicyName } from './tls-names.ts';
 export class DeliveryProgress {
   /** The recipients to try at the next host. */
   recipientsLeft: string[];
+  /** Those of them that each get a message alone. */
+  readonly alone = new Set<string>();
+  /** A host that may take the message for those whom one recipient kept from getting it; null: there is none. */
+  again: string | null = null;
   /** Some host tried so far may take the mail later. */
   laterMayHelp = false;
   readonly #recipients: string[];
@@ -35,12 +39,14 @@ export class DeliveryProgress {
   answered(
     start: Start,
     connection: Connection,
-    { results, elsewhere, waiting }: SeriesEnd,
+    { results, elsewhere, waiting, alone, again }: SeriesEnd,
     how: Pick<Session, 'reused' | 'verification'>,
   ): void {
     const judged = results.map((result) => this.#judged(result));
     this.#reports.end(start, connection, judged, how);
     this.recipientsLeft = [...elsewhere, ...waiting];
+    if (alone.length > 0) this.#setApart(alone);
+    if (again) this.again = connection.target.host;
     this.laterMayHelp = true;
   }
 
@@ -74,6 +80,13 @@ export class DeliveryProgress {
     const failure = localFailure('The attempt ended before this recipient was tried.', kind);
     const results = recipients.map((recipient) => failed(recipient, failure));
     this.#reports.end(this.#reports.start(), null, results, { reused: false, verification: 'none' });
+  }
+
+  /** Puts these recipients last. */
+  #setApart(recipients: string[]): void {
+    for (const recipient of recipients) this.alone.add(recipient);
+    const others = this.recipientsLeft.filter((recipient) => !this.alone.has(recipient));
+    this.recipientsLeft = [...others, ...this.recipientsLeft.filter((recipient) => this.alone.has(recipient))];
   }
 
   /** What this host is unable to take, a host that said "later" or was not reached may still take. */

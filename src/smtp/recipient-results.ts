@@ -4,6 +4,15 @@ import { type Connection, isLost, type Lost } from './connection.ts';
 import { isRefusal, isTemporary, type ParsedReply, type Reply } from './reply.ts';
 import { answered, failed, localFailure, type Phase, type RecipientResult } from './result.ts';
 
+interface Decided {
+  results: RecipientResult[];
+  elsewhere: string[];
+  alone: string[];
+  again: boolean;
+  crowdedOut: string[];
+  limited: boolean;
+}
+
 /** What the replies of one transaction mean for its recipients. Each is open until something is decided about it. */
 export class RecipientResults {
   readonly #connection: Connection;
@@ -11,8 +20,10 @@ export class RecipientResults {
   readonly #results = new Map<string, RecipientResult>();
   readonly #elsewhere = new Set<string>();
   readonly #crowdedOut: string[] = [];
+  #alone: string[] = [];
   #accepted = false;
   #limited = false;
+  #again = false;
 
   constructor(connection: Connection, recipients: string[]) {
     this.#connection = connection;
@@ -30,11 +41,13 @@ export class RecipientResults {
   }
 
   /** To be called when nobody is open any more. The fields are those of `TransactionEnd`. */
-  all(): { results: RecipientResult[]; elsewhere: string[]; crowdedOut: string[]; limited: boolean } {
+  all(): Decided {
     if (this.open.length > 0) throw new Error('a transaction ended without a result for one of its recipients');
     return {
       results: this.of(this.#recipients),
       elsewhere: [...this.#elsewhere],
+      alone: this.#alone,
+      again: this.#again,
       crowdedOut: this.#accepted ? this.#crowdedOut : [],
       limited: this.#limited,
     };
@@ -66,6 +79,33 @@ export class RecipientResults {
     }
     if (isAboutThisHost(phase, reply)) for (const recipient of this.open) this.#elsewhere.add(recipient);
     this.refuseAll(phase, reply);
+  }
+
+  /**
+   * Fails all open recipients because the connection ended with one of them or with DATA. If it ended because of a recipient,
+   * the server may take the message for the others: for those that it had accepted, and for each of the rest alone.
+   *
+   * @param at the recipient; null: DATA
+   */
+  endAt(at: string | null, answer: ParsedReply | Lost): void {
+    const { open } = this;
+    const phase = at === null ? 'data' : 'rcpt';
+    const accepted = at === null ? open : open.slice(0, open.indexOf(at));
+    this.failAll(phase, answer);
+    const isOfOne = at === null ? this.#someDeferred(open) : open.length > 1 || this.#someDeferred(open);
+    if (!isOfOne || wantsLess(phase, answer, accepted.length > 0)) return;
+    this.#again = isLost(answer) ? answer.lost === 'closed' : answer.reply.code === 421;
+    if (at === null) return;
+    this.#alone = [...open.slice(accepted.length + 1), at];
+    this.#elsewhere.clear();
+    for (const recipient of [...accepted, ...this.#alone]) this.#elsewhere.add(recipient);
+  }
+
+  /** True if the server had deferred any but these recipients. */
+  #someDeferred(others: string[]): boolean {
+    return this.#recipients.some(
+      (recipient) => !others.includes(recipient) && this.#results.get(recipient)?.outcome === 'deferred',
+    );
   }
 
   /** The connection was lost. @param uncertain the final dot was written, and the message may have been accepted */
@@ -136,6 +176,14 @@ function isAboutThisHost(phase: Phase, reply: Reply): boolean {
   return (
     isForNobody(phase) && isTemporary(reply) && classify(phase, reply) !== 'rate' && slowDown(phase, reply) === null
   );
+}
+
+/** True if the server does not want this much mail now: the same again over another connection is no help. */
+function wantsLess(phase: Phase, answer: ParsedReply | Lost, someAccepted: boolean): boolean {
+  if (isLost(answer)) return false;
+  const { reply } = answer;
+  if (someAccepted && saysTooManyRecipients(phase, reply)) return false;
+  return classify(phase, reply) === 'rate' || slowDown(phase, reply) !== null;
 }
 
 /** True for 421 and for codes that make no sense here: the connection is left. */

@@ -4,6 +4,8 @@ import type { RecipientResult } from './result.ts';
 import { type TransactionEnd, type TransactionRequest, transact } from './transaction.ts';
 
 export interface SeriesRequest extends TransactionRequest {
+  /** Recipients that each get a message alone; they come last. */
+  alone: ReadonlySet<string>;
   /** True if the connection has carried other messages before. */
   reused: boolean;
   /** Asks whether the connection may carry another message. */
@@ -15,6 +17,9 @@ export interface SeriesEnd {
   results: RecipientResult[];
   /** Recipients to try at another host now; their results so far are in `results`. */
   elsewhere: string[];
+  /** As in `TransactionEnd`. */
+  alone: string[];
+  again: boolean;
   /** Recipients whose turn did not come. */
   waiting: string[];
   /** The server wants no more mail over this connection. */
@@ -39,13 +44,15 @@ const maxRecipients = 100;
  * has no room for go into the next. Begins no other once the series has taken as long as one transaction may.
  */
 export async function transactAll(connection: Connection, request: SeriesRequest): Promise<SeriesEnd | Stale> {
-  const { envelope, deadlines, reused, mayCarry } = request;
+  const { envelope, deadlines, reused, alone, mayCarry } = request;
   const atOnce = Math.min(maxRecipients, connection.capabilities.recipients ?? maxRecipients);
   const begunAt = performance.now();
   const crowdedOut = new CrowdedOut();
   const series: SeriesEnd = {
     results: [],
     elsewhere: [],
+    alone: [],
+    again: false,
     waiting: envelope.recipients,
     limited: false,
     usedUp: false,
@@ -53,7 +60,7 @@ export async function transactAll(connection: Connection, request: SeriesRequest
   };
   let nextOver: 'this connection' | 'a fresh one' | null;
   do {
-    const recipients = series.waiting.slice(0, atOnce);
+    const recipients = series.waiting.slice(0, Math.min(atOnce, together(series.waiting, alone)));
     const end = crowdedOut.amend(await transact(connection, { ...request, envelope: { ...envelope, recipients } }));
     // A connection that has carried nothing yet cannot be used up: the server deferred this very message.
     const hasCarried = connection.transactions > 1 || end.results.some(({ outcome }) => outcome === 'delivered');
@@ -63,6 +70,8 @@ export async function transactAll(connection: Connection, request: SeriesRequest
 
     series.givenUp ||= end.givenUp;
     series.elsewhere.push(...end.elsewhere);
+    series.alone.push(...end.alone);
+    series.again ||= end.again;
     const inTime = performance.now() - begunAt < deadlines.transaction;
     const isOver = series.limited || series.givenUp || connection.lost !== null || !inTime;
     // If the server deferred recipients here, another connection to this host would hear the same again and again.
@@ -71,11 +80,18 @@ export async function transactAll(connection: Connection, request: SeriesRequest
     else nextOver = isOver || hasDeferred ? null : 'a fresh one';
 
     const onceMore = nextOver === null ? [] : crowdedOut.remember(end);
-    series.waiting = [...onceMore, ...series.waiting.slice(atOnce)];
+    series.waiting = [...onceMore, ...series.waiting.slice(recipients.length)];
     series.results.push(...end.results.filter(({ recipient }) => !onceMore.includes(recipient)));
     series.usedUp = nextOver === 'a fresh one' && series.waiting.length > 0;
   } while (nextOver === 'this connection' && series.waiting.length > 0);
   return series;
+}
+
+/** How many of these recipients can be in one message, from the first on. */
+function together(recipients: string[], alone: ReadonlySet<string>): number {
+  if (alone.size === 0) return recipients.length;
+  const first = recipients.findIndex((recipient) => alone.has(recipient));
+  return first === -1 ? recipients.length : Math.max(1, first);
 }
 
 function staleness(end: TransactionEnd, limited: boolean): Stale | null {

@@ -25,6 +25,10 @@ export interface TransactionEnd {
    * connection cut their turn short, or MAIL or DATA was deferred.
    */
   elsewhere: string[];
+  /** Those of them that are best sent alone, the last ones: the connection ended before each was accepted. */
+  alone: string[];
+  /** True if the connection ended because of one recipient: over another one, this host may take the message for the others. */
+  again: boolean;
   /** Recipients refused as too many for this message, which others got: send the next message to them. */
   crowdedOut: string[];
   /** False if the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
@@ -55,6 +59,8 @@ export async function transact(connection: Connection, request: TransactionReque
     return {
       results: [...refusals.values()],
       elsewhere: [],
+      alone: [],
+      again: false,
       crowdedOut: [],
       alive: true,
       limited: false,
@@ -117,7 +123,7 @@ class Transaction {
     for (const [at, recipient] of envelope.recipients.entries()) {
       const answer = await ask(recipients[at] ?? '', deadlines.rcpt);
       if (!isLost(answer) && isSuccess(answer.reply)) continue;
-      if (isLost(answer) || isNoVerdict(answer.reply)) return this.#failAll('rcpt', answer);
+      if (isLost(answer) || isNoVerdict(answer.reply)) return this.#endAt(recipient, answer);
       this.#results.refuseOne(recipient, answer.reply);
     }
     if (this.#results.open.length === 0) {
@@ -126,6 +132,7 @@ class Transaction {
     }
     const go = await ask('DATA', deadlines.data);
     if (!isLost(go) && go.reply.code === 354) await this.#content();
+    else if (isLost(go) || isNoVerdict(go.reply)) this.#endAt(null, go);
     else this.#failAll('data', go);
   }
 
@@ -144,6 +151,12 @@ class Transaction {
   #failAll(phase: Phase, answer: ParsedReply | Lost): void {
     this.#results.failAll(phase, answer);
     if (!isLost(answer) && isNoVerdict(answer.reply)) this.#connection.destroy();
+  }
+
+  /** The connection ends with this recipient, or with DATA. */
+  #endAt(recipient: string | null, answer: ParsedReply | Lost): void {
+    this.#results.endAt(recipient, answer);
+    this.#connection.destroy();
   }
 
   /** Defers all open recipients and closes the connection. */

@@ -8,6 +8,60 @@ const accept = async (peer: Peer) => {
   await peer.message();
 };
 
+/** What the server says to a recipient instead of taking it, and with what it goes on. */
+const breaks: Record<string, (peer: Peer) => void> = {
+  'with 421': (peer) => void peer.socket.end('421 4.3.2 closing\r\n'),
+  'without a word': (peer) => void peer.socket.end(),
+  'after it has deferred the recipient': (peer) => void peer.socket.end('450 4.2.0 try later\r\n'),
+  'because of their number': (peer) => void peer.socket.end('421 4.5.3 too many recipients\r\n'),
+};
+
+for (const [how, hangUp] of Object.entries(breaks))
+  for (const keyword of ['X', 'PIPELINING'])
+    t.test(`a recipient for whom the server hangs up does not keep back the others: ${how}, ${keyword}`, async (t) => {
+      const taken: string[] = [];
+      const { send, mx } = await startScripted(t, async (peer) => {
+        await peer.greet(keyword);
+        for (;;) {
+          let line = await peer.answer('250 ok');
+          const to: string[] = [];
+          for (line = await peer.line(); line.startsWith('RCPT'); line = await peer.line()) {
+            if (line.includes('bad@')) return hangUp(peer);
+            to.push(line.slice(9, 10));
+            peer.send('250 ok\r\n');
+          }
+          peer.send('354 go\r\n');
+          await peer.until('\r\n.\r\n');
+          taken.push(to.join(''));
+          peer.send('250 ok\r\n');
+        }
+      });
+      const addresses = (names: string[]) => names.map((name) => `${name}@example.test`);
+      const orders: [names: string[], messages: string[]][] = [
+        [
+          ['a', 'bad', 'c'],
+          ['a', 'c'],
+        ],
+        [['a', 'c', 'bad'], ['ac']],
+      ];
+      // To the first one it would be about those of other messages.
+      if (!how.includes('number'))
+        orders.push([
+          ['bad', 'a', 'c'],
+          ['a', 'c'],
+        ]);
+      for (const [names, messages] of orders) {
+        taken.length = 0;
+        const before = mx.peers.length;
+        const delivery = await send({ to: addresses(names) });
+        t.same(taken.toSorted(), messages, names.join());
+        for (const name of ['a', 'c'])
+          t.equal(resultOf(delivery, `${name}@example.test`).outcome, 'delivered', names.join());
+        t.match(resultOf(delivery, 'bad@example.test'), { outcome: 'deferred', uncertain: false });
+        t.ok(mx.peers.length - before <= 3, 'one more than a kept one and its replacement');
+      }
+    });
+
 t.test('more than a hundred recipients are sent in several transactions on one connection', async (t) => {
   const sink = await startSink({
     onRecipient: (address) => (address.startsWith('r7@') ? '550 5.1.1 no such user' : null),
