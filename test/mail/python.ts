@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 
 /** A message as Python's `email` package reads it: an implementation that shares nothing with ours or nodemailer's. */
 export interface Reading {
@@ -56,14 +57,18 @@ for line in sys.stdin:
         'tree': [p.get_content_type() for p in m.walk()]}))
 `;
 
+/** The system's own if there is one: what comes before it in the path may be a script that starts twenty programs to choose one. */
+const systems = '/usr/bin/python3';
+export const python = existsSync(systems) ? systems : 'python3';
+
 /** False on a machine without Python 3: the tests that need it say so and are skipped. */
-export const hasPython = spawnSync('python3', ['-c', 'import email.policy']).status === 0;
+export const hasPython = spawnSync(python, ['-c', 'import email.policy']).status === 0;
 
 /** Reads all of these in one process. */
 export function readAll(messages: Buffer[]): Reading[] {
   const input = messages.map((message) => message.toString('base64')).join('\n');
-  const run = spawnSync('python3', ['-c', program], { input, maxBuffer: 1 << 28 });
-  if (run.status !== 0) throw new Error(`python3: ${run.stderr}`);
+  const run = spawnSync(python, ['-c', program], { input, maxBuffer: 1 << 28 });
+  if (run.status !== 0) throw new Error(`${python}: ${run.stderr}`);
   const lines = run.stdout.toString('utf8').trimEnd().split('\n');
   return lines.map(toReading);
 }
