@@ -3,6 +3,7 @@ import * as keys from './core/accounts/keys.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from './data-dir.ts';
 import { connectionsOf } from './database.ts';
 import { startEmbedded } from './db/embedded.ts';
+import { embeddedStartFailureOf } from './db/failure.ts';
 import { readProviders } from './delivery/providers-file.ts';
 import { prepareSandbox, showFirstScreen } from './first-screen.ts';
 import { readDashboard } from './http/dashboard-files.ts';
@@ -36,14 +37,14 @@ export interface StartOptions {
 export async function start(config: Config, options: StartOptions): Promise<void> {
   const { log, say, stops } = options;
   await demandFiles(config);
-  const { foundation, sandboxKey } = await layGround(config, options);
+  const { foundation, sandboxKey, explained } = await layGround(config, options);
   if (config.workers > 1) {
-    const node = await startWorkers(config, foundation, stops);
+    const node = await startWorkers(config, foundation, stops).catch(explained);
     await showFirstScreen(config, node, null, say);
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
-  const node = await startNode(config, { ...foundation, dashboard: await readDashboard() }, stops);
+  const node = await startNode(config, { ...foundation, dashboard: await readDashboard() }, stops).catch(explained);
   await showFirstScreen(config, node, await showSandbox(config, node, sandboxKey), say);
   log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
 }
@@ -59,11 +60,15 @@ async function demandFiles({ providersFile, roles, ports, smtp, dataDir, mailHos
   if (hasPort && smtp.tls) await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
 }
 
+interface Ground {
+  foundation: Foundation;
+  sandboxKey: string | undefined;
+  /** Throws the error of a start, with what an operator of this database can do. */
+  explained: (error: Error) => never;
+}
+
 /** The ground that a node stands on: the named database or the embedded one, and the secrets. */
-async function layGround(
-  config: Config,
-  { log, say, onLost, stops }: StartOptions,
-): Promise<{ foundation: Foundation; sandboxKey: string | undefined }> {
+async function layGround(config: Config, { log, say, onLost, stops }: StartOptions): Promise<Ground> {
   const { databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, dataDir, roles } = config;
   if (databaseUrl && jwtSecret && encryptionKey) {
     // Only for the journal of deliveries.
@@ -71,7 +76,10 @@ async function layGround(
     const keyring = keyringOf(encryptionKey, nextEncryptionKey);
     const foundation = { databaseUrl, alone: false, jwtSecret, keyring, log, onProgress: say };
     // Nothing here outlives a container: unless the key follows from what does, each start would make another one.
-    return { foundation, sandboxKey: keys.derived(Buffer.from(jwtSecret)) };
+    const explained = (error: Error) => {
+      throw error;
+    };
+    return { foundation, sandboxKey: keys.derived(Buffer.from(jwtSecret)), explained };
   }
   const secrets = await readSecrets(dataDir);
   say('Starting PostgreSQL');
@@ -101,7 +109,10 @@ async function layGround(
     log,
     onProgress: say,
   };
-  return { foundation, sandboxKey: secrets.sandboxKey };
+  const explained = (error: Error) => {
+    throw embeddedStartFailureOf(error, dataDir, postgres.isGone()) ?? error;
+  };
+  return { foundation, sandboxKey: secrets.sandboxKey, explained };
 }
 
 async function showSandbox(config: Config, node: SendwrightNode, known: string | undefined): Promise<string | null> {

@@ -3,10 +3,12 @@ import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Config, readConfig } from '../config.ts';
 import { examine, isWell } from '../core/operations/doctor.ts';
-import { checkNames, type Finding } from '../core/operations/finding.ts';
+import { type CheckName, checkNames, type Finding } from '../core/operations/finding.ts';
 import { connectionsOf } from '../database.ts';
 import { refuseDatabase } from '../db/check.ts';
 import type { Database } from '../db/client.ts';
+import { isUnavailable } from '../db/errors.ts';
+import { startErrorOf } from '../db/failure.ts';
 import { doctorQuery } from '../http/routes/doctor.ts';
 import { installationOf, lookUpOf } from '../internet.ts';
 import { keyringOf } from '../seal.ts';
@@ -58,16 +60,22 @@ export const doctor: Command = {
         return outputOf(await examineWithLookups(opened), null);
       },
       async (opened) => examineWithoutTables(opened, examineWithLookups),
-    );
+    ).catch((error: Error) => {
+      const refusal = startErrorOf(error);
+      if (!refusal || !isUnavailable(error)) throw error;
+      return examineWithoutAnswer(config, refusal.message, examineWithLookups);
+    });
   },
 };
 
 type Subject = Pick<Opened, 'config' | 'db' | 'keyring'>;
 type Examine = (subject: Subject) => Promise<Finding[]>;
 
-/** There are no tables yet: the first start would make them. */
+/** There are no tables yet, which the first start would make, or nobody can look. */
 interface Unprepared {
   sentence: string;
+  /** Null: it is not known. */
+  prepared: false | null;
   /** Why a start would refuse the database; null if it would not. */
   refusal: string | null;
 }
@@ -79,7 +87,7 @@ function outputOf(findings: Finding[], unprepared: Unprepared | null): Output {
   const [problems, unknown] = [count('problem') + (refusal === null ? 0 : 1), count('unknown')];
   const first = unprepared ? [unprepared.sentence, ...(refusal ? [`PROBLEM  database: ${refusal}`] : [])] : [];
   return {
-    json: { well, prepared: unprepared === null, database_refusal: refusal, findings },
+    json: { well, prepared: unprepared === null || unprepared.prepared, database_refusal: refusal, findings },
     text: [
       ...first,
       ...findings.flatMap(linesOf),
@@ -98,7 +106,7 @@ async function examineWithoutTables(opened: Opened, examine: Examine): Promise<O
   );
   const sentence =
     'The database has no Sendwright tables yet: the first start creates them. Everything else is checked now.';
-  return outputOf(findings, { sentence, refusal });
+  return outputOf(findings, { sentence, prepared: false, refusal });
 }
 
 /** The embedded database is made by the first start, on this machine and by its clock. */
@@ -109,9 +117,25 @@ async function examineWithoutServer(config: Config, examine: Examine): Promise<O
   const sentence = `DATA_DIR ${config.dataDir} has no database yet: the first start creates it. Everything else is checked now.`;
   return outputOf(
     findings.filter(({ check }) => check !== 'clock' && check !== 'database_durability'),
-    { sentence, refusal: null },
+    { sentence, prepared: false, refusal: null },
   );
 }
+
+/** There is a database, but it does not answer, or lets nobody in. */
+async function examineWithoutAnswer(config: Config, refusal: string, examine: Examine): Promise<Output> {
+  const query = () => Promise.reject(new Error('the database does not answer'));
+  const db = { query, prisma: { domain: { findMany: query } } } as unknown as Database;
+  const findings = await withoutDataDir(config, (existing) =>
+    examine({ config: existing, db, keyring: keyringOf(randomBytes(32), null) }),
+  );
+  return outputOf(
+    findings.filter(({ check }) => !ofDatabase.has(check)),
+    { sentence: 'Only what needs no database is checked.', prepared: null, refusal },
+  );
+}
+
+/** These look into the database alone. */
+const ofDatabase = new Set<CheckName>(['clock', 'database_durability', 'domain']);
 
 /** A database without tables has no domains. The doctor uses no other table of it. */
 const withoutDomains = (db: Pick<Database, 'query'>) =>

@@ -32,6 +32,8 @@ export interface EmbeddedPostgres {
   url: string;
   /** Whether workers of a killed process are still using it. */
   left: boolean;
+  /** Whether the server has ended by itself. */
+  isGone(): boolean;
   /** Ends every session and stops the server. The second call waits for the first. */
   stop(): Promise<void>;
 }
@@ -93,7 +95,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
 
   const server = new Server({ ...options, dataDir }, cluster, binaries);
   await server.start();
-  return { url: server.url('sendwright'), left: server.left, stop: () => server.stop() };
+  return { url: server.url('sendwright'), left: server.left, isGone: () => server.isGone(), stop: () => server.stop() };
 }
 
 /**
@@ -144,6 +146,10 @@ class Server {
       }
       throw error;
     }
+  }
+
+  isGone(): boolean {
+    return !serves((this.#postmaster ?? nobody).pid, this.#cluster.dir);
   }
 
   stop(): Promise<void> {

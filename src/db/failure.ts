@@ -1,5 +1,6 @@
+import { join } from 'node:path';
 import pg from 'pg';
-import { oneLine, outOfFiles, StartError } from '../start-error.ts';
+import { oneLine, outOfFiles, StartError, TakenPorts } from '../start-error.ts';
 import { causesOf, isUnavailable } from './errors.ts';
 
 /** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */
@@ -31,6 +32,24 @@ export function startErrorOf(error: unknown, unreached = false): StartError | nu
   const { message } = refusal ?? (error as Error);
   return new StartError(
     `the database ${unreached ? 'cannot be reached' : 'failed'} (${oneLine(message) || 'no answer'}): check DATABASE_URL and its server`,
+    { cause: error },
+  );
+}
+
+/**
+ * The same for a start on the embedded server, which no DATABASE_URL names: the server ended or failed meanwhile. Null for any
+ * other error.
+ *
+ * @param isGone whether the server has ended
+ */
+export function embeddedStartFailureOf(error: unknown, dataDir: string, isGone: boolean): StartError | null {
+  if (error instanceof TakenPorts) return null;
+  const known = startErrorOf(error);
+  // Those with a cause are the ones that name DATABASE_URL.
+  if (!isGone && !(known?.cause && isUnavailable(known))) return null;
+  const { message } = refusalIn(error) ?? (known?.cause as Error | undefined) ?? (error as Error);
+  return new StartError(
+    `the embedded PostgreSQL ${isGone ? 'has stopped' : 'failed'} during the start (${oneLine(message) || 'no answer'}): start Sendwright again, and see the end of ${join(dataDir, 'postgres.log')} for the reason`,
   );
 }
 
@@ -48,6 +67,7 @@ export function embeddedFailureOf(error: unknown, dataDir: string, pid: number):
     refusal
       ? `${what} refuses (${oneLine(message)}): try again, and see its postgres.log if that goes on`
       : `${what} does not answer (${oneLine(message) || 'no answer'}): if that goes on, end its process with kill -9 ${pid}, which loses no mail, and start Sendwright again`,
+    { cause: error },
   );
 }
 

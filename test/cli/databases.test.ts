@@ -149,6 +149,10 @@ t.test('a real process: start, commands next to it on its embedded database, and
           `^sendwright: the embedded PostgreSQL in .*data does not answer \\(.*\\): if that goes on, end its process with kill -9 ${pid}, which loses no mail, and start Sendwright again$`,
         ),
       });
+    const without = await told(env, 'doctor');
+    t.match(without, { code: 1, well: false, prepared: null, database_refusal: /does not answer .* kill -9/ });
+    const checks = without.findings.map(({ check }: { check: string }) => check);
+    t.strictSame(checks, ['delivery_mode', 'disk_space'], 'the doctor checks what it can all the same');
   } finally {
     process.kill(pid, 'SIGCONT');
   }

@@ -4,7 +4,12 @@ import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { readConfig } from '../../src/config.ts';
+import { startErrorOf } from '../../src/db/failure.ts';
 import { findPostmaster } from '../../src/db/postgres-process.ts';
+import { silentLog } from '../../src/log.ts';
+import { start } from '../../src/start.ts';
+import { type Stops, stopAll } from '../../src/stops.ts';
 import { eventually, portsOff } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { loginOf, makeFolder, opens } from '../support/start.ts';
@@ -38,4 +43,28 @@ t.test('npm start ends with an error if the embedded PostgreSQL does, so that a 
   const again = await startSendwright({ DATA_DIR: dataDir });
   t.ok(await opens(again, email, password), 'with all its data');
   t.equal(await again.end('SIGTERM'), 0);
+});
+
+t.test('one that ends during a start is not taken for that of DATABASE_URL, which nobody has set', async (t) => {
+  const dataDir = join(await makeFolder(t), 'data');
+  for (const workers of ['1', '2']) {
+    const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', WORKERS: workers };
+    const stops: Stops = [];
+    const say = (sentence: string) => {
+      if (sentence === 'Preparing the schema')
+        process.kill(findPostmaster(realpathSync(join(dataDir, 'postgres')))?.pid ?? 0, 'SIGKILL');
+    };
+    const config = readConfig({ HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir, ...(workers === '1' ? {} : direct) });
+    const refusal = await start(config, { log: silentLog, say, stops }).then(
+      () => null,
+      (error: Error) => error,
+    );
+    await stopAll(stops);
+    const found = startErrorOf(refusal)?.message;
+    t.match(
+      found,
+      /^the embedded PostgreSQL (has stopped|failed) during the start \(.*\): start Sendwright again, and see the end of .*postgres\.log for the reason$/,
+    );
+    t.notMatch(found, /DATABASE_URL/);
+  }
 });
