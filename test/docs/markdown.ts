@@ -1,6 +1,6 @@
 /** One block of code in a document, and the comments about it. */
 export interface Block {
-  /** `sh`, `js`, `json`, `text` or whatever else follows the fence. */
+  /** `sh`, `js`, `python`, `json`, `text` or whatever else follows the fence. */
   language: string;
   text: string;
   /** The line of its fence, from 1. */
@@ -14,7 +14,7 @@ export interface Block {
   answer: Block | null;
 }
 
-const runnable = ['sh', 'js'];
+const runnable = ['sh', 'js', 'python'];
 const answers = ['json', 'text'];
 
 /**

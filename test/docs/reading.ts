@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -35,17 +36,27 @@ export async function read(
   return { ran, wrong };
 }
 
-const canRun = ({ text }: Block) => !text.startsWith('swaks ') || existsSync('/usr/bin/swaks');
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+
+const canRun = ({ language, text }: Block) =>
+  language === 'python' ? hasPython : !text.startsWith('swaks ') || existsSync('/usr/bin/swaks');
+
+/** What runs a block that is a program. */
+const programs: Record<string, { runs: string; extension: string }> = {
+  js: { runs: 'node', extension: 'mjs' },
+  python: { runs: 'python3', extension: 'py' },
+};
 
 type Reading = { place: Place; withinMs: number; ids: Ids; answers: unknown[] };
 
 async function tryBlock(block: Block, reading: Reading): Promise<string[]> {
   const { place, ids, withinMs } = reading;
   const text = place.here(block.text);
-  if (block.language === 'js') {
-    const name = `line-${block.line}.mjs`;
+  const program = programs[block.language];
+  if (program) {
+    const name = `line-${block.line}.${program.extension}`;
     await writeFile(join(place.folder, name), text);
-    return judge(await place.shell.run(`node ${name}`), block, reading);
+    return judge(await place.shell.run(`${program.runs} ${name}`), block, reading);
   }
   const steps = stepsOf(text);
   const problems: string[] = [];
