@@ -6,6 +6,7 @@ import { selfSignedCertificate } from '../certificate.ts';
 import { type Arrival, store, wasTried } from '../core/operations/sandbox-messages.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
+import { withALabels } from '../mail/address.ts';
 import { parseReturnPath } from '../mail/token.ts';
 import type { Resolve } from '../smtp/resolver.ts';
 import type { ReturnKind, Returns } from './returns.ts';
@@ -179,8 +180,9 @@ async function receive(
   const chunks: Buffer[] = [];
   for await (const chunk of stream) chunks.push(chunk);
   const raw = Buffer.concat(chunks);
-  const { rcptTo } = session.envelope;
-  for (const { address } of rcptTo) {
+  // The server library decodes domains, and everywhere else they are A-labels.
+  const rcptTo = session.envelope.rcptTo.map(({ address }) => withALabels(address));
+  for (const address of rcptTo) {
     if (actorOf(address) !== 'disconnects' || (await isKnown(address, session, options))) continue;
     hangUp();
     return null;
@@ -192,7 +194,7 @@ async function receive(
   const arrival: Arrival = {
     emailId: emailOf(sender, options),
     mailFrom: sender,
-    rcptTo: rcptTo.map((recipient) => recipient.address),
+    rcptTo,
     subject: storable(parsed.subject),
     headerFrom: storable(parsed.from?.address),
     tlsVersion: tls?.version ?? null,
@@ -200,7 +202,7 @@ async function receive(
     raw,
   };
   await store(options.db, arrival);
-  for (const recipient of arrival.rcptTo) {
+  for (const recipient of rcptTo) {
     const kind = afterwards[actorOf(recipient)];
     if (kind) options.returns.send(kind, { returnPath: sender, recipient, raw });
   }

@@ -100,6 +100,17 @@ t.test('they do what is documented', async (t) => {
     t.equal(await node.db.prisma.suppression.count(), 0);
   });
 
+  await t.test('a domain in letters of its own is the same one as in the log', async (t) => {
+    const id = await send('disconnects@bücher.test');
+    t.equal((await settled(id)).status, 'sent', 'the second copy is known as such');
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+    const { messages } = (await node.call('GET', '/api/v1/sandbox/messages', { token })).body;
+    t.match(
+      messages.find(({ email_id }: { email_id: string }) => email_id === id),
+      { rcpt_to: ['disconnects@xn--bcher-kva.test'] },
+    );
+  });
+
   await t.test('only the header of a message is parsed, as a body may have millions of lines', async (t) => {
     const parsed = t.capture(PostalMime.prototype, 'parse', PostalMime.prototype.parse);
     const id = await send('lines@acting.test', { subject: 'Many lines', text: 'line\r\n\r\n'.repeat(10_000) });
