@@ -1,4 +1,5 @@
 import type { Email } from '../client/index.ts';
+import { inOwnLetters } from './own-letters.ts';
 
 const numbers = new Intl.NumberFormat('en-US');
 const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
@@ -54,7 +55,7 @@ const decision = 'choose “Send again”, “It arrived” or “It did not” 
 
 /** Rewrites the API's texts, which are for programs too, for people who have the buttons before them. */
 export const forPeople = (text: string): string =>
-  text
+  inOwnLetters(text)
     .replaceAll(/`([\w ]{1,40})`/g, '$1')
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z/g, (time) => exact(new Date(time)))
     .replace('choose retry, delivered or failed with POST /api/v1/emails/:id/release', decision)

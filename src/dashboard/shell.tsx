@@ -6,6 +6,7 @@ import { HoldBanner } from './hold.tsx';
 import { Icon, Logo } from './icons.tsx';
 import { leaveIfAgreed } from './leaving.ts';
 import { Connected, useLive } from './live.ts';
+import { inOwnLetters } from './own-letters.ts';
 import { entries, type PageEntry, visible } from './pages.ts';
 import { tellFailure } from './parts/action.tsx';
 import { logOut, useSession } from './session.ts';
@@ -56,7 +57,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </div>
         <div className="foot">
           <div className="who">
-            <div title={user.email}>{user.email}</div>
+            <div title={user.email}>{inOwnLetters(user.email)}</div>
             <div className="dim" title={account.name}>
               {account.name}
             </div>

@@ -6,6 +6,7 @@ import type { Destination, SendingAddress } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { count, plural, spaced } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Empty } from '../parts/empty.tsx';
@@ -29,7 +30,7 @@ const EmailsTo = ({ domain }: { domain: string }) => (
     title={`Emails to ${domain}`}
     className="link"
   >
-    {domain}
+    {inOwnLetters(domain)}
   </Link>
 );
 
@@ -45,7 +46,7 @@ const columns: Column<Destination>[] = [
       return (
         <>
           <b className="cut" style={{ fontWeight: 550 }} title={site}>
-            {isItself ? <EmailsTo domain={site} /> : site}
+            {isItself ? <EmailsTo domain={site} /> : inOwnLetters(site)}
           </b>
           {destinations.length > 0 && !isItself && (
             <span className="cut dim" title={destinations.join(', ')}>
@@ -118,7 +119,8 @@ type Given = { destination: Destination; flushed?: number; rest_follows?: boolea
 function wordsFor({ destination: { site, paused_at: paused }, flushed, rest_follows: more }: Given): string {
   const rest = more ? ' The rest follows.' : '';
   if (flushed !== undefined) return `${plural(flushed, 'recipient')} tried now.${rest}`;
-  return paused ? `${site} is paused.` : `${site} is resumed.${rest}`;
+  const name = inOwnLetters(site);
+  return paused ? `${name} is paused.` : `${name} is resumed.${rest}`;
 }
 
 function Orders({ destination: { site, paused_at: paused } }: { destination: Destination }) {
@@ -127,7 +129,12 @@ function Orders({ destination: { site, paused_at: paused } }: { destination: Des
     wordsFor,
   );
   const button = (name: 'pause' | 'resume' | 'flush', words: string) => (
-    <Button variant="default" size="compact-xs" aria-label={`${words} ${site}`} onClick={() => order.mutate(name)}>
+    <Button
+      variant="default"
+      size="compact-xs"
+      aria-label={`${words} ${inOwnLetters(site)}`}
+      onClick={() => order.mutate(name)}
+    >
       {words}
     </Button>
   );

@@ -3,7 +3,9 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { useLocation, useParams } from 'wouter';
 import { type Checks, type Domain, SendwrightError, type VerificationError } from '../../client/index.ts';
 import { api, isUnshown, queries, whileThere } from '../api.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Confirmed, tell, tellFailure, useAction } from '../parts/action.tsx';
+import { Copy } from '../parts/copy.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
@@ -59,9 +61,11 @@ export function DomainPage() {
     onError: tellFailure,
   });
   const back = { href: '/domains', name: 'Domains' };
-  if (isUnshown(query)) return <Unshown kind="Domain" name={data?.domain.domain} back={back} query={query} />;
+  if (isUnshown(query))
+    return <Unshown kind="Domain" name={data && inOwnLetters(data.domain.domain)} back={back} query={query} />;
   if (!data) return <Waiting bars={7} />;
   const { domain, dns_records: records, recommended_records: recommended } = data;
+  const name = inOwnLetters(domain.domain);
   const checks = found.data?.checks;
   const required: NamedRecord[] = [
     { purpose: 'Proves that the domain is yours.', check: checks?.verification, ...records.verification },
@@ -71,10 +75,17 @@ export function DomainPage() {
   return (
     <>
       <PageHead
-        title={domain.domain}
+        title={name}
         back={back}
         words={
           <>
+            {name !== domain.domain && (
+              <>
+                <span className="mono wrap-anywhere">{domain.domain}</span>{' '}
+                <Copy text={domain.domain} what="the name in ASCII" />
+                <br />
+              </>
+            )}
             <Status value={domain.status} />{' '}
             {domain.verified_at ? (
               <>
@@ -95,9 +106,9 @@ export function DomainPage() {
             </Button>
             <Confirmed
               name="Remove"
-              words={`${domain.domain} can no longer send, and its queued emails fail.`}
+              words={`${name} can no longer send, and its queued emails fail.`}
               act={() => api.domains.remove(id)}
-              done={`${domain.domain} was removed.`}
+              done={`${name} was removed.`}
               then={() => navigate('/domains')}
             />
           </Group>

@@ -5,6 +5,7 @@ import type { Domain } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { hostIn } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -23,6 +24,10 @@ const standing = (domain: Domain) => {
   return isSought(domain) ? 'checked regularly' : 'not found within two days';
 };
 
+/** As it is shown, and as it is stored. */
+const isLike = (domain: string, text: string) =>
+  domain.includes(hostIn(text)) || inOwnLetters(domain).includes(text.toLowerCase());
+
 const columns: Column<Domain>[] = [
   {
     id: 'domain',
@@ -30,7 +35,7 @@ const columns: Column<Domain>[] = [
     cell: ({ id, domain }) => (
       <Link href={`/domains/${id}`} className="row-link" data-row>
         <span className="cut name" title={domain}>
-          {domain}
+          {inOwnLetters(domain)}
         </span>
       </Link>
     ),
@@ -66,7 +71,7 @@ export function Domains() {
   const query = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
   const { data } = query;
   const shown = data?.domains.filter(
-    ({ domain, status }) => domain.includes(hostIn(state.q ?? '')) && status === (state.status ?? status),
+    ({ domain, status }) => isLike(domain, state.q ?? '') && status === (state.status ?? status),
   );
   const add = <Button onClick={() => change({ new: '1' })}>Add a domain</Button>;
   return (

@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { Attempt, Email } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { duration, exact } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Copy } from '../parts/copy.tsx';
 import { Failed, Waiting } from '../parts/failure.tsx';
 import { FirstFew } from '../parts/first-few.tsx';
@@ -51,8 +52,8 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
     <div className="attempt">
       <div className="line">
         <Status value={attempt.uncertain ? 'uncertain' : outcome} {...(attempt.uncertain ? { tone: 'wait' } : {})} />
-        <span className="wrap-anywhere">
-          #{number} {recipient}
+        <span className="wrap-anywhere" title={recipient}>
+          #{number} {inOwnLetters(recipient)}
         </span>
         <span className="dim moment" title={exact(new Date(attempt.at))}>
           <Moment at={attempt.at} /> · {duration(attempt.duration_ms)}

@@ -4,6 +4,7 @@ import { Link } from 'wouter';
 import type { EventType } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { count } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Failed } from '../parts/failure.tsx';
 import { FirstFew } from '../parts/first-few.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -61,7 +62,9 @@ export function EmailWebhooks({ id }: { id: string }) {
                 {delivery.event}
               </Link>
               {delivery.recipient && aboutOne.has(delivery.event) && (
-                <span className="soft wrap-anywhere">{delivery.recipient}</span>
+                <span className="soft wrap-anywhere" title={delivery.recipient}>
+                  {inOwnLetters(delivery.recipient)}
+                </span>
               )}
               <span className="dim">
                 {delivery.attempts.at(-1)?.response_status ?? delivery.attempts.at(-1)?.error}

@@ -6,6 +6,7 @@ import { api, CannotBeDone, isUnshown, whileThere } from '../api.ts';
 import { copyText } from '../clipboard.ts';
 import { sameEmail, whyNoCall } from '../commands.ts';
 import { forPeople, isForLater, messageIdOf, plural, shownSubject, whatBecame } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Confirmed, tell, useAction } from '../parts/action.tsx';
 import { Copy } from '../parts/copy.tsx';
 import { Unshown, Waiting } from '../parts/failure.tsx';
@@ -178,7 +179,7 @@ const toMissed = (id: string, recipients: string[]) => ({
 });
 
 const twiceIn = ([first, ...others]: string[]) =>
-  `Another email with the same content goes to all of its recipients: ${first}${others.length > 0 ? ` and ${others.length} more` : ''} would have it twice.`;
+  `Another email with the same content goes to all of its recipients: ${inOwnLetters(first ?? '')}${others.length > 0 ? ` and ${others.length} more` : ''} would have it twice.`;
 
 const mayBeListed = new Set(['suppressed', 'failed']);
 /** How many recipients may be looked up in the suppression list, with one query each. */
@@ -190,8 +191,8 @@ function RecipientLine({ recipient, listed }: { recipient: Explanation; listed: 
   return (
     <div className="recipient">
       <div className="line">
-        <b className="wrap-anywhere" style={{ fontWeight: 550 }}>
-          {address}
+        <b className="wrap-anywhere" style={{ fontWeight: 550 }} title={address}>
+          {inOwnLetters(address)}
         </b>
         <Status value={status} />
         {recipient.classification && <span className="tag">{recipient.classification.replaceAll('_', ' ')}</span>}
@@ -221,7 +222,9 @@ function Returns({ email }: { email: EmailWithRecipients }) {
         <div className="recipient" key={`${recipient} ${kind}`}>
           <div className="line">
             <Status value={kind} />
-            <span className="wrap-anywhere">{recipient}</span>
+            <span className="wrap-anywhere" title={recipient}>
+              {inOwnLetters(recipient)}
+            </span>
             {classification && <span className="tag">{classification.replaceAll('_', ' ')}</span>}
             <span className="dim" style={{ marginLeft: 'auto' }}>
               <Moment at={at} />
@@ -246,17 +249,17 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
           </>
         )}
         <dt>From</dt>
-        <dd>{email.from}</dd>
+        <dd title={email.from}>{inOwnLetters(email.from)}</dd>
         {copies.length > 0 && (
           <>
             <dt>Copies</dt>
-            <dd>{copies.join(', ')}</dd>
+            <dd title={copies.join(', ')}>{inOwnLetters(copies.join(', '))}</dd>
           </>
         )}
         {email.reply_to.length > 0 && (
           <>
             <dt>Reply to</dt>
-            <dd>{email.reply_to.join(', ')}</dd>
+            <dd title={email.reply_to.join(', ')}>{inOwnLetters(email.reply_to.join(', '))}</dd>
           </>
         )}
         <dt>Type</dt>

@@ -5,6 +5,7 @@ import { Link } from 'wouter';
 import type { ListedEmail } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { count, isForLater, shownSubject } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import type { Column } from '../parts/data-table.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { Status, Tags } from '../parts/status.tsx';
@@ -23,7 +24,7 @@ export const recipient = (hrefOf: (row: Row) => string | null): Column<Row> => (
     const href = hrefOf(row);
     const words = (
       <span className="cut wide with-more" title={row.to}>
-        <span>{row.to}</span>
+        <span>{inOwnLetters(row.to)}</span>
         {others(row)}
       </span>
     );
@@ -111,7 +112,7 @@ export const columns: Column<Row>[] = [
     spare: true,
     cell: ({ from }) => (
       <span className="cut soft" title={from}>
-        {from}
+        {inOwnLetters(from)}
       </span>
     ),
   },

@@ -6,6 +6,7 @@ import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { firstEmail } from '../commands.ts';
 import { useOutliving } from '../interrupted.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
@@ -45,7 +46,9 @@ const columns: Column<ApiKey>[] = [
     header: 'From',
     cell: ({ domains }) =>
       domains.length > 0 ? (
-        <span className="wrap-anywhere">{domains.join(', ')}</span>
+        <span className="wrap-anywhere" title={domains.join(', ')}>
+          {inOwnLetters(domains.join(', '))}
+        </span>
       ) : (
         <span className="dim">any domain</span>
       ),
@@ -204,7 +207,7 @@ function NewKey({ close }: { close: () => void }) {
             >
               <Group gap="md" mt={6}>
                 {domains.data.domains.map(({ domain }) => (
-                  <Checkbox key={domain} size="xs" value={domain} label={domain} />
+                  <Checkbox key={domain} size="xs" value={domain} label={inOwnLetters(domain)} />
                 ))}
               </Group>
             </Checkbox.Group>

@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import type { Bucket, Destination, Domain, Webhook } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { exact, percent, plural, spaced } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Failed } from '../parts/failure.tsx';
 import { Panel } from '../parts/page.tsx';
 import { Status } from '../parts/status.tsx';
@@ -68,7 +69,7 @@ export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
           <li key={`${href} ${words}`}>
             <Status value={urgent ? 'now' : 'soon'} tone={urgent ? 'bad' : 'wait'} />
             <span className="wrap-anywhere">
-              {words}{' '}
+              {inOwnLetters(words)}{' '}
               <Link href={href} className="link">
                 {link}
               </Link>

@@ -6,6 +6,7 @@ import type { Bucket } from '../../client/index.ts';
 import { useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { compact, count, duration, percent, plural } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Chart } from '../parts/chart.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Failed, Waiting } from '../parts/failure.tsx';
@@ -249,7 +250,7 @@ const columns: Column<ByProvider>[] = [
     header: 'Provider',
     cell: ({ name }) => (
       <span className="cut" title={name}>
-        {name}
+        {inOwnLetters(name)}
       </span>
     ),
   },

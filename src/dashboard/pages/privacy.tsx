@@ -4,6 +4,7 @@ import { useState } from 'react';
 import type { Erasure } from '../../client/index.ts';
 import { api } from '../api.ts';
 import { plural } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Confirmed } from '../parts/action.tsx';
 import { Failed } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -70,7 +71,7 @@ function Ask() {
         name="Erase"
         color="red"
         disabled={!address.includes('@')}
-        words={`Everything stored about ${address} is erased, and waiting mail to it is not sent. This cannot be undone.`}
+        words={`Everything stored about ${inOwnLetters(address)} is erased, and waiting mail to it is not sent. This cannot be undone.`}
         act={() => api.erasures.ask({ address: address.trim(), suppression: removes ? 'remove' : 'keep' })}
         done="It is being erased."
         then={() => setAddress('')}

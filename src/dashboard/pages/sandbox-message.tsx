@@ -6,6 +6,7 @@ import { Link } from 'wouter';
 import type { SandboxMessage } from '../../client/index.ts';
 import { api, isUnshown } from '../api.ts';
 import { bytes, shownSubject } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Copy } from '../parts/copy.tsx';
 import { Failed, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -42,9 +43,9 @@ export function SandboxMessageView({ id }: { id: string }) {
         <dt>Subject</dt>
         <dd>{shownSubject(message.subject)}</dd>
         <dt>From</dt>
-        <dd>{message.from}</dd>
+        <dd title={message.from}>{inOwnLetters(message.from)}</dd>
         <dt>To</dt>
-        <dd>{message.rcpt_to.join(', ')}</dd>
+        <dd title={message.rcpt_to.join(', ')}>{inOwnLetters(message.rcpt_to.join(', '))}</dd>
         <dt>Signature</dt>
         <dd>
           <Signatures message={message} />
@@ -95,7 +96,7 @@ function Signatures({ message }: { message: SandboxMessage }) {
   if (message.dkim.length === 0) return <span className="dim">not signed</span>;
   return message.dkim.map(({ domain, selector, result, info }) => (
     <span key={selector} title={info}>
-      <Status value={result} tone={result === 'pass' ? 'good' : 'bad'} /> DKIM of {domain}{' '}
+      <Status value={result} tone={result === 'pass' ? 'good' : 'bad'} /> DKIM of {inOwnLetters(domain)}{' '}
       <span className="dim">({selector})</span>{' '}
     </span>
   ));

@@ -3,6 +3,7 @@ import { Link, useParams } from 'wouter';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { shownSubject } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Failed, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
 import { PageHead } from '../parts/page.tsx';
@@ -61,7 +62,9 @@ export function Sandbox() {
                         <Moment at={message.received_at} />
                       </span>
                     </div>
-                    <div className="to">{message.rcpt_to.join(', ')}</div>
+                    <div className="to" title={message.rcpt_to.join(', ')}>
+                      {inOwnLetters(message.rcpt_to.join(', '))}
+                    </div>
                   </Link>
                 ))}
               </nav>

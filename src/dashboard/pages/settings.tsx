@@ -1,6 +1,7 @@
 import { Button, SegmentedControl, useMantineColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { api, FieldRefused, isStatus } from '../api.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { useAction } from '../parts/action.tsx';
 import { Form, PasswordField } from '../parts/form.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -30,7 +31,7 @@ export function Settings() {
           <Panel title="You">
             <dl className="facts body">
               <dt>Email</dt>
-              <dd>{user.email}</dd>
+              <dd title={user.email}>{inOwnLetters(user.email)}</dd>
               <dt>Role</dt>
               <dd>{user.role === 'admin' ? 'operator of the server' : 'member of the account'}</dd>
               <dt>Account</dt>

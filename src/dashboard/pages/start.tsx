@@ -7,6 +7,7 @@ import { firstEmail, someKey } from '../commands.ts';
 import { plural, shownSubject, whatBecame } from '../format.ts';
 import { Icon } from '../icons.tsx';
 import { useShownOnce } from '../interrupted.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { useAction } from '../parts/action.tsx';
 import { Command } from '../parts/copy.tsx';
 import { Failed, Failure, Waiting } from '../parts/failure.tsx';
@@ -63,14 +64,14 @@ export function Start() {
         <Step number={1} title="A sending domain" done={verified !== undefined}>
           {verified ? (
             <p>
-              <b>{verified.domain}</b> is verified: mail can be sent from any address there.
+              <b>{inOwnLetters(verified.domain)}</b> is verified: mail can be sent from any address there.
               {service.sandbox && verified.domain === 'example.test' && ' The sandbox created it for you.'}
             </p>
           ) : (
             <>
               <p>
                 {pending
-                  ? `${pending.domain} is waiting for its DNS records. Its page shows which of them are missing.`
+                  ? `${inOwnLetters(pending.domain)} is waiting for its DNS records. Its page shows which of them are missing.`
                   : 'Add a domain that you own, and publish three DNS records.'}
               </p>
               <Link href={pending ? `/domains/${pending.id}` : '/domains?new=1'} className="link">

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api, isStatus } from '../api.ts';
 import { shownSubject } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { Failed, Waiting } from '../parts/failure.tsx';
 import { Moment } from '../parts/moment.tsx';
@@ -18,7 +19,7 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
   const returns = data?.email.returns.filter(({ recipient }) => same(recipient)) ?? [];
   const recipient = data?.email.recipients.find((one) => same(one.address));
   return (
-    <Dialog close={close} title={address} size="lg">
+    <Dialog close={close} title={inOwnLetters(address)} size="lg">
       {error &&
         (isStatus(error, 404) ? (
           <p className="soft">The email behind this entry is no longer in the log.</p>

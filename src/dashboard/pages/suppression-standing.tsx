@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api } from '../api.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Moment } from '../parts/moment.tsx';
 import { Status } from '../parts/status.tsx';
 
@@ -19,8 +20,8 @@ export function OnTheList({ address }: { address: string }) {
     <p className="on-the-list wrap-anywhere">
       <Status value={found.reason} />{' '}
       <span>
-        {found.address} has been on the suppression list since <Moment at={found.created_at} />, which stops{' '}
-        {found.reason === 'unsubscribe' ? 'marketing' : 'all mail'}.{' '}
+        {inOwnLetters(found.address)} has been on the suppression list since <Moment at={found.created_at} />, which
+        stops {found.reason === 'unsubscribe' ? 'marketing' : 'all mail'}.{' '}
         <Link href={`/suppressions?q=${encodeURIComponent(found.address)}`} className="link">
           Show it there
         </Link>

@@ -6,6 +6,7 @@ import type { Suppression } from '../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api } from '../api.ts';
 import { addressIn, count } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { Confirmed, useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -30,7 +31,7 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
     header: 'Address',
     cell: ({ address }) => (
       <span className="cut" title={address} style={{ fontWeight: 500 }}>
-        {address}
+        {inOwnLetters(address)}
       </span>
     ),
   },
@@ -62,9 +63,9 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
     cell: ({ address }) => (
       <Confirmed
         name="Remove"
-        about={address}
+        about={inOwnLetters(address)}
         size="compact-xs"
-        words={`${address} gets mail again. If it bounces or complains, it is added to the list again.`}
+        words={`${inOwnLetters(address)} gets mail again. If it bounces or complains, it is added to the list again.`}
         act={() => api.suppressions.remove(address)}
         done="It gets mail again."
       />

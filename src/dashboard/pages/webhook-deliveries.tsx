@@ -6,6 +6,7 @@ import type { EventType, Webhook, WebhookDelivery } from '../../client/index.ts'
 import { pageOf, pageState, useAddressState } from '../address-state.ts';
 import { api, isUnshown } from '../api.ts';
 import { count, duration, exact, forField, plural, shownSubject } from '../format.ts';
+import { inOwnLetters } from '../own-letters.ts';
 import { useAction } from '../parts/action.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -62,7 +63,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
       cell: ({ email_id: email, recipient, subject }) =>
         email ? (
           <Link href={`/emails/${email}`} className="link cut" title={shownSubject(subject ?? '')}>
-            {recipient ?? shownSubject(subject ?? '')}
+            {recipient ? inOwnLetters(recipient) : shownSubject(subject ?? '')}
           </Link>
         ) : (
           <span className="dim">none</span>
