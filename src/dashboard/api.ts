@@ -1,11 +1,14 @@
 import { MutationCache, type Query, QueryCache, QueryClient } from '@tanstack/react-query';
 import { Sendwright, SendwrightError } from '../client/index.ts';
+import { noteBusy } from './busy.ts';
 
 /** Adds a header that pages of other sites cannot send along with the cookie. */
-const fromOwnPage: typeof fetch = (input, init) => {
+const fromOwnPage: typeof fetch = async (input, init) => {
   const headers = new Headers(init?.headers);
   headers.set('X-Sendwright-Page', '1');
-  return fetch(input, { ...init, headers });
+  const response = await fetch(input, { ...init, headers });
+  noteBusy(response);
+  return response;
 };
 
 /** The client of the service that serves this page; the browser sends the login cookie. */

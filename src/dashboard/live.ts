@@ -10,6 +10,9 @@ const isConcerned = ({ queryKey }: Query) => concerned.includes(String(queryKey[
 /** How long to wait before reconnecting when the browser does not by itself, in ms. */
 const againMs = 5_000;
 
+/** The server gives a sign of life every ten seconds. Without one for this long the connection is lost, although nobody has closed it. */
+const silentMs = 35_000;
+
 /** Whether the live connection to the server is up. */
 export const Connected = createContext(false);
 
@@ -24,16 +27,34 @@ export function useLive(): boolean {
   useEffect(() => {
     let source: EventSource | null = null;
     let later: ReturnType<typeof setTimeout> | undefined;
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const hear = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => {
+        close();
+        setConnected(false);
+        open();
+      }, silentMs);
+    };
     const open = () => {
       if (source || document.hidden) return;
       source = new EventSource('/api/v1/live');
-      source.onopen = () => setConnected(true);
+      source.onopen = () => {
+        setConnected(true);
+        hear();
+      };
       source.onerror = lose;
+      source.addEventListener('alive', hear);
       // On the first event too: something may have happened since this page was requested.
-      source.addEventListener('emails', () => void askAgain(isConcerned));
+      source.addEventListener('emails', () => {
+        hear();
+        void askAgain(isConcerned);
+      });
+      hear();
     };
     const close = () => {
       clearTimeout(later);
+      clearTimeout(silence);
       source?.close();
       source = null;
     };

@@ -104,7 +104,7 @@ export class Live {
     }
   }
 
-  /** Keeps connections alive through proxies, and ends those whose session is over. */
+  /** Keeps connections alive through proxies, lets viewers see that they are, and ends those whose session is over. */
   async #beat(): Promise<void> {
     this.#beaten = Date.now();
     for (const viewer of this.#viewers) {
@@ -112,7 +112,7 @@ export class Live {
       const isOver = expiresAt.getTime() <= Date.now();
       const user = isOver ? null : await currentUser(this.#db, { id, userId, accountId, passwordAt }).catch(refused);
       if (user === null) viewer.stream.end();
-      else this.#write(viewer, ': still here\n\n');
+      else this.#write(viewer, 'event: alive\ndata: {}\n\n');
     }
   }
 

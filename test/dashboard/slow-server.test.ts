@@ -281,6 +281,66 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await page.getByText('Live', { exact: true }).waitFor();
   });
 
+  t.test('a server that asks to wait is said to, and asked again afterwards', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    let asked = 0;
+    await page.route('**/api/v1/keys', (route) => {
+      asked += 1;
+      const headers = { 'Retry-After': '3' };
+      return asked === 1 ? route.fulfill({ status: 429, headers, json: { error: 'rate limited' } }) : route.continue();
+    });
+    await page.evaluate("history.pushState(null, '', '/keys')");
+    page.setDefaultTimeout(20_000);
+    await page.getByText('The server is busy, and asks to wait 3 s.').waitFor();
+    t.equal(asked, 1);
+    await page.locator('table[aria-busy=false]').waitFor();
+    t.equal(asked, 2);
+  });
+
+  t.test('the log is not called live while nothing is heard, although no connection was closed', async (t) => {
+    const { page } = await view(t, node, '/emails');
+    page.setDefaultTimeout(20_000);
+    const live = page.getByText('Live', { exact: true });
+    await live.waitFor();
+    // A server that answers, and then says nothing.
+    await page.evaluate(`(() => {
+      globalThis.opened = 0;
+      globalThis.EventSource = class extends EventTarget {
+        readyState = 1;
+        constructor() {
+          super();
+          opened += 1;
+          if (opened === 1) setTimeout(() => this.onopen());
+          else globalThis.alive = () => { this.onopen(); this.dispatchEvent(new Event('alive')); };
+        }
+        close() { this.readyState = 2; }
+      };
+    })()`);
+    await page.clock.install();
+    const show = (hidden: boolean) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      );
+    await show(true);
+    await page.getByText('Not live').waitFor();
+    await show(false);
+    await page.clock.runFor(1_000);
+    await live.waitFor();
+    await page.clock.runFor(30_000);
+    t.ok(await live.isVisible());
+    await page.clock.runFor(10_000);
+    await page.getByText('Not live').waitFor();
+    t.equal(await page.evaluate('opened'), 2, 'it is opened again');
+    await page.evaluate('alive()');
+    await live.waitFor();
+    for (let beats = 0; beats < 5; beats += 1) {
+      await page.clock.runFor(10_000);
+      await page.evaluate('alive()');
+    }
+    t.ok(await live.isVisible(), 'and is live for as long as it is heard');
+    t.equal(await page.evaluate('opened'), 2);
+  });
+
   t.test('what was to be given up by logging out is still guarded where that failed', async (t) => {
     const { template } = (await node.call('POST', '/api/v1/templates', { token, body: { name: 'Guarded' } })).body;
     const { page } = await view(t, node, `/templates/${template.id}`);

@@ -125,9 +125,9 @@ function watch(node: TestNode, headers: Record<string, string>) {
   const seen = { text: '', over: false, status: 0 };
   const req = request(`${node.baseUrl}/api/v1/live`, { headers }, (response) => {
     seen.status = response.statusCode ?? 0;
-    // Without the comments that keep the connection alive, which come every ten seconds.
+    // Without the signs of life, which come every ten seconds.
     response
-      .on('data', (chunk) => (seen.text += String(chunk).replaceAll(': still here\n\n', '')))
+      .on('data', (chunk) => (seen.text += String(chunk).replaceAll('event: alive\ndata: {}\n\n', '')))
       .on('close', () => (seen.over = true));
   }).end();
   req.on('error', () => (seen.over = true));

@@ -184,7 +184,7 @@ export const serviceGroup: Group = {
       path: '/api/v1/live',
       summary: 'Watch emails change',
       description:
-        'Server-sent events for as long as the login is valid. An event `emails` is sent at once, and within two seconds after an email of the account is accepted or changes its status. Its data counts the emails of the last four days by status. A user can have 20 streams, and a node 500.',
+        'Server-sent events for as long as the login is valid. An event `emails` is sent at once, and within two seconds after an email of the account is accepted or changes its status. Its data counts the emails of the last four days by status. An event `alive` comes about every ten seconds: a stream without one for much longer is dead. A user can have 20 streams, and a node 500.',
       access: 'login',
       answer: {
         description: 'A stream that does not end.',
