@@ -7,6 +7,8 @@ const longestHeader = 64 * 1024;
 const deepest = 6;
 /** A line end, two hyphens and a boundary (RFC 2046 section 5.1.1 allows 70 characters), and what tells it from a longer one. */
 const longestDelimiter = 256;
+/** So many lines may look like a delimiter before no other is expected. */
+const mostLooked = 100_000;
 
 /**
  * The beginning of a message, which arrives in chunks. If a part of a multipart is long, its end is left out, so that the parts
@@ -23,6 +25,8 @@ export class Shortened {
   #awaited: string[] | null = null;
   /** The octets before the next chunk, in which such a delimiter may have begun. */
   #before = Buffer.alloc(0);
+  /** How many more lines may be looked at. */
+  #mayLook = mostLooked;
 
   add(chunk: Buffer): void {
     for (let rest = chunk; rest.length > 0 && this.#length < mostKept; ) {
@@ -63,12 +67,25 @@ export class Shortened {
   /** The chunk from the awaited delimiter on, with which the next part begins; empty while it has not come. */
   #fromDelimiter(chunk: Buffer, delimiters: string[]): Buffer {
     const text = Buffer.concat([this.#before, chunk]);
-    const at = delimiters.length === 0 ? -1 : indexOfAny(text, delimiters);
+    const at = delimiters.length === 0 ? -1 : this.#indexOfAny(text, delimiters);
     this.#before = Buffer.from(text.subarray(-longestDelimiter));
     if (at === -1) return Buffer.alloc(0);
     this.#awaited = null;
     this.#partAt = this.#length;
     return text.subarray(at);
+  }
+
+  #indexOfAny(octets: Buffer, delimiters: string[]): number {
+    for (let at = -1; this.#mayLook > 0; this.#mayLook -= 1) {
+      at = octets.indexOf('\n--', at + 1);
+      if (at === -1) return -1;
+      const line = octets.toString('latin1', at, at + longestDelimiter);
+      // If nothing follows yet, it may still become a longer one.
+      const isOne = (delimiter: string) =>
+        line.length > delimiter.length && line.startsWith(delimiter) && endsAt(line, delimiter.length);
+      if (delimiters.some(isOne)) return at;
+    }
+    return -1;
   }
 }
 
@@ -98,17 +115,6 @@ function lastDelimiter(message: string, delimiter: string, from: number): number
   while (at >= from && !endsAt(message, at + delimiter.length))
     at = at === 0 ? -1 : message.lastIndexOf(delimiter, at - 1);
   return at < from ? -1 : at;
-}
-
-function indexOfAny(octets: Buffer, delimiters: string[]): number {
-  for (let at = octets.indexOf('\n--'); at !== -1; at = octets.indexOf('\n--', at + 1)) {
-    const line = octets.toString('latin1', at, at + longestDelimiter);
-    // If nothing follows yet, it may still become a longer one.
-    const isOne = (delimiter: string) =>
-      line.length > delimiter.length && line.startsWith(delimiter) && endsAt(line, delimiter.length);
-    if (delimiters.some(isOne)) return at;
-  }
-  return -1;
 }
 
 /** Whether a delimiter ends here, rather than go on as that of another multipart. */
