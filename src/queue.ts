@@ -1,4 +1,4 @@
-import { PgBoss } from 'pg-boss';
+import { type Clock, PgBoss } from 'pg-boss';
 import { type Sql, startTimeoutMs } from './db/client.ts';
 import type { Logger } from './log.ts';
 import { Trouble } from './trouble.ts';
@@ -56,12 +56,25 @@ export interface Queue extends Line<DeliverJob> {
 /** pg-boss runs queries of its own now and then; with its own connections it never waits for one of our transactions. */
 export const ownConnections = 2;
 
+/**
+ * pg-boss times its maintenance by the time of day: after a clock is set back it would wait for as long, and if that is more
+ * than 24 days its timers would end at once, again and again. Nothing that it stores comes from this clock.
+ */
+const steadyClock: Clock = {
+  now: () => performance.timeOrigin + performance.now(),
+  setTimeout: (work, ms) => setTimeout(work, ms),
+  clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
+  setInterval: (work, ms) => setInterval(work, ms),
+  clearInterval: (timer) => clearInterval(timer as NodeJS.Timeout),
+};
+
 export function createQueue(databaseUrl: string, log: Logger): Queue {
   const boss = new PgBoss({
     connectionString: databaseUrl,
     max: ownConnections,
     connectionTimeoutMillis: startTimeoutMs,
     schedule: false,
+    clock: steadyClock,
   });
   const trouble = new Trouble(log, { failing: 'the queue maintenance failed' });
   boss.on('error', (error) => trouble.failed(error));

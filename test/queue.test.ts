@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Database } from '../src/db/client.ts';
 import { newId } from '../src/ids.ts';
@@ -113,3 +114,20 @@ t.test(
     t.strictSame(await stored(), []);
   },
 );
+
+t.test('maintenance goes on, at its usual pace, after the clock of this machine is set back by a month', async (t) => {
+  const warnings: string[] = [];
+  const warned = ({ name }: Error) => void warnings.push(name);
+  process.on('warning', warned);
+  const { now } = Date;
+  t.teardown(() => {
+    Date.now = now;
+    process.off('warning', warned);
+  });
+  Date.now = () => now() + 31 * 86_400_000;
+  await openQueue(t);
+  Date.now = now;
+  // The first of its timers is over by then.
+  await sleep(7_000);
+  t.strictSame(warnings, [], 'no timer has a time that it cannot wait for');
+});
