@@ -142,6 +142,8 @@ function responseTo(query: DecodedPacket, question: Question, answer: Exclude<An
     type: 'response',
     flags:
       dnsPacket.AUTHORITATIVE_ANSWER |
+      // Without it our resolver would ask again whether "there is none" is a referral.
+      dnsPacket.RECURSION_AVAILABLE |
       (asked & dnsPacket.RECURSION_DESIRED) |
       (answer.authentic ? asked & dnsPacket.AUTHENTIC_DATA : 0) |
       rcodes[answer.rcode],

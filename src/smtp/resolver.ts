@@ -1,7 +1,9 @@
 import { createSocket } from 'node:dgram';
 import { Resolver as NodeResolver } from 'node:dns/promises';
+import type { RecordType } from 'dns-packet';
 import { BoundedMap } from '../bounded-map.ts';
 import { codeOf, ownTrouble } from './own-trouble.ts';
+import { Referrals } from './referrals.ts';
 
 /** The look-ups that sending mail needs; the Resolver of `node:dns/promises` has them all. Errors carry c-ares's `code`. */
 export interface Resolver {
@@ -27,6 +29,7 @@ export function createResolver(
     return resolver;
   };
   const usual = make();
+  const referrals = new Referrals();
   /** For each server behind the first, a resolver that begins with it. */
   let behind: NodeResolver[] | null = null;
   let patient: NodeResolver | null = null;
@@ -64,21 +67,39 @@ export function createResolver(
       lookUp(query),
     );
   };
-  const within = <T>(query: (resolver: NodeResolver) => Promise<T>) => bounded(mostMs, askAll(query));
+  const within = <T>(name: string, type: string, query: (resolver: NodeResolver) => Promise<T>) => {
+    const answered = async (resolver: NodeResolver) => {
+      const answer = query(resolver);
+      if ((await isNone(answer)) && (await referrals.isOne(resolver.getServers(), name, type as RecordType)))
+        throw Object.assign(new Error('referral'), { code: referral });
+      return answer;
+    };
+    return bounded(mostMs, askAll(answered));
+  };
   return {
-    resolveMx: (name) => within((resolver) => resolver.resolveMx(name)),
-    resolve4: (name) => within((resolver) => resolver.resolve4(name)),
-    resolve6: (name) => within((resolver) => resolver.resolve6(name)),
-    resolveTxt: (name) => within((resolver) => resolver.resolveTxt(name)),
-    resolve: (name, rrtype) => within((resolver) => resolver.resolve(name, rrtype)),
+    resolveMx: (name) => within(name, 'MX', (resolver) => resolver.resolveMx(name)),
+    resolve4: (name) => within(name, 'A', (resolver) => resolver.resolve4(name)),
+    resolve6: (name) => within(name, 'AAAA', (resolver) => resolver.resolve6(name)),
+    resolveTxt: (name) => within(name, 'TXT', (resolver) => resolver.resolveTxt(name)),
+    resolve: (name, rrtype) => within(name, rrtype, (resolver) => resolver.resolve(name, rrtype)),
   };
 }
 
+/** The code of our own for a server that only refers to others. */
+const referral = 'EREFERRAL';
+
 const isTimeout = (error: unknown) => codeOf(error) === 'ETIMEOUT';
+
+/** True if there are no records of this type; for an alias c-ares says so without an error. */
+const isNone = (answer: Promise<unknown>): Promise<boolean> =>
+  answer.then(
+    (found) => Array.isArray(found) && found.length === 0,
+    (error: unknown) => codeOf(error) === 'ENODATA',
+  );
 
 /** True if the server has answered, but not the question: another one may know more. */
 const isNoAnswer = (error: unknown) =>
-  ['ESERVFAIL', 'EREFUSED', 'ENOTIMP', 'EFORMERR', 'EBADRESP'].includes(codeOf(error) ?? '');
+  ['ESERVFAIL', 'EREFUSED', 'ENOTIMP', 'EFORMERR', 'EBADRESP', referral].includes(codeOf(error) ?? '');
 
 /** Asks for records of any type, as mailauth does: the answers are typed loosely, as `node:dns/promises` returns them. */
 export type Resolve = (name: string, type: string) => Promise<string[][]>;
@@ -137,7 +158,7 @@ export async function ask<T>(lookUp: () => Promise<T[]>): Promise<Answer<T>> {
     if (code === 'ENOTFOUND' || code === 'EBADNAME') return { kind: 'nxdomain' };
     const own = ownTrouble(error);
     const reason = own ?? temporaryReasons[code] ?? `the DNS look-up failed (${code})`;
-    return { kind: 'temporary', reason, untried: own !== null };
+    return { kind: 'temporary', reason, untried: own !== null || code === referral };
   }
 }
 
@@ -147,6 +168,7 @@ const temporaryReasons: Record<string, string> = {
   EREFUSED: 'the name server refused to answer',
   ECONNREFUSED: 'the name server could not be reached',
   EBADRESP: 'the name server sent a malformed answer',
+  [referral]: 'the name server only refers to others: DNS_SERVERS must name resolvers, which look names up themselves',
 };
 
 const positiveMs = 60_000;

@@ -6,13 +6,15 @@ import { certify, forHosts, selfSignedCertificate } from '../../src/certificate.
 import * as domains from '../../src/core/domains/domains.ts';
 import { examine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
 import { checkBaseUrl, checkCertificate } from '../../src/core/operations/doctor-machine.ts';
+import { checkMailHostname, checkReverse } from '../../src/core/operations/doctor-names.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { Keyring } from '../../src/seal.ts';
-import { resolveWith } from '../../src/smtp/resolver.ts';
+import { createResolver, resolveWith } from '../../src/smtp/resolver.ts';
 import { buildAccount, buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { startScriptedMx } from '../support/mx.ts';
+import { packet, startRawDns } from '../support/raw-dns.ts';
 import { makeFolder } from '../support/start.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
 
@@ -278,4 +280,21 @@ t.test('a certificate of the SMTP ports that was not renewed in time is a proble
   ]);
   const no = await certificateFile('no certificate');
   t.match(shown(await checkCertificate(no, now)), [/problem: It cannot be read \(.*\)\. Set SMTP_TLS_CERT/]);
+});
+
+t.test('the doctor says that a name server is no resolver', async (t) => {
+  const { address } = await startRawDns(t, (question) => {
+    const bytes = packet(question, [], {
+      authorities: [{ type: 'NS', name: 'test', data: 'ns.nic.test', ttl: 60, class: 'IN' }],
+    });
+    // No recursion is available.
+    bytes.writeUInt8(bytes.readUInt8(3) & 0x7f, 3);
+    return [bytes];
+  });
+  const resolver = createResolver([address]);
+  const where = { resolve: resolveWith(resolver), mailHostname: host, sendingIps: [ip], keyring: new Keyring(key) };
+  const found = [...(await checkMailHostname(where, resolver)), ...(await checkReverse(ip, where, resolver))];
+  t.equal(found.length, 2);
+  for (const finding of found)
+    t.match(finding, { health: 'unknown', found: /only refers to others: DNS_SERVERS must name resolvers/ });
 });

@@ -218,6 +218,44 @@ t.test('a name server that gives no answer of its own is not the last to be aske
   }
 });
 
+t.test('a name server that only refers to others is not taken for one that knows of no mail server', async (t) => {
+  const ns = [{ type: 'NS', name: 'test', data: 'ns.nic.test', ttl: 60, class: 'IN' }] as Answer[];
+  const refer = (question: RawQuestion, answers: Record[] = [], flags = 0) => {
+    const bytes = packet(question, answers, { authorities: ns, flags });
+    // It offers no recursion.
+    bytes.writeUInt16BE(bytes.readUInt16BE(2) & ~dnsPacket.RECURSION_AVAILABLE, 2);
+    return [bytes];
+  };
+  const { address: bad } = await startRawDns(t, (question) => refer(question));
+  const own = await startRawDns(t, (question) =>
+    question.name === 'own.test' && isMx(question)
+      ? refer(question, [mx('mx.other.test')], dnsPacket.AUTHORITATIVE_ANSWER)
+      : refer(question),
+  );
+  const alias = await startRawDns(t, (question) =>
+    refer(question, [cname(question.name, 'mx.other.test')], dnsPacket.AUTHORITATIVE_ANSWER),
+  );
+  const { address: good } = await startRawDns(t, mxOf(mx('mx.good.test')));
+  const { address: silent } = await startRawDns(t, () => []);
+  const options = (...servers: string[]): LookUpOptions => ({ resolver: createResolver(servers), allowPrivate: true });
+  const reason = /only refers to others: DNS_SERVERS must name resolvers/;
+  const ours = { kind: 'temporary', enhanced: '4.4.3', class: 'sender', reason };
+  t.match(await resolveDestination('a.test', options(bad)), ours);
+  t.match(await resolveDestination('a.test', options(alias.address)), ours, 'for the target of an alias');
+  t.match(await resolveDestination('own.test', options(own.address)), to('mx.other.test'));
+  t.match(await resolveHost('mx.other.test', options(own.address)), ours, 'for a host of another zone');
+  t.match(await resolveDestination('a.test', options(bad, good)), to('mx.good.test'), 'the next one is asked');
+  t.match(await resolveDestination('a.test', { resolver: createResolver([silent, bad], patience) }), {
+    kind: 'temporary',
+  });
+  const { address: none } = await startRawDns(t, (question) => [packet(question, [], { authorities: ns })]);
+  t.match(await resolveDestination('a.test', options(none)), nobody, 'a resolver may name servers, too');
+  const { address: negative } = await startRawDns(t, (question) => [
+    packet(question, [], { flags: dnsPacket.AUTHORITATIVE_ANSWER }),
+  ]);
+  t.match(await resolveDestination('a.test', options(negative)), nobody);
+});
+
 t.test('a process without descriptors is not taken for a name server that refuses', async (t) => {
   const resolver = new URL('../../src/smtp/resolver.ts', import.meta.url).href;
   const code = `
