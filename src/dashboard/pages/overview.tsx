@@ -11,6 +11,7 @@ import { Chart } from '../parts/chart.tsx';
 import { type Column, DataTable } from '../parts/data-table.tsx';
 import { Failed, Waiting } from '../parts/failure.tsx';
 import { PageHead, Panel } from '../parts/page.tsx';
+import { useSession } from '../session.ts';
 import { intervalsOf, type Span } from '../spans.ts';
 import { Concerns } from './overview-concerns.tsx';
 import { Failures } from './overview-failures.tsx';
@@ -22,6 +23,30 @@ const ranges = {
   month: { label: '30 days', span: '30d', interval: 'day' },
 } as const;
 type Range = keyof typeof ranges;
+
+/** What the numbers are about; for operators of several accounts, whose, and where the others are. */
+function Scope() {
+  const { user, account } = useSession();
+  const { data } = useQuery({
+    queryKey: ['accounts', 'count'],
+    queryFn: () => api.admin.accounts.list({ limit: 1 }),
+    staleTime: 300_000,
+    enabled: user.role === 'admin',
+  });
+  if ((data?.count ?? 1) === 1) return 'How sending is going, and what needs attention.';
+  return (
+    <>
+      How sending from the account {account.name} is going, and what needs attention. Of the others:{' '}
+      <Link href="/emails?accounts=all" className="link">
+        emails of all accounts
+      </Link>
+      ,{' '}
+      <Link href="/accounts?sort=usage" className="link">
+        who sends the most
+      </Link>
+    </>
+  );
+}
 
 /** How sending is going. */
 export function Overview() {
@@ -55,7 +80,7 @@ export function Overview() {
     <>
       <PageHead
         title="Overview"
-        words="How sending is going, and what needs attention."
+        words={<Scope />}
         actions={
           <SegmentedControl
             aria-label="How far back"
