@@ -260,11 +260,23 @@ t.test('no page scrolls sideways on a phone, and logging out is in reach', inBro
     page.evaluate<number>(`[...document.querySelectorAll('nav.side a.item')]
       .map((one) => one.getBoundingClientRect())
       .filter(({ left, right }) => left >= 0 && right <= innerWidth).length`);
+  /** Where the page says that it is, and where the entries stand. */
+  const entriesAt = () =>
+    page.evaluate<{ path: string; places: string[] }>(`({
+      path: location.pathname,
+      places: [...document.querySelectorAll('nav.side a.item')].map((one) => {
+        const { left, top } = one.getBoundingClientRect();
+        return one.textContent + ' ' + Math.round(left) + ' ' + Math.round(top);
+      }),
+    })`);
   t.ok((await entriesInView()) >= 2, 'the next page is seen beside this one');
   for (const width of [641, 1024]) {
     await page.setViewportSize({ width, height: 844 });
     t.equal(await entriesInView(), await page.locator('nav.side a.item').count(), `${width} px: no page is hidden`);
     t.equal(await sideways(), 0, `${width} px`);
+    const before = await entriesAt();
+    await go(page, before.path === '/doctor' ? '/sandbox' : '/doctor');
+    t.strictSame((await entriesAt()).places, before.places, `${width} px: the entries stay where they are`);
   }
   await page.setViewportSize({ width: 400, height: 844 });
   await page.goto(`${node.baseUrl}/docs`);
