@@ -105,6 +105,12 @@ export function hostIn(text: string): string {
   return isEncoded ? text.toLowerCase() : new URL(`http://${text}`).hostname;
 }
 
+/** An address as it is stored: in lower case, and the letters of its domain encoded. */
+export function storedAs(address: string): string {
+  const domainAt = address.lastIndexOf('@') + 1;
+  return address.slice(0, domainAt).trimStart().toLowerCase() + hostIn(address.slice(domainAt).trimEnd());
+}
+
 /** As the email's header has it; the server makes it of the id and the sender's domain. */
 export const messageIdOf = ({ id, from }: Pick<Email, 'id' | 'from'>): string =>
   `<${id}@${from.slice(from.lastIndexOf('@') + 1).replace('>', '')}>`;

@@ -102,6 +102,7 @@ t.test('on every page people read their own letters, and find the ASCII form', i
   const address = { address: 'gone@bücher.test' };
   t.equal((await node.call('POST', '/api/v1/suppressions', { token, body: address })).status, 200);
   await go(page, '/suppressions?q=bücher.test', 'gone@bücher.test');
+  await go(page, '/emails?to=Gone@Bücher.test', 'gone@bücher.test has been on the suppression list');
   await go(page, '/overview');
   await go(page, '/sandbox', 'a@xn--pypal-4ve.test');
   t.strictSame(complaints, []);

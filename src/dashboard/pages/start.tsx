@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
 import { api, askAgain } from '../api.ts';
 import { firstEmail, someKey } from '../commands.ts';
-import { plural, shownSubject, whatBecame } from '../format.ts';
+import { isForLater, plural, shownSubject, whatBecame } from '../format.ts';
 import { Icon } from '../icons.tsx';
 import { useShownOnce } from '../interrupted.ts';
 import { inOwnLetters } from '../own-letters.ts';
@@ -106,11 +106,12 @@ export function Start() {
         <Step number={3} title="A first email" done={(sent.data?.count ?? 0) > 0}>
           {email ? (
             <p>
-              The latest of {plural(latest.data.count, 'email')}: <Status value={email.status} />{' '}
+              The latest of {plural(latest.data.count, 'email')}:{' '}
+              <Status value={isForLater(email) ? 'scheduled' : email.status} />{' '}
               <Link href={`/emails/${email.id}`} className="link">
                 {shownSubject(email.subject)}
               </Link>{' '}
-              to {email.to}, <Moment at={email.created_at} />
+              to <span title={email.to}>{inOwnLetters(email.to)}</span>, <Moment at={email.created_at} />
             </p>
           ) : (
             <p>

@@ -1,13 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api } from '../api.ts';
+import { storedAs } from '../format.ts';
 import { inOwnLetters } from '../own-letters.ts';
 import { Moment } from '../parts/moment.tsx';
 import { Status } from '../parts/status.tsx';
 
 /** Why an address gets no mail, since when, and where to change that; nothing if it is not on the list. */
 export function OnTheList({ address }: { address: string }) {
-  const sought = address.trim().toLowerCase();
+  const sought = storedAs(address);
   const { data } = useQuery({
     queryKey: ['suppressions', 'of', sought],
     // The search matches parts of addresses: the exact one may not be the first match.
