@@ -92,7 +92,7 @@ export class RecipientResults {
     const phase = at === null ? 'data' : 'rcpt';
     const accepted = at === null ? open : open.slice(0, open.indexOf(at));
     this.failAll(phase, answer);
-    const isOfOne = at === null ? this.#someDeferred(open) : open.length > 1 || this.#someDeferred(open);
+    const isOfOne = (at !== null && open.length > 1) || this.#someDeferred(open);
     if (!isOfOne || wantsLess(phase, answer, accepted.length > 0)) return;
     this.#again = isLost(answer) ? answer.lost === 'closed' : answer.reply.code === 421;
     if (at === null) return;
