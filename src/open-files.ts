@@ -1,6 +1,6 @@
 import { open, readFile } from 'node:fs/promises';
 import type { Logger } from './log.ts';
-import { howToRaise } from './start-error.ts';
+import { howToRaise, isOutOfFiles } from './start-error.ts';
 import { Trouble } from './trouble.ts';
 
 const lookEveryMs = 1_000;
@@ -8,10 +8,8 @@ const lookEveryMs = 1_000;
 /**
  * Logs when the system lets this process open no more files and connections, and when it does again. Nobody else can tell: the
  * system hands over no connection that came in vain, and to mail and webhooks it is one cause of many to try again.
- *
- * @param file what is opened to see whether that is possible
  */
-export function watchOpenFiles(log: Logger, file = '/dev/null'): void {
+export function watchOpenFiles(log: Logger): void {
   const trouble = new Trouble(log, {
     failing: `no more files and connections can be opened: clients are turned away, and mail and webhooks wait; raise the limit, ${howToRaise}`,
     over: 'files and connections can be opened again',
@@ -23,7 +21,7 @@ export function watchOpenFiles(log: Logger, file = '/dev/null'): void {
     if (isLooking) return;
     isLooking = true;
     try {
-      await (await open(file)).close();
+      await (await open('/dev/null')).close();
       trouble.worked();
     } catch (error) {
       if (isOutOfFiles(error as NodeJS.ErrnoException)) trouble.failed(error as Error, await limit);
@@ -33,8 +31,6 @@ export function watchOpenFiles(log: Logger, file = '/dev/null'): void {
   };
   setInterval(() => void look(), lookEveryMs).unref();
 }
-
-const isOutOfFiles = ({ code }: NodeJS.ErrnoException) => code === 'EMFILE' || code === 'ENFILE';
 
 /** The limit of this process as a field of a log line; no field if the system does not say. */
 async function readLimit(): Promise<{ limit?: number }> {

@@ -4,10 +4,13 @@ export class StartError extends Error {}
 /** How an operator raises the limit of open files. */
 export const howToRaise = 'with ulimit -n, LimitNOFILE= in a systemd unit, or ulimits with Docker';
 
-/** The start error if the system lets this process open no more files and sockets; null for any other error. */
-export function outOfFiles({ code }: NodeJS.ErrnoException): StartError | null {
-  if (code !== 'EMFILE' && code !== 'ENFILE') return null;
-  return new StartError(`too many files are open (${code}): raise the limit to 1024 or more, ${howToRaise}`);
+/** Whether the system lets this process open no more files and sockets. */
+export const isOutOfFiles = ({ code }: NodeJS.ErrnoException): boolean => code === 'EMFILE' || code === 'ENFILE';
+
+/** The start error for that; null for any other error. */
+export function outOfFiles(error: NodeJS.ErrnoException): StartError | null {
+  if (!isOutOfFiles(error)) return null;
+  return new StartError(`too many files are open (${error.code}): raise the limit to 1024 or more, ${howToRaise}`);
 }
 
 /** A port, with the variable that it was set with. */
