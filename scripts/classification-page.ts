@@ -1,6 +1,6 @@
 import { meanings } from '../src/core/log/advice.ts';
 import type { Classification } from '../src/smtp/deliver.ts';
-import { rules } from '../src/smtp/rules.ts';
+import { rules } from '../src/smtp/rules/rules.ts';
 
 const suppresses = (kind: Classification) => (kind === 'bad_mailbox' || kind === 'bad_domain' ? 'yes' : '');
 const cell = (text: string) => text.replaceAll('|', '\\|');
@@ -12,7 +12,7 @@ export function classificationPage(): string {
   return [
     '# What a refusal is about',
     '',
-    'Each refusal by a server gets one class from its phase, its code, its enhanced code and its words (`src/smtp/rules.ts`). Whether it is',
+    'Each refusal by a server gets one class from its phase, its code, its enhanced code and its words (`src/smtp/rules/rules.ts`). Whether it is',
     'tried again follows from the code alone: 4xx is, 5xx is not. An address goes onto the suppression list only where a 5xx answer says',
     'that there is nobody, or DNS that the domain does not exist or takes no mail.',
     '',

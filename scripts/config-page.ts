@@ -1,4 +1,4 @@
-import { variables } from '../src/config-variables.ts';
+import { variables } from '../src/config/variables.ts';
 
 /** The rows of the table, one a variable; the README has the same ones. */
 export const configRows = (): string[] =>
@@ -17,7 +17,7 @@ export function configPage(): string {
     '|---|---|---|',
     ...configRows(),
     '',
-    'This page is made from `src/config-variables.ts`: `npm run -s config-page > docs/config.md`.',
+    'This page is made from `src/config/variables.ts`: `npm run -s config-page > docs/config.md`.',
     '',
   ].join('\n');
 }

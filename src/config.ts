@@ -1,6 +1,6 @@
-import { ConfigError, Environment, missing, naming } from './config-environment.ts';
-import { encryptionKey, jwtSecret, password } from './config-secrets.ts';
-import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from './config-sending-ips.ts';
+import { ConfigError, Environment, missing, naming } from './config/environment.ts';
+import { encryptionKey, jwtSecret, password } from './config/secrets.ts';
+import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from './config/sending-ips.ts';
 import {
   blocklistZones,
   dnsServer,
@@ -20,11 +20,11 @@ import {
   rateLimit,
   trueOrFalse,
   workerCount,
-} from './config-values.ts';
-import { quickSchedule, usualBlocklists, usualPlan } from './config-variables.ts';
+} from './config/values.ts';
+import { quickSchedule, usualBlocklists, usualPlan } from './config/variables.ts';
 import type { PrivateNetworks } from './ip.ts';
 import { grouped } from './numbers.ts';
-import type { SendingPools } from './sending-pools.ts';
+import type { SendingPools } from './smtp/connections/sending-pools.ts';
 
 const nodeRoles = ['api', 'mta', 'webhooks', 'smtp'] as const;
 export type NodeRole = (typeof nodeRoles)[number];

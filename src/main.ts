@@ -1,13 +1,13 @@
 import cluster from 'node:cluster';
+import { ConfigError } from './config/environment.ts';
 import { readConfig } from './config.ts';
-import { ConfigError } from './config-environment.ts';
 import { isUnavailable } from './db/errors.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
-import { watchOpenFiles } from './open-files.ts';
-import { start } from './start.ts';
-import { type Stops, stopAll } from './stops.ts';
-import { runWorker } from './worker.ts';
+import { start } from './node/start.ts';
+import { runWorker } from './node/worker.ts';
+import { watchOpenFiles } from './process/open-files.ts';
+import { type Stops, stopAll } from './process/stops.ts';
 
 /** Stopping may take this long; a message that still awaits the reply to its final dot is then left, as uncertain. */
 const stopWithinMs = 30_000;

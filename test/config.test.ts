@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { configPage, configRows } from '../scripts/config-page.ts';
+import { ConfigError } from '../src/config/environment.ts';
+import { variables } from '../src/config/variables.ts';
 import { readConfig } from '../src/config.ts';
-import { ConfigError } from '../src/config-environment.ts';
-import { variables } from '../src/config-variables.ts';
 import { isReachable } from '../src/ip.ts';
 import { testKey } from './support/keys.ts';
 

@@ -9,10 +9,8 @@ t.test('every folder of tests is run by a group', async (t) => {
   t.ok(folders.length > 10);
   const parts = globSync('groups/*.ts', { cwd }).flatMap((file) => {
     const [, named = '', part = '1', of = '1'] =
-      /runGroup\(\[(.+)\](?:, \{ part: (\d), of: (\d) \})?\);/.exec(readFileSync(`${cwd}/${file}`, 'utf8')) ?? [];
-    return named
-      .split(', ')
-      .map((folder) => ({ folder: folder.replaceAll("'", ''), part: Number(part), of: Number(of) }));
+      /runGroup\(\[([^\]]+)\](?:, \{ part: (\d), of: (\d) \})?\);/.exec(readFileSync(`${cwd}/${file}`, 'utf8')) ?? [];
+    return Array.from(named.matchAll(/[^',\s]+/g), ([folder]) => ({ folder, part: Number(part), of: Number(of) }));
   });
   for (const folder of folders) {
     const own = parts.filter((one) => one.folder === folder).sort((one, other) => one.part - other.part);

@@ -12,7 +12,7 @@ const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
  * Built from parts, so no linter can read them. All have only bounded repetitions, and test/linear.test.ts gives them
  * hostile text.
  */
-const assembled = ['core/privacy/redaction.ts', 'core/returns/return-class.ts', 'mail/attachments.ts'];
+const assembled = ['core/privacy/redaction.ts', 'core/returns/return-class.ts', 'mail/compose/attachments.ts'];
 
 /** Every regular expression in a file, with its line. */
 function* expressionsOf(file: string): Generator<{ where: string; source: string | null; flags: string }> {

@@ -18,8 +18,8 @@ import { noLater } from '../db/clocks.ts';
 import { completeIndexes } from '../db/indexes.ts';
 import { analyzeFresh, keepingPartitions } from '../db/partitions.ts';
 import type { Logger } from '../log.ts';
+import type { Rounds } from '../pace/rounds.ts';
 import { sweeping } from '../queue.ts';
-import type { Rounds } from '../rounds.ts';
 
 const secondMs = 1_000;
 const minuteMs = 60_000;

@@ -1,29 +1,29 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { BatchWriter } from '../batch-writer.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import * as hold from '../core/operations/hold.ts';
 import { keysFor } from '../core/outgoing/own-signing.ts';
 import { type Claim, claim, lastSettledDay, load, type Outcome, plan, settle } from '../core/tls/tls-reports.ts';
+import type { Keyring } from '../crypto/seal.ts';
 import type { Database } from '../db/client.ts';
 import { isAway } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
-import type { Mailbox } from '../mail/address.ts';
-import { sign } from '../mail/dkim.ts';
-import type { DkimKey } from '../mail/dkim-key.ts';
-import { composeReportMail, type ReportedPolicy, submitterOf, writeReport } from '../mail/tls-report.ts';
-import type { Rounds } from '../rounds.ts';
-import type { Keyring } from '../seal.ts';
-import { dayOf, type SendingPools, warmUpOn } from '../sending-pools.ts';
-import { before } from '../smtp/checked-socket.ts';
+import type { Mailbox } from '../mail/address/address.ts';
+import { sign } from '../mail/compose/dkim.ts';
+import type { DkimKey } from '../mail/compose/dkim-key.ts';
+import { composeReportMail, type ReportedPolicy, submitterOf, writeReport } from '../mail/compose/tls-report.ts';
+import { BatchWriter } from '../pace/batch-writer.ts';
+import type { Rounds } from '../pace/rounds.ts';
+import { before } from '../smtp/calls/checked-socket.ts';
+import { ConnectionPool } from '../smtp/connections/pool.ts';
+import { dayOf, type SendingPools, warmUpOn } from '../smtp/connections/sending-pools.ts';
 import { deliver, type Transport } from '../smtp/deliver.ts';
-import { ConnectionPool } from '../smtp/pool.ts';
-import { cleanRemoteText } from '../smtp/reply.ts';
-import { postReport } from '../smtp/report-post.ts';
-import { findReportUris, parseReportUri } from '../smtp/report-uris.ts';
-import { TlsPolicies } from '../smtp/tls-policies.ts';
-import { TlsResults } from '../smtp/tls-results.ts';
+import { TlsPolicies } from '../smtp/policies/tls-policies.ts';
+import { cleanRemoteText } from '../smtp/replies/reply.ts';
+import { postReport } from '../smtp/reports/report-post.ts';
+import { findReportUris, parseReportUri } from '../smtp/reports/report-uris.ts';
+import { TlsResults } from '../smtp/reports/tls-results.ts';
 
 export interface TlsReportOptions {
   /** Provides resolver, addresses and connections; reports follow no TLS policy and are not counted. */

@@ -1,18 +1,18 @@
 import { lstatSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { ConfigError } from '../config/environment.ts';
 import { type Config, readConfig } from '../config.ts';
-import { ConfigError } from '../config-environment.ts';
 import { admit } from '../core/secrets/encryption-key.ts';
-import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../data-dir.ts';
-import { keyRefusals } from '../database.ts';
+import { type Keyring, keyringOf } from '../crypto/seal.ts';
 import { connect, type Database } from '../db/client.ts';
 import { type EmbeddedPostgres, findRunning, startEmbedded } from '../db/embedded.ts';
 import { embeddedFailureOf } from '../db/failure.ts';
 import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
-import { type Keyring, keyringOf } from '../seal.ts';
-import { StartError } from '../start-error.ts';
+import { keyRefusals } from '../node/database.ts';
+import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../process/data-dir.ts';
+import { StartError } from '../process/start-error.ts';
 import type { Env, Say } from './command.ts';
 
 /** The database of the service, which running nodes may be using too. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { password } from '../http/validation.ts';
-import { newPassword } from '../password.ts';
+import { newPassword } from '../crypto/password.ts';
+import { password } from '../http/input/validation.ts';
 import type { Given } from './command.ts';
 import { contentOf, isSet, read } from './given.ts';
 

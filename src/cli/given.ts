@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { z } from 'zod';
 import { ApiError } from '../errors.ts';
-import { parse } from '../http/validation.ts';
+import { parse } from '../http/input/validation.ts';
 import { type Given, Misuse } from './command.ts';
 
 /** The largest file or standard input: as large as a call of the API. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import * as hold from '../core/operations/hold.ts';
 import type { Database } from '../db/client.ts';
-import { timestamp } from '../http/validation.ts';
+import { timestamp } from '../http/input/validation.ts';
 import { silentLog } from '../log.ts';
 import { createQueue } from '../queue.ts';
 import { type Command, type Given, Misuse, type Output } from './command.ts';

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Surroundings } from '../core/domains/record-checks.ts';
-import { findInternet, type Internet } from '../internet.ts';
 import { silentLog } from '../log.ts';
-import { resolveWith } from '../smtp/resolver.ts';
-import { type Stops, stopAll } from '../stops.ts';
+import { findInternet, type Internet } from '../node/internet.ts';
+import { type Stops, stopAll } from '../process/stops.ts';
+import { resolveWith } from '../smtp/dns/resolver.ts';
 import type { Opened } from './database.ts';
 
 /** Where names are looked up, and what verifying a domain needs besides. */

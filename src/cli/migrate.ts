@@ -3,8 +3,8 @@ import { connect } from '../db/client.ts';
 import { startErrorOf } from '../db/failure.ts';
 import { migrate as applyMigrations } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
+import { StartError } from '../process/start-error.ts';
 import { createQueue } from '../queue.ts';
-import { StartError } from '../start-error.ts';
 import type { Command } from './command.ts';
 import { withServer } from './database.ts';
 

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
+import { ConfigError } from '../config/environment.ts';
 import { type Config, readConfig } from '../config.ts';
-import { ConfigError } from '../config-environment.ts';
 import { RotationRefused, rotate } from '../core/operations/encryption-key-rotation.ts';
-import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../data-dir.ts';
+import { type EncryptionKey, type Keyring, keyringOf } from '../crypto/seal.ts';
 import { connect, type Database } from '../db/client.ts';
 import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
-import { type EncryptionKey, type Keyring, keyringOf } from '../seal.ts';
-import { StartError } from '../start-error.ts';
+import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../process/data-dir.ts';
+import { StartError } from '../process/start-error.ts';
 import type { Command, Say } from './command.ts';
 import { existingSecrets, onEmbedded, refuseUnprepared } from './database.ts';
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { ConfigError } from '../config-environment.ts';
+import { ConfigError } from '../config/environment.ts';
 import { startErrorOf } from '../db/failure.ts';
 import { ApiError } from '../errors.ts';
 import { changePlan, createAccount, listAccounts, resumeAccount, suspendAccount } from './accounts.ts';

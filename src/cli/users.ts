@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import * as accounts from '../core/accounts/accounts.ts';
 import * as members from '../core/accounts/members.ts';
-import { mailbox, page, password as passwordSchema } from '../http/validation.ts';
+import { mailbox, page, password as passwordSchema } from '../http/input/validation.ts';
 import type { Command, Output } from './command.ts';
 import { withDatabase } from './database.ts';
 import { isSet, read, required, textOf } from './given.ts';

@@ -8,7 +8,7 @@ import { api, CannotBeDone, queries } from './api.ts';
 import { askNoMore } from './interrupted.ts';
 import { loadAnew, navigateIfAgreed } from './leaving.ts';
 import { nonce } from './nonce.ts';
-import { LogIn } from './pages/log-in.tsx';
+import { LogIn } from './pages/accounts/log-in.tsx';
 import { entries, visible } from './pages.ts';
 import { Boundary, Failed, Waiting } from './parts/failure.tsx';
 import { PageHead } from './parts/page.tsx';
@@ -25,23 +25,23 @@ const page = <Name extends string>(load: () => Promise<Record<Name, ComponentTyp
   });
 
 const routes: [path: string, page: ComponentType][] = [
-  ['/start', page(() => import('./pages/start.tsx'), 'Start')],
-  ['/sandbox/:id?', page(() => import('./pages/sandbox.tsx'), 'Sandbox')],
-  ['/emails', page(() => import('./pages/emails.tsx'), 'Emails')],
-  ['/emails/:id', page(() => import('./pages/email.tsx'), 'EmailPage')],
-  ['/overview', page(() => import('./pages/overview.tsx'), 'Overview')],
-  ['/domains', page(() => import('./pages/domains.tsx'), 'Domains')],
-  ['/domains/:id', page(() => import('./pages/domain.tsx'), 'DomainPage')],
-  ['/webhooks', page(() => import('./pages/webhooks.tsx'), 'Webhooks')],
-  ['/webhooks/:id', page(() => import('./pages/webhook.tsx'), 'WebhookPage')],
-  ['/suppressions', page(() => import('./pages/suppressions.tsx'), 'Suppressions')],
-  ['/templates', page(() => import('./pages/templates.tsx'), 'Templates')],
-  ['/templates/:id', page(() => import('./pages/template.tsx'), 'TemplatePage')],
-  ['/destinations', page(() => import('./pages/destinations.tsx'), 'Destinations')],
-  ['/accounts', page(() => import('./pages/accounts.tsx'), 'Accounts')],
+  ['/start', page(() => import('./pages/start/start.tsx'), 'Start')],
+  ['/sandbox/:id?', page(() => import('./pages/sandbox/sandbox.tsx'), 'Sandbox')],
+  ['/emails', page(() => import('./pages/emails/emails.tsx'), 'Emails')],
+  ['/emails/:id', page(() => import('./pages/emails/email.tsx'), 'EmailPage')],
+  ['/overview', page(() => import('./pages/overview/overview.tsx'), 'Overview')],
+  ['/domains', page(() => import('./pages/domains/domains.tsx'), 'Domains')],
+  ['/domains/:id', page(() => import('./pages/domains/domain.tsx'), 'DomainPage')],
+  ['/webhooks', page(() => import('./pages/webhooks/webhooks.tsx'), 'Webhooks')],
+  ['/webhooks/:id', page(() => import('./pages/webhooks/webhook.tsx'), 'WebhookPage')],
+  ['/suppressions', page(() => import('./pages/suppressions/suppressions.tsx'), 'Suppressions')],
+  ['/templates', page(() => import('./pages/templates/templates.tsx'), 'Templates')],
+  ['/templates/:id', page(() => import('./pages/templates/template.tsx'), 'TemplatePage')],
+  ['/destinations', page(() => import('./pages/destinations/destinations.tsx'), 'Destinations')],
+  ['/accounts', page(() => import('./pages/accounts/accounts.tsx'), 'Accounts')],
   ['/doctor', page(() => import('./pages/doctor.tsx'), 'DoctorPage')],
-  ['/settings', page(() => import('./pages/settings.tsx'), 'Settings')],
-  ['/keys', page(() => import('./pages/keys.tsx'), 'Keys')],
+  ['/settings', page(() => import('./pages/accounts/settings.tsx'), 'Settings')],
+  ['/keys', page(() => import('./pages/keys/keys.tsx'), 'Keys')],
 ];
 
 /** Whether the navigation leads this user to such a page, or to the list that it belongs to. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import pg from 'pg';
-import { oneLine, outOfFiles, StartError, TakenPorts } from '../start-error.ts';
+import { oneLine, outOfFiles, StartError, TakenPorts } from '../process/start-error.ts';
 import { causesOf, isUnavailable } from './errors.ts';
 
 /** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */

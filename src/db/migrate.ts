@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { oneLine, StartError } from '../start-error.ts';
+import { oneLine, StartError } from '../process/start-error.ts';
 import { type Sql, startTimeoutMs } from './client.ts';
 import { codeOf, isUnavailable } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';

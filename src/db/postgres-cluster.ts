@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Logger } from '../log.ts';
-import { oneLine } from '../start-error.ts';
+import { oneLine } from '../process/start-error.ts';
 import { type Binaries, identity, runAs, type ServerUser, serverEnv } from './postgres-binaries.ts';
 
 /** The role that owns everything in the embedded database. */

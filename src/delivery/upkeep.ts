@@ -3,8 +3,8 @@ import * as recipients from '../core/recipients/recipients.ts';
 import { wakeRest } from '../core/recipients/wakings.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
+import type { Rounds } from '../pace/rounds.ts';
 import type { Queue } from '../queue.ts';
-import type { Rounds } from '../rounds.ts';
 
 const wakeEveryMs = 250;
 const ordersEveryMs = 1_000;

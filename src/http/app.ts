@@ -1,8 +1,9 @@
 import Router from '@koa/router';
 import Koa from 'koa';
-import { releaseBody } from './body.ts';
+import { releaseBody } from './body/body.ts';
 import { accessLog, demandHost, demandUrl, errors, requestId, securityHeaders } from './middleware.ts';
 import { type OpenApiDocument, openApiDocument } from './openapi/document.ts';
+import { referenceRoutes } from './openapi/reference.ts';
 import { refuseUnknownParameters } from './query-names.ts';
 import { adminRoutes } from './routes/admin.ts';
 import { authRoutes } from './routes/auth.ts';
@@ -15,7 +16,6 @@ import { healthRoutes } from './routes/health.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { liveRoutes } from './routes/live.ts';
 import { privacyRoutes } from './routes/privacy.ts';
-import { referenceRoutes } from './routes/reference.ts';
 import { sandboxRoutes } from './routes/sandbox.ts';
 import { sendingRoutes } from './routes/sending.ts';
 import { sessionRoutes } from './routes/session.ts';

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { rateLimited } from '../errors.ts';
-import { Tally } from '../tally.ts';
+import { Tally } from '../pace/tally.ts';
 
 /** How many exports one account may run on a node: each holds the page that its client has not taken yet, up to tens of megabytes. */
 export const mostExports = 2;

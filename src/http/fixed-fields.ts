@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import * as log from '../core/log/email-log.ts';
 import type { Database } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
+import { sendFields } from './input/send-fields.ts';
+import { isEmpty } from './input/unknown-members.ts';
+import { refusedField } from './input/validation.ts';
 import * as present from './present.ts';
-import { sendFields } from './send-fields.ts';
-import { isEmpty } from './unknown-members.ts';
-import { refusedField } from './validation.ts';
 
 const { scheduled_at: _, ...fixedShape } = sendFields.shape;
 const fixedFields = [...Object.keys(fixedShape), 'template'];

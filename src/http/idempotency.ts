@@ -3,7 +3,7 @@ import type { Context } from 'koa';
 import type { Idempotency } from '../core/accounts/idempotency.ts';
 import { limits } from '../core/accounts/send-limits.ts';
 import { invalidRequest } from '../errors.ts';
-import { Pace } from '../give-way.ts';
+import { Pace } from '../pace/give-way.ts';
 
 /** How many characters are hashed at a time. */
 const hashedAtOnce = 64 * 1024;

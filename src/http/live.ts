@@ -5,7 +5,7 @@ import * as counts from '../core/log/email-counts.ts';
 import type { Database } from '../db/client.ts';
 import { unavailable } from '../errors.ts';
 import type { Logger } from '../log.ts';
-import type { Session } from './auth.ts';
+import type { Session } from './credentials/auth.ts';
 
 const lookEveryMs = 1_000;
 const beatEveryMs = 10_000;

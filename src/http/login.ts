@@ -3,8 +3,8 @@ import type { Context } from 'koa';
 import { z } from 'zod';
 import { login, type User } from '../core/accounts/users.ts';
 import type { Database } from '../db/client.ts';
-import { readJson } from './body.ts';
-import { line, parse, text } from './validation.ts';
+import { readJson } from './body/body.ts';
+import { line, parse, text } from './input/validation.ts';
 
 const bodyLimit = 16 * 1024;
 

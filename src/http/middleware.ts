@@ -11,7 +11,7 @@ import {
 } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
+import type { Metrics } from '../process/metrics.ts';
 
 /** Gives the request an id, in the answer and in every log line about it (`ctx.state.log`). */
 export function requestId(log: Logger): Middleware {

@@ -1,9 +1,9 @@
 import type { Middleware } from 'koa';
 import type { ApiError } from '../errors.ts';
+import { noteQueryFault, refuseQuery } from './input/query-fault.ts';
+import { badEncoding, givenTwice, unknownParameter } from './input/validation.ts';
 import type { OpenApiDocument } from './openapi/document.ts';
 import { openApiPath } from './openapi/operation.ts';
-import { noteQueryFault, refuseQuery } from './query-fault.ts';
-import { badEncoding, givenTwice, unknownParameter } from './validation.ts';
 
 type Parameter = { in?: string; name?: string };
 

@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
 import { rateLimited } from '../errors.ts';
 import { grouped } from '../numbers.ts';
-import { TokenBuckets } from '../rate-limit.ts';
+import { TokenBuckets } from '../pace/rate-limit.ts';
 
 const policyName = 'key';
 

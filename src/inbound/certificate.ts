@@ -1,9 +1,9 @@
 import { createPrivateKey, randomUUID, X509Certificate } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { selfSignedCertificate } from '../certificate.ts';
-import { makeDataDir, unusableDataDir } from '../data-dir.ts';
-import { StartError } from '../start-error.ts';
+import { selfSignedCertificate } from '../crypto/certificate.ts';
+import { makeDataDir, unusableDataDir } from '../process/data-dir.ts';
+import { StartError } from '../process/start-error.ts';
 
 /** A TLS server's certificate and its private key, as PEM. */
 export interface TlsCertificate {

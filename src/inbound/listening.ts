@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { SMTPServer, SMTPServerOptions, SMTPServerSession } from 'smtp-server';
-import { portError } from '../start-error.ts';
+import { portError } from '../process/start-error.ts';
 
 /** Options of all of our SMTP servers. */
 export const sharedOptions: SMTPServerOptions = {

@@ -1,6 +1,6 @@
 import type { SMTPServerDataStream } from 'smtp-server';
 import { limits } from '../core/accounts/send-limits.ts';
-import { Shortened } from '../mail/shortened.ts';
+import { Shortened } from '../mail/returns/shortened.ts';
 import { grouped } from '../numbers.ts';
 import { Refusal, tooLarge } from './refusal.ts';
 

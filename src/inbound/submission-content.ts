@@ -1,7 +1,7 @@
 import type { SMTPServerDataStream } from 'smtp-server';
-import { LineEnds } from '../mail/line-ends.ts';
-import { MemoryRoom } from '../memory-room.ts';
+import { LineEnds } from '../mail/encoding/line-ends.ts';
 import { grouped } from '../numbers.ts';
+import { MemoryRoom } from '../pace/memory-room.ts';
 import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
 
 /** 20 MB of attachments as base64, both bodies, and the MIME overhead. */

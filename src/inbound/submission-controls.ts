@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Idempotency } from '../core/accounts/idempotency.ts';
 import { limits, pastToleranceMs } from '../core/accounts/send-limits.ts';
 import type { SendRequest } from '../core/emails/draft.ts';
-import type { SubmittedMessage } from '../mail/submission.ts';
+import type { SubmittedMessage } from '../mail/submission/submission.ts';
 import { parseTimestamp } from '../timestamp.ts';
 import { badContent } from './refusal.ts';
 

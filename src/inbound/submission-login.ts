@@ -3,7 +3,7 @@ import type { Database } from '../db/client.ts';
 import { isUnavailable } from '../db/errors.ts';
 import { ApiError } from '../errors.ts';
 import { networkOf } from '../ip.ts';
-import { TokenBuckets } from '../rate-limit.ts';
+import { TokenBuckets } from '../pace/rate-limit.ts';
 import { notNow, Refusal } from './refusal.ts';
 import { badCredentials } from './submission-replies.ts';
 

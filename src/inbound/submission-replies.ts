@@ -1,7 +1,7 @@
 import { isUnavailable } from '../db/errors.ts';
 import { ApiError } from '../errors.ts';
-import { MimeError } from '../mail/mime-error.ts';
-import { LoopError, SenderError } from '../mail/submission.ts';
+import { LoopError, SenderError } from '../mail/submission/submission.ts';
+import { MimeError } from '../mail/text/mime-error.ts';
 import { badContent, inCircles, notNow, Refusal, tooLarge } from './refusal.ts';
 
 export const badSender = (sentence: string) => new Refusal(550, '5.7.1', sentence);

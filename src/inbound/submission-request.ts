@@ -2,11 +2,11 @@ import type { Idempotency } from '../core/accounts/idempotency.ts';
 import { limits } from '../core/accounts/send-limits.ts';
 import type { SendRequest } from '../core/emails/draft.ts';
 import { uncertainPolicies } from '../core/log/uncertainty.ts';
-import type { Mailbox } from '../mail/address.ts';
-import { refuseAttachment } from '../mail/attachments.ts';
-import type { SubmittedMessage } from '../mail/submission.ts';
+import type { Mailbox } from '../mail/address/address.ts';
+import { refuseAttachment } from '../mail/compose/attachments.ts';
+import type { SubmittedMessage } from '../mail/submission/submission.ts';
 import { grouped } from '../numbers.ts';
-import { tlsLevels } from '../smtp/tls-names.ts';
+import { tlsLevels } from '../smtp/replies/tls-names.ts';
 import { badContent, tooLarge } from './refusal.ts';
 import {
   isForeignControl,

@@ -2,7 +2,7 @@ import { createSocket, type RemoteInfo, type Socket as UdpSocket } from 'node:dg
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import dnsPacket, { type DecodedPacket, type Packet, type Question, type StringAnswer } from 'dns-packet';
-import { comparableName } from '../smtp/host-name.ts';
+import { comparableName } from '../smtp/dns/host-name.ts';
 
 /** One record of an answer: `data` as dns-packet takes it, except that a TXT's text may have any length; `ttl` in seconds. */
 export interface AnswerRecord {

@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import PostalMime from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
-import { selfSignedCertificate } from '../certificate.ts';
 import { type Arrival, store, wasTried } from '../core/operations/sandbox-messages.ts';
+import { selfSignedCertificate } from '../crypto/certificate.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import { withALabels } from '../mail/address.ts';
-import { parseReturnPath } from '../mail/token.ts';
-import type { Resolve } from '../smtp/resolver.ts';
+import { withALabels } from '../mail/address/address.ts';
+import { parseReturnPath } from '../mail/links/token.ts';
+import type { Resolve } from '../smtp/dns/resolver.ts';
 import type { ReturnKind, Returns } from './returns.ts';
 import { mailboxHost, noTlsHost } from './zone.ts';
 

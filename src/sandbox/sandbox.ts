@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
-import { createResolver, type Resolver, resolveWith } from '../smtp/resolver.ts';
+import { createResolver, type Resolver, resolveWith } from '../smtp/dns/resolver.ts';
 import { startDnsServer } from './dns.ts';
 import { startMailbox } from './mailbox.ts';
 import { type ReturnPlace, Returns } from './returns.ts';

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { dmarcPolicy } from '../core/domains/domains.ts';
 import type { Database } from '../db/client.ts';
-import { dnsValue } from '../mail/dkim-key.ts';
+import { dnsValue } from '../mail/compose/dkim-key.ts';
 import type { Answer } from './dns.ts';
 
 /** The name of the sandbox's mail exchanger, and of the one that offers no STARTTLS. */

@@ -1,11 +1,12 @@
 import { isIPv6 } from 'node:net';
-import { greet, type Refusal, refused, refusedBy } from './connect.ts';
-import { attemptEnded, type Connection } from './connection.ts';
-import { type Content, prepareContent } from './content.ts';
+import { greet, type Refusal, refused, refusedBy } from './connections/connect.ts';
+import { attemptEnded, type Connection } from './connections/connection.ts';
+import { KeptConnections } from './connections/kept-connections.ts';
+import { race, unreached } from './connections/race.ts';
+import { type Route, routesTo, steadySources } from './connections/routes.ts';
+import type { SiteLimits } from './connections/site-connections.ts';
 import { DeliveryProgress } from './delivery-progress.ts';
-import { assertEnvelope, type Envelope } from './envelope.ts';
-import { HostLookUps } from './host-look-ups.ts';
-import { KeptConnections } from './kept-connections.ts';
+import { HostLookUps } from './dns/host-look-ups.ts';
 import {
   afresh,
   type Destination,
@@ -14,18 +15,17 @@ import {
   resolveDestination,
   resolveHost,
   type Unreachable,
-} from './mx.ts';
-import { race, unreached } from './race.ts';
-import { type Delivery, type Failure, localFailure, type RecipientResult, type Session } from './result.ts';
-import { type Route, routesTo, steadySources } from './routes.ts';
+} from './dns/mx.ts';
+import { TriesLeft } from './dns/tries-left.ts';
+import type { DestinationTls, HostTls } from './policies/tls-policies.ts';
+import { opportunistic, type TlsDemand } from './policies/tls-policy.ts';
+import { type Delivery, type Failure, localFailure, type RecipientResult, type Session } from './replies/result.ts';
+import type { TlsPolicyName } from './replies/tls-names.ts';
 import { transactAll } from './series.ts';
 import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
-import type { SiteLimits } from './site-connections.ts';
-import type { TlsPolicyName } from './tls-names.ts';
-import type { DestinationTls, HostTls } from './tls-policies.ts';
-import { opportunistic, type TlsDemand } from './tls-policy.ts';
+import { type Content, prepareContent } from './transaction/content.ts';
+import { assertEnvelope, type Envelope } from './transaction/envelope.ts';
 import type { Transport } from './transport.ts';
-import { TriesLeft } from './tries-left.ts';
 
 export {
   type Classification,
@@ -34,7 +34,7 @@ export {
   type RecipientResult,
   type Session,
   saysNobodyThere,
-} from './result.ts';
+} from './replies/result.ts';
 export { createTransport, type Transport } from './transport.ts';
 
 /** One message for the recipients of one destination. */

@@ -1,8 +1,8 @@
-import type { Connection } from './connection.ts';
-import { type Failure, failed, localFailure, type RecipientResult, type Session } from './result.ts';
+import type { Connection } from './connections/connection.ts';
+import { type Failure, failed, localFailure, type RecipientResult, type Session } from './replies/result.ts';
+import type { TlsPolicyName } from './replies/tls-names.ts';
 import type { SeriesEnd } from './series.ts';
 import type { SessionReports, Start } from './session-reports.ts';
-import type { TlsPolicyName } from './tls-names.ts';
 
 /** What a delivery has come to so far: whom the next host is to be tried for, and what the hosts together mean for them. */
 export class DeliveryProgress {

@@ -1,7 +1,7 @@
-import type { Connection } from './connection.ts';
-import { CrowdedOut } from './crowded-out.ts';
-import type { RecipientResult } from './result.ts';
-import { type TransactionEnd, type TransactionRequest, transact } from './transaction.ts';
+import type { Connection } from './connections/connection.ts';
+import type { RecipientResult } from './replies/result.ts';
+import { CrowdedOut } from './transaction/crowded-out.ts';
+import { type TransactionEnd, type TransactionRequest, transact } from './transaction/transaction.ts';
 
 export interface SeriesRequest extends TransactionRequest {
   /** Recipients that each get a message alone; they come last. */

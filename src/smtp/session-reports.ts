@@ -1,6 +1,6 @@
-import { Connection } from './connection.ts';
-import { Conversation, type SpokenLine } from './conversation.ts';
-import type { RecipientResult, Session } from './result.ts';
+import { Connection } from './connections/connection.ts';
+import { Conversation, type SpokenLine } from './replies/conversation.ts';
+import type { RecipientResult, Session } from './replies/result.ts';
 import type { Transport } from './transport.ts';
 
 /** When a session began, and what has been said in it. */

@@ -3,12 +3,12 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../clock.ts';
 import type { PrivateNetworks } from '../ip.ts';
 import { type Logger, silentLog } from '../log.ts';
-import { type Deadlines, defaultDeadlines } from './deadlines.ts';
-import { ConnectionPool, type PoolOptions } from './pool.ts';
-import { createResolver, DnsCache, type Resolver } from './resolver.ts';
-import { SilentHosts } from './silent-hosts.ts';
-import { TlsPolicies } from './tls-policies.ts';
-import { TlsResults } from './tls-results.ts';
+import { type Deadlines, defaultDeadlines } from './connections/deadlines.ts';
+import { ConnectionPool, type PoolOptions } from './connections/pool.ts';
+import { createResolver, DnsCache, type Resolver } from './dns/resolver.ts';
+import { SilentHosts } from './dns/silent-hosts.ts';
+import { TlsPolicies } from './policies/tls-policies.ts';
+import { TlsResults } from './reports/tls-results.ts';
 
 export interface TransportOptions {
   /** The EHLO name; it should resolve to the sending address and back. */

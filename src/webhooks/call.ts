@@ -1,9 +1,9 @@
 import type { Clock } from '../clock.ts';
 import type { Call, CallOutcome, Claim } from '../core/webhooks/webhook-calls.ts';
 import { openSecret } from '../core/webhooks/webhooks.ts';
+import type { Keyring } from '../crypto/seal.ts';
 import type { Logger } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
-import type { Keyring } from '../seal.ts';
+import type { Metrics } from '../process/metrics.ts';
 import { decide, defaultSchedule, undone } from './outcome.ts';
 import { type Poster, post } from './post.ts';
 import { signatureHeaders } from './sign.ts';

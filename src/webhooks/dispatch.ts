@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BatchLoop } from '../batch-loop.ts';
 import { ClaimsInDoubt } from '../core/recipients/claims-in-doubt.ts';
 import * as calls from '../core/webhooks/webhook-calls.ts';
 import type { Database } from '../db/client.ts';
+import { BatchLoop } from '../pace/batch-loop.ts';
+import { Tally } from '../pace/tally.ts';
 import type { Queue } from '../queue.ts';
-import { Tally } from '../tally.ts';
 import { Trouble } from '../trouble.ts';
 import { type CallTools, makeCall } from './call.ts';
 import type { Answered } from './endpoint-room.ts';

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { hostOf, refuseUrl } from '../endpoint.ts';
 import {
   addressesOf,
   CallError,
@@ -13,7 +12,8 @@ import {
   openSocket,
   sentenceOf,
   UntriedCall,
-} from '../smtp/checked-socket.ts';
+} from '../smtp/calls/checked-socket.ts';
+import { hostOf, refuseUrl } from '../smtp/calls/endpoint.ts';
 import type { KeptSockets, Way } from './kept-sockets.ts';
 
 /** The result of one call: a status, or an error that says why there is none. */

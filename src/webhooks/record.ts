@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BatchWriter } from '../batch-writer.ts';
 import { type CallOutcome, settle } from '../core/webhooks/webhook-calls.ts';
 import { wakeDue } from '../core/webhooks/webhook-lines.ts';
 import type { Database } from '../db/client.ts';
 import { isAway } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
+import { BatchWriter } from '../pace/batch-writer.ts';
 import type { Queue } from '../queue.ts';
 
 export interface Recorder {

@@ -1,5 +1,5 @@
 import { callsAtOnce } from '../core/webhooks/webhook-lines.ts';
-import { Tally } from '../tally.ts';
+import { Tally } from '../pace/tally.ts';
 import { type Answered, EndpointRoom } from './endpoint-room.ts';
 
 /** How many calls a node makes at once. */

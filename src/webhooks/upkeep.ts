@@ -2,8 +2,8 @@ import * as lines from '../core/webhooks/webhook-lines.ts';
 import { forgetOldSecrets } from '../core/webhooks/webhooks.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
+import type { Rounds } from '../pace/rounds.ts';
 import type { Queue } from '../queue.ts';
-import type { Rounds } from '../rounds.ts';
 
 const wakeEveryMs = 1_000;
 const sweepEveryMs = 5_000;

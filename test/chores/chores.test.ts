@@ -1,9 +1,9 @@
 import { mock } from 'node:test';
 import t from 'tap';
 import { addChores } from '../../src/chores/chores.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import { silentLog } from '../../src/log.ts';
-import { Rounds } from '../../src/rounds.ts';
-import { Keyring } from '../../src/seal.ts';
+import { Rounds } from '../../src/pace/rounds.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';

@@ -1,8 +1,8 @@
 import { type TlsReportOptions, TlsReports } from '../../src/chores/tls-reports.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import { connect, type Database } from '../../src/db/client.ts';
 import { type Logger, silentLog } from '../../src/log.ts';
-import { Keyring } from '../../src/seal.ts';
-import { noPools } from '../../src/sending-pools.ts';
+import { noPools } from '../../src/smtp/connections/sending-pools.ts';
 import { createTransport, type TransportOptions } from '../../src/smtp/transport.ts';
 import { createDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';

@@ -1,10 +1,10 @@
 import { gunzipSync } from 'node:zlib';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
-import { readHeader } from '../../src/mail/raw-header.ts';
-import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
-import { type PublishedPolicy, TlsPolicies } from '../../src/smtp/tls-policies.ts';
-import { TlsResults } from '../../src/smtp/tls-results.ts';
+import { readHeader } from '../../src/mail/headers/raw-header.ts';
+import type { StsPolicy } from '../../src/smtp/policies/mta-sts.ts';
+import { type PublishedPolicy, TlsPolicies } from '../../src/smtp/policies/tls-policies.ts';
+import { TlsResults } from '../../src/smtp/reports/tls-results.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { type SinkOptions, startSink } from '../support/mx.ts';
 import { startReportHost } from '../support/report-host.ts';

@@ -1,12 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
-import { AccountTurns } from '../../src/account-turns.ts';
 import { Acceptance } from '../../src/core/emails/acceptance.ts';
 import type { SendRequest } from '../../src/core/emails/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails/emails.ts';
 import * as templates from '../../src/core/emails/templates.ts';
 import { newId } from '../../src/ids.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
+import { AccountTurns } from '../../src/pace/account-turns.ts';
 import { requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';

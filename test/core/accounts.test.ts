@@ -1,7 +1,7 @@
 import t from 'tap';
 import * as accounts from '../../src/core/accounts/accounts.ts';
 import type { Database } from '../../src/db/client.ts';
-import { StartError } from '../../src/start-error.ts';
+import { StartError } from '../../src/process/start-error.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { withoutReads } from '../support/without-reads.ts';

@@ -3,7 +3,7 @@ import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import * as deliveries from '../../src/core/webhooks/webhook-deliveries.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
-import { Keyring, open } from '../../src/seal.ts';
+import { Keyring, open } from '../../src/crypto/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 

@@ -7,7 +7,7 @@ import { wakeRest } from '../../src/core/recipients/wakings.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { addUpkeep } from '../../src/delivery/upkeep.ts';
 import { silentLog } from '../../src/log.ts';
-import { Rounds } from '../../src/rounds.ts';
+import { Rounds } from '../../src/pace/rounds.ts';
 import { buildSender } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { eventually } from '../support/node.ts';

@@ -1,8 +1,8 @@
 import t from 'tap';
 import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
-import { Keyring } from '../../src/seal.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { refusalOfPlace } from '../../src/core/emails/draft.ts';
-import { mostUnsubscribePlaces } from '../../src/mail/unsubscribe-place.ts';
+import { mostUnsubscribePlaces } from '../../src/mail/links/unsubscribe-place.ts';
 import { requestOf } from '../support/accept.ts';
 
 t.test('the number of unsubscribe links in a body is limited', async (t) => {

@@ -2,9 +2,9 @@ import t from 'tap';
 import type { Surroundings } from '../../src/core/domains/record-checks.ts';
 import { authenticate } from '../../src/core/outgoing/dry-authentication.ts';
 import { lookUpDestination } from '../../src/core/outgoing/dry-destination.ts';
-import type { Resolver } from '../../src/smtp/resolver.ts';
-import { TlsPolicies } from '../../src/smtp/tls-policies.ts';
-import { opportunistic } from '../../src/smtp/tls-policy.ts';
+import type { Resolver } from '../../src/smtp/dns/resolver.ts';
+import { TlsPolicies } from '../../src/smtp/policies/tls-policies.ts';
+import { opportunistic } from '../../src/smtp/policies/tls-policy.ts';
 
 const never = new Promise<never>(() => {});
 const over = Promise.resolve();

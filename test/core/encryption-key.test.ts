@@ -2,8 +2,8 @@ import t from 'tap';
 import * as domains from '../../src/core/domains/domains.ts';
 import * as encryptionKeys from '../../src/core/secrets/encryption-key.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
-import { Keyring } from '../../src/seal.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 

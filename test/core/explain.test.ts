@@ -5,7 +5,7 @@ import { stoppedNote } from '../../src/core/log/stopping.ts';
 import { pauseOf, tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import type { Attempt, Email, Recipient } from '../../src/generated/prisma/client.ts';
 import type { Classification } from '../../src/smtp/deliver.ts';
-import { rules } from '../../src/smtp/rules.ts';
+import { rules } from '../../src/smtp/rules/rules.ts';
 
 const at = new Date('2026-11-21T09:00:00Z');
 const email = { status: 'queued', createdAt: at, scheduledAt: null } as Email;

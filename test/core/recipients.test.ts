@@ -7,8 +7,8 @@ import { type Claim, claim, sweep } from '../../src/core/recipients/recipients.t
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import { newId } from '../../src/ids.ts';
-import { Keyring } from '../../src/seal.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';

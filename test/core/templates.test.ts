@@ -4,7 +4,7 @@ import * as templates from '../../src/core/emails/templates.ts';
 import type { Sql, Statement } from '../../src/db/client.ts';
 import { ApiError } from '../../src/errors.ts';
 import { newId } from '../../src/ids.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 

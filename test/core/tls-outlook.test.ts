@@ -2,7 +2,7 @@ import t from 'tap';
 import { tlsOutlook } from '../../src/core/outgoing/tls-outlook.ts';
 import type { Email, Recipient } from '../../src/generated/prisma/client.ts';
 import { newId } from '../../src/ids.ts';
-import type { TlsDescription } from '../../src/smtp/tls-policies.ts';
+import type { TlsDescription } from '../../src/smtp/policies/tls-policies.ts';
 import { openDatabase } from '../support/db.ts';
 import { startZone } from '../support/zone.ts';
 

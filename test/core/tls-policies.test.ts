@@ -2,10 +2,10 @@ import t from 'tap';
 import { forgetExpired, KnownPolicies } from '../../src/core/tls/tls-policies.ts';
 import { forgetOld, record } from '../../src/core/tls/tls-results.ts';
 import type { Database } from '../../src/db/client.ts';
-import { Connection } from '../../src/smtp/connection.ts';
-import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
-import type { PublishedPolicy } from '../../src/smtp/tls-policies.ts';
-import { TlsResults } from '../../src/smtp/tls-results.ts';
+import { Connection } from '../../src/smtp/connections/connection.ts';
+import type { StsPolicy } from '../../src/smtp/policies/mta-sts.ts';
+import type { PublishedPolicy } from '../../src/smtp/policies/tls-policies.ts';
+import { TlsResults } from '../../src/smtp/reports/tls-results.ts';
 import { openDatabase } from '../support/db.ts';
 
 const policy = (id: string, fetchedAt = new Date(), fields: Partial<StsPolicy> = {}): StsPolicy => ({

@@ -10,9 +10,9 @@ import {
   openSecret,
   rotateSecret,
 } from '../../src/core/webhooks/webhooks.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import type { Sql, Statement } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
-import { Keyring } from '../../src/seal.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { withoutReads } from '../support/without-reads.ts';

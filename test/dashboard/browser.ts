@@ -4,8 +4,8 @@ import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { prepareSandbox } from '../../src/first-screen.ts';
 import { readDashboard } from '../../src/http/dashboard-files.ts';
+import { prepareSandbox } from '../../src/node/first-screen.ts';
 import { adminPassword, eventually, startTestNode, type TestNode } from '../support/node.ts';
 
 /** The same engine without windows takes a quarter less of a processor's time. */

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { Apart, type Whose } from '../../src/delivery/apart.ts';
-import { type Site, wellKnown } from '../../src/delivery/providers.ts';
+import { Apart, type Whose } from '../../src/delivery/sites/apart.ts';
+import { type Site, wellKnown } from '../../src/delivery/sites/providers.ts';
 
 const google: Site = { name: 'Google', connections: 20, perMinute: 60, perConnection: null };
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
-import { record } from '../../src/delivery/attempt-record.ts';
+import { record } from '../../src/delivery/outcome/attempt-record.ts';
 import type { RecipientResult, Session } from '../../src/smtp/deliver.ts';
 
 const now = new Date();

@@ -3,11 +3,11 @@ import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
-import type { AttemptTools } from '../../src/delivery/attempt.ts';
+import type { AttemptTools } from '../../src/delivery/attempt/attempt.ts';
 import { Dispatcher } from '../../src/delivery/dispatch.ts';
-import type { Recorder } from '../../src/delivery/record.ts';
-import type { SourceAddresses } from '../../src/delivery/source-addresses.ts';
-import type { Standing } from '../../src/delivery/standing.ts';
+import type { Recorder } from '../../src/delivery/outcome/record.ts';
+import type { Standing } from '../../src/delivery/outcome/standing.ts';
+import type { SourceAddresses } from '../../src/delivery/pools/source-addresses.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
 

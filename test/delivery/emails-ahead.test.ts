@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
-import { EmailsAhead } from '../../src/delivery/emails-ahead.ts';
+import { EmailsAhead } from '../../src/delivery/preparation/emails-ahead.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';

@@ -3,9 +3,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
-import type { ClaimsInHand } from '../../src/delivery/claims-in-hand.ts';
-import { Intake } from '../../src/delivery/intake.ts';
-import type { Lease } from '../../src/delivery/lease.ts';
+import type { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
+import { Intake } from '../../src/delivery/claims/intake.ts';
+import type { Lease } from '../../src/delivery/claims/lease.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
 

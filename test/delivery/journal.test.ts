@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
-import { abandonedJournals, Journal } from '../../src/delivery/journal.ts';
+import { abandonedJournals, Journal } from '../../src/delivery/attempt/journal.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { eventually } from '../support/node.ts';

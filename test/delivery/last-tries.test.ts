@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import * as suppressions from '../../src/core/returns/suppressions.ts';
-import type { AttemptRecord } from '../../src/delivery/attempt-record.ts';
-import { LastTries } from '../../src/delivery/last-tries.ts';
+import { LastTries } from '../../src/delivery/attempt/last-tries.ts';
+import type { AttemptRecord } from '../../src/delivery/outcome/attempt-record.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import t from 'tap';
 import * as nodes from '../../src/core/recipients/nodes.ts';
 import type { Database } from '../../src/db/client.ts';
-import { Lease, Sight } from '../../src/delivery/lease.ts';
+import { Lease, Sight } from '../../src/delivery/claims/lease.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { openDatabase } from '../support/db.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
-import { Lines } from '../../src/delivery/lines.ts';
-import { siteOf } from '../../src/delivery/providers.ts';
+import { Lines } from '../../src/delivery/sites/lines.ts';
+import { siteOf } from '../../src/delivery/sites/providers.ts';
 
 const site = siteOf('one.test', 'mx.hoster.test', []);
 

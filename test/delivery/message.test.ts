@@ -3,10 +3,10 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import t from 'tap';
 import { sealContext } from '../../src/core/domains/domains.ts';
 import type { OutgoingEmail } from '../../src/core/outgoing/outgoing.ts';
-import { MessageBuilder } from '../../src/delivery/message.ts';
+import { Keyring, seal } from '../../src/crypto/seal.ts';
+import { MessageBuilder } from '../../src/delivery/message/message.ts';
 import { newId } from '../../src/ids.ts';
-import { Keyring, seal } from '../../src/seal.ts';
-import { opportunistic } from '../../src/smtp/tls-policy.ts';
+import { opportunistic } from '../../src/smtp/policies/tls-policy.ts';
 import { testKey } from '../support/keys.ts';
 
 const keyring = new Keyring(testKey(1));

@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { wellKnown } from '../../src/delivery/providers.ts';
-import { readProviders } from '../../src/delivery/providers-file.ts';
+import { wellKnown } from '../../src/delivery/sites/providers.ts';
+import { readProviders } from '../../src/delivery/sites/providers-file.ts';
 
 t.test('what an operator says about providers', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'sendwright-providers-'));

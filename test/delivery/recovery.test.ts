@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/recipients/nodes.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
-import { recover } from '../../src/delivery/recovery.ts';
+import { recover } from '../../src/delivery/attempt/recovery.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { decide } from '../../src/delivery/outcome.ts';
-import { afterOpening, nextAttempt, type RetryPolicy } from '../../src/delivery/schedule.ts';
+import { decide } from '../../src/delivery/outcome/outcome.ts';
+import { afterOpening, nextAttempt, type RetryPolicy } from '../../src/delivery/outcome/schedule.ts';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 import { figure } from '../support/figure.ts';
 

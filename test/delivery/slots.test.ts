@@ -1,7 +1,7 @@
 import t from 'tap';
-import type { Site } from '../../src/delivery/providers.ts';
-import { Slots } from '../../src/delivery/slots.ts';
-import { Throttle } from '../../src/delivery/throttle.ts';
+import type { Site } from '../../src/delivery/sites/providers.ts';
+import { Slots } from '../../src/delivery/sites/slots.ts';
+import { Throttle } from '../../src/delivery/sites/throttle.ts';
 
 const ignore = () => undefined;
 

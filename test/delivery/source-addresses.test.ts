@@ -1,13 +1,13 @@
 import t, { type Test } from 'tap';
-import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config-sending-ips.ts';
+import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config/sending-ips.ts';
 import * as nodes from '../../src/core/recipients/nodes.ts';
 import { forgetOld, list } from '../../src/core/recipients/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
-import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/source-addresses.ts';
-import { WarmUpBudget } from '../../src/delivery/warm-up-budget.ts';
+import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/pools/source-addresses.ts';
+import { WarmUpBudget } from '../../src/delivery/pools/warm-up-budget.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import type { SendingPools } from '../../src/sending-pools.ts';
+import type { SendingPools } from '../../src/smtp/connections/sending-pools.ts';
 import { openDatabase } from '../support/db.ts';
 
 const pools = (ips: string, fresh: string, plan: string): SendingPools => ({

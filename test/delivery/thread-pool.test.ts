@@ -4,7 +4,7 @@ import t from 'tap';
 
 const program = `
   import { stat } from 'node:fs/promises';
-  import { letPoolGiveWay } from '${new URL('../../src/delivery/thread-pool.ts', import.meta.url)}';
+  import { letPoolGiveWay } from '${new URL('../../src/delivery/message/thread-pool.ts', import.meta.url)}';
   import { silentLog } from '${new URL('../../src/log.ts', import.meta.url)}';
   import { nicenessOf } from '${new URL('../support/threads.ts', import.meta.url)}';
 

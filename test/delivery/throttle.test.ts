@@ -1,6 +1,6 @@
 import t from 'tap';
-import { type Provider, type Site, siteOf, wellKnown } from '../../src/delivery/providers.ts';
-import { Throttle, type Verdict } from '../../src/delivery/throttle.ts';
+import { type Provider, type Site, siteOf, wellKnown } from '../../src/delivery/sites/providers.ts';
+import { Throttle, type Verdict } from '../../src/delivery/sites/throttle.ts';
 
 const site: Site = { name: 'a.test', connections: 20, perMinute: null, perConnection: null };
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
 import * as hold from '../../src/core/operations/hold.ts';
-import { firstScreen, showFirstScreen } from '../../src/first-screen.ts';
+import { firstScreen, showFirstScreen } from '../../src/node/first-screen.ts';
 import { openDatabase } from '../support/db.ts';
 import { isLike } from './comparison.ts';
 import { documentOf } from './reading.ts';

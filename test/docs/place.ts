@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { prepareSandbox } from '../../src/first-screen.ts';
+import { prepareSandbox } from '../../src/node/first-screen.ts';
 import { createDatabase } from '../support/db.ts';
 import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';

@@ -5,7 +5,7 @@ import { domainToASCII } from 'node:url';
 import fc from 'fast-check';
 import PostalMime from 'postal-mime';
 import t from 'tap';
-import { AddressError, parseMailbox } from '../../src/mail/address.ts';
+import { AddressError, parseMailbox } from '../../src/mail/address/address.ts';
 import { anyAddress, odd, plainAddress, unreachable } from '../mail/addresses.ts';
 import { refused, show } from '../mail/payloads.ts';
 import { hasPython, readAll } from '../mail/python.ts';

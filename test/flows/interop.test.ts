@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
-import { createResolver } from '../../src/smtp/resolver.ts';
+import { createResolver } from '../../src/smtp/dns/resolver.ts';
 import { mailHostname } from '../support/direct.ts';
 import { adminPassword, eventually, startTestNode } from '../support/node.ts';
 import { answersAt, freePort } from '../support/ports.ts';

@@ -1,6 +1,6 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
-import { findWireDefect } from '../../src/mail/wire.ts';
+import { findWireDefect } from '../../src/mail/encoding/wire.ts';
 import { show, smuggling } from '../mail/payloads.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { eventually } from '../support/node.ts';

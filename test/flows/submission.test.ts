@@ -2,7 +2,7 @@ import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
 import t from 'tap';
-import { selfSignedCertificate } from '../../src/certificate.ts';
+import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
 import { certificate, Dialog, plain, serverName } from '../inbound/scene.ts';
 import { createDatabase } from '../support/db.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import type { Ground } from '../../src/worker.ts';
+import type { Ground } from '../../src/node/worker.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startGate } from '../support/gate.ts';

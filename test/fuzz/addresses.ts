@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import addressparser from 'nodemailer/lib/addressparser';
-import { AddressError, formatMailbox, type Mailbox, parseMailbox } from '../../src/mail/address.ts';
-import { parseAddressList } from '../../src/mail/address-list.ts';
-import { writeAddresses } from '../../src/mail/fields.ts';
+import { AddressError, formatMailbox, type Mailbox, parseMailbox } from '../../src/mail/address/address.ts';
+import { parseAddressList } from '../../src/mail/address/address-list.ts';
+import { writeAddresses } from '../../src/mail/headers/fields.ts';
 import { anyAddress, plainAddress } from '../mail/addresses.ts';
 import type { Target } from './target.ts';
 import { equal, isOneLine, unfold } from './texts.ts';

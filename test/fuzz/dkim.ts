@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
-import { compose } from '../../src/mail/compose.ts';
-import { signHeader } from '../../src/mail/dkim.ts';
-import { type DkimAlgorithm, dnsValue, generateKeyPair, parsePrivateKey } from '../../src/mail/dkim-key.ts';
+import { compose } from '../../src/mail/compose/compose.ts';
+import { signHeader } from '../../src/mail/compose/dkim.ts';
+import { type DkimAlgorithm, dnsValue, generateKeyPair, parsePrivateKey } from '../../src/mail/compose/dkim-key.ts';
 import { anyMessage } from './messages.ts';
 import type { Target } from './target.ts';
 import { equal, hold } from './texts.ts';

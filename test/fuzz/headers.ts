@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { decodeWords } from 'postal-mime';
-import { writeOther, writeText } from '../../src/mail/fields.ts';
-import { longestValue, refuseHeader } from '../../src/mail/headers.ts';
-import { readHeader } from '../../src/mail/raw-header.ts';
+import { writeOther, writeText } from '../../src/mail/headers/fields.ts';
+import { longestValue, refuseHeader } from '../../src/mail/headers/headers.ts';
+import { readHeader } from '../../src/mail/headers/raw-header.ts';
 import type { Target } from './target.ts';
 import { equal, hold, line, unfold } from './texts.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
-import { formatMailbox, parseMailbox } from '../../src/mail/address.ts';
-import { refuseAttachment } from '../../src/mail/attachments.ts';
-import type { MessageParts } from '../../src/mail/compose.ts';
+import { formatMailbox, parseMailbox } from '../../src/mail/address/address.ts';
+import { refuseAttachment } from '../../src/mail/compose/attachments.ts';
+import type { MessageParts } from '../../src/mail/compose/compose.ts';
 import { plainAddress } from '../mail/addresses.ts';
 import { file, message } from '../mail/parts.ts';
 import { line } from './texts.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import PostalMime, { decodeWords } from 'postal-mime';
-import type { MessageParts } from '../../src/mail/compose.ts';
+import type { MessageParts } from '../../src/mail/compose/compose.ts';
 import { composed } from '../mail/parts.ts';
 import { hasPython } from '../mail/python.ts';
 import { anyMessage, arrived } from './messages.ts';

@@ -1,9 +1,9 @@
+import { deriveKey } from '../../src/crypto/seal.ts';
 import { startReturnsServer } from '../../src/inbound/returns-server.ts';
 import { startSubmission } from '../../src/inbound/submission.ts';
 import { silentLog } from '../../src/log.ts';
+import { TokenBuckets } from '../../src/pace/rate-limit.ts';
 import { createQueue } from '../../src/queue.ts';
-import { TokenBuckets } from '../../src/rate-limit.ts';
-import { deriveKey } from '../../src/seal.ts';
 import { startCaller } from '../http/scene.ts';
 import { certificate, serverName } from '../inbound/scene.ts';
 import { unsubscribeKey } from '../support/build.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
-import { ReplyParser } from '../../src/smtp/reply.ts';
-import type { Resolver } from '../../src/smtp/resolver.ts';
+import type { Resolver } from '../../src/smtp/dns/resolver.ts';
+import { ReplyParser } from '../../src/smtp/replies/reply.ts';
 import { resultOf, startScripted } from '../smtp/scene.ts';
 import type { Peer } from '../support/mx.ts';
 import type { Target } from './target.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { readComplaint } from '../../src/mail/arf.ts';
-import { readNotice } from '../../src/mail/dsn.ts';
+import { readComplaint } from '../../src/mail/returns/arf.ts';
+import { readNotice } from '../../src/mail/returns/dsn.ts';
 import { bounce, complaint } from '../inbound/returned.ts';
 import { bounces } from '../mail/bounces/index.ts';
 import type { Target } from './target.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { decide } from '../../src/delivery/outcome.ts';
-import { afterOpening, type RetryPolicy } from '../../src/delivery/schedule.ts';
+import { decide } from '../../src/delivery/outcome/outcome.ts';
+import { afterOpening, type RetryPolicy } from '../../src/delivery/outcome/schedule.ts';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
 import type { Target } from './target.ts';
 import { hold } from './texts.ts';

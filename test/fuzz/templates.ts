@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { compile, render } from '../../src/mail/template.ts';
-import { TemplateError } from '../../src/mail/template-values.ts';
+import { compile, render } from '../../src/mail/template/template.ts';
+import { TemplateError } from '../../src/mail/template/template-values.ts';
 import type { Target } from './target.ts';
 import { equal, hold } from './texts.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import type { Site } from '../../src/delivery/providers.ts';
-import { Throttle, type Ticket, type Verdict } from '../../src/delivery/throttle.ts';
+import type { Site } from '../../src/delivery/sites/providers.ts';
+import { Throttle, type Ticket, type Verdict } from '../../src/delivery/sites/throttle.ts';
 import type { Target } from './target.ts';
 import { hold } from './texts.ts';
 

@@ -1,3 +1,17 @@
 import { runGroup } from '../support/group.ts';
 
-await runGroup(['.', 'chaos', 'chores', 'core', 'db', 'delivery', 'sandbox', 'webhooks']);
+await runGroup([
+  '.',
+  'chaos',
+  'chores',
+  'config',
+  'core',
+  'crypto',
+  'db',
+  'delivery',
+  'node',
+  'pace',
+  'process',
+  'sandbox',
+  'webhooks',
+]);

@@ -4,13 +4,13 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
 
-type Module = typeof import('../../src/http/assembly.ts');
+type Module = typeof import('../../src/http/body/assembly.ts');
 
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
 /** A copy of the module for this test, so that leftovers of other tests do not count. */
-const path = '../../src/http/assembly.ts';
+const path = '../../src/http/body/assembly.ts';
 const { Assembly } = (await import(`${path}?for=its-test`)) as Module;
 type Assembly = InstanceType<Module['Assembly']>;
 

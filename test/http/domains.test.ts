@@ -1,6 +1,6 @@
 import t from 'tap';
 import { sealContext } from '../../src/core/domains/domains.ts';
-import { Keyring, open } from '../../src/seal.ts';
+import { Keyring, open } from '../../src/crypto/seal.ts';
 import { sharedNode } from '../support/shared-node.ts';
 import { encryptionKey, manageDomains } from './scene.ts';
 

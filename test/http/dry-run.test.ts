@@ -1,6 +1,6 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
-import { dnsValue } from '../../src/mail/dkim-key.ts';
+import { dnsValue } from '../../src/mail/compose/dkim-key.ts';
 import { buildKey, buildVerifiedDomain } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';

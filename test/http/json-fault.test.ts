@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { parsedAtOnce } from '../../src/http/json.ts';
-import { jsonFault } from '../../src/http/json-fault.ts';
+import { parsedAtOnce } from '../../src/http/body/json.ts';
+import { jsonFault } from '../../src/http/body/json-fault.ts';
 import { isJson } from '../support/is-json.ts';
 
 t.test('what is wrong with a text that is not JSON, and where', (t) => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { parsedAtOnce, parseInTurns, parseJson } from '../../src/http/json.ts';
-import { readStructure } from '../../src/http/structure.ts';
+import { parsedAtOnce, parseInTurns, parseJson } from '../../src/http/body/json.ts';
+import { readStructure } from '../../src/http/body/structure.ts';
 
 const long = JSON.stringify('x'.repeat(parsedAtOnce));
 

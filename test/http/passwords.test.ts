@@ -3,8 +3,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { login } from '../../src/core/accounts/users.ts';
+import { hashPassword } from '../../src/crypto/password.ts';
 import type { Database } from '../../src/db/client.ts';
-import { hashPassword } from '../../src/password.ts';
 import * as build from '../support/build.ts';
 import { figure } from '../support/figure.ts';
 import { type CallOptions, startTestNode, type TestNode } from '../support/node.ts';
@@ -232,8 +232,8 @@ t.test('AUTH-07: for an unknown user the same work is done', async (t) => {
   // For a copy of the module.
   crypto.argon2 = counted;
   syncBuiltinESMExports();
-  const module = '../../src/password.ts';
-  const copy = (await import(`${module}?counted`)) as typeof import('../../src/password.ts');
+  const module = '../../src/crypto/password.ts';
+  const copy = (await import(`${module}?counted`)) as typeof import('../../src/crypto/password.ts');
   crypto.argon2 = argon2;
   syncBuiltinESMExports();
   const { verifyPassword } = copy;

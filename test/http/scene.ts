@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import { newId } from '../../src/ids.ts';
-import { createUnsubscribeToken } from '../../src/mail/token.ts';
+import { createUnsubscribeToken } from '../../src/mail/links/token.ts';
 import { show } from '../mail/payloads.ts';
 import { buildAccount, buildSender, unsubscribeKey } from '../support/build.ts';
 import type { operations } from '../support/contract.ts';

@@ -1,6 +1,6 @@
 import net from 'node:net';
 import t from 'tap';
-import { createUnsubscribeToken } from '../../src/mail/token.ts';
+import { createUnsubscribeToken } from '../../src/mail/links/token.ts';
 import { buildAccount, buildKey, buildSender, unsubscribeKey } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';

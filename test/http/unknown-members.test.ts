@@ -1,15 +1,15 @@
 import t from 'tap';
 import type { z } from 'zod';
 import { ApiError } from '../../src/errors.ts';
+import { sendRequest } from '../../src/http/input/send-request.ts';
+import { newTemplate } from '../../src/http/input/template-fields.ts';
+import { parse } from '../../src/http/input/validation.ts';
 import { topUp } from '../../src/http/routes/admin.ts';
 import { newDomain } from '../../src/http/routes/domains.ts';
 import { newKey } from '../../src/http/routes/keys.ts';
 import { batchBody, resendRequest } from '../../src/http/routes/sending.ts';
 import { newSuppression, suppressionImport } from '../../src/http/routes/suppressions.ts';
 import { webhookChanges } from '../../src/http/routes/webhooks.ts';
-import { sendRequest } from '../../src/http/send-request.ts';
-import { newTemplate } from '../../src/http/template-fields.ts';
-import { parse } from '../../src/http/validation.ts';
 import { at, type Fields } from './scene.ts';
 
 const email = { from: 'shop@example.com', to: ['a@b.test'], subject: 's', text: 't' };

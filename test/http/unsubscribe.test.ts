@@ -1,7 +1,7 @@
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
-import { createUnsubscribeToken } from '../../src/mail/token.ts';
-import { sealReader } from '../../src/mail/unsubscribe-link.ts';
+import { createUnsubscribeToken } from '../../src/mail/links/token.ts';
+import { sealReader } from '../../src/mail/links/unsubscribe-link.ts';
 import { unsubscribeKey } from '../support/build.ts';
 import { startTestNode } from '../support/node.ts';
 import { encryptionKey, startMailer, watchTables } from './scene.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { createReturnPath, createUnsubscribeAddress } from '../../src/mail/token.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
+import { createReturnPath, createUnsubscribeAddress } from '../../src/mail/links/token.ts';
 import { plainAddress } from '../mail/addresses.ts';
 import { bounce, keys, startReturns } from './returned.ts';
 import { startSubmitter } from './scene.ts';

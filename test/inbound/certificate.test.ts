@@ -3,9 +3,9 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { selfSignedCertificate } from '../../src/certificate.ts';
+import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
 import { readCertificate } from '../../src/inbound/certificate.ts';
-import { StartError } from '../../src/start-error.ts';
+import { StartError } from '../../src/process/start-error.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'sendwright-tls-'));
 t.teardown(() => rm(folder, { recursive: true }));

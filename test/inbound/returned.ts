@@ -1,9 +1,9 @@
 import type { Test } from 'tap';
+import { deriveKey } from '../../src/crypto/seal.ts';
 import { type ReturnsServerOptions, startReturnsServer } from '../../src/inbound/returns-server.ts';
 import { silentLog } from '../../src/log.ts';
-import { createReturnPath, createUnsubscribeAddress } from '../../src/mail/token.ts';
+import { createReturnPath, createUnsubscribeAddress } from '../../src/mail/links/token.ts';
 import { createQueue } from '../../src/queue.ts';
-import { deriveKey } from '../../src/seal.ts';
 import { buildSender, unsubscribeKey } from '../support/build.ts';
 import { startTestNode } from '../support/node.ts';
 import { sharedNode } from '../support/shared-node.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
-import { sealReader } from '../../src/mail/unsubscribe-link.ts';
+import { sealReader } from '../../src/mail/links/unsubscribe-link.ts';
 import { bounces } from '../mail/bounces/index.ts';
 import {
   bounce,

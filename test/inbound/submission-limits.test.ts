@@ -2,7 +2,7 @@ import pg from 'pg';
 import t from 'tap';
 import { startSubmission } from '../../src/inbound/submission.ts';
 import { silentLog } from '../../src/log.ts';
-import { TokenBuckets } from '../../src/rate-limit.ts';
+import { TokenBuckets } from '../../src/pace/rate-limit.ts';
 import { newTurns } from '../support/turns.ts';
 import { certificate, Dialog, plain, serverName, startSubmitter } from './scene.ts';
 

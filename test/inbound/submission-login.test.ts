@@ -1,5 +1,5 @@
 import t from 'tap';
-import { TokenBuckets } from '../../src/rate-limit.ts';
+import { TokenBuckets } from '../../src/pace/rate-limit.ts';
 import { buildKey, buildVerifiedDomain } from '../support/build.ts';
 import { encryptionKey, plain, startSubmitter } from './scene.ts';
 

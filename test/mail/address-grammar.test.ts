@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { AddressError, type Mailbox, parseMailbox } from '../../src/mail/address.ts';
+import { AddressError, type Mailbox, parseMailbox } from '../../src/mail/address/address.ts';
 import { anyAddress, odd, plainAddress, unreachable } from './addresses.ts';
 import { show } from './payloads.ts';
 

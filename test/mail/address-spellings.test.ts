@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { AddressError, parseMailbox } from '../../src/mail/address.ts';
-import { anywhere, spellingsOf } from '../../src/mail/address-spellings.ts';
+import { AddressError, parseMailbox } from '../../src/mail/address/address.ts';
+import { anywhere, spellingsOf } from '../../src/mail/address/address-spellings.ts';
 import { anyAddress } from './addresses.ts';
 
 const redact = (address: string, text: string) => text.replaceAll(new RegExp(spellingsOf(address), 'gi'), '*');

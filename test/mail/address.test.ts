@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { AddressError, formatMailbox, isAscii, normalizeDomain, parseMailbox } from '../../src/mail/address.ts';
+import { AddressError, formatMailbox, isAscii, normalizeDomain, parseMailbox } from '../../src/mail/address/address.ts';
 import { least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readComplaint } from '../../src/mail/arf.ts';
+import { readComplaint } from '../../src/mail/returns/arf.ts';
 
 const arf = (fields: string, header: string, type = 'message/rfc822') =>
   Buffer.from(

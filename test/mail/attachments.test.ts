@@ -1,5 +1,5 @@
 import t from 'tap';
-import { refuseAttachment, withoutPath } from '../../src/mail/attachments.ts';
+import { refuseAttachment, withoutPath } from '../../src/mail/compose/attachments.ts';
 import { isLinear, least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 

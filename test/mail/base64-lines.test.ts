@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
-import { base64Length, writeBase64 } from '../../src/mail/base64-lines.ts';
-import { hashRelaxedBody } from '../../src/mail/canonical.ts';
-import { composeFiles } from '../../src/mail/compose-files.ts';
+import { composeFiles } from '../../src/mail/compose/compose-files.ts';
+import { base64Length, writeBase64 } from '../../src/mail/encoding/base64-lines.ts';
+import { hashRelaxedBody } from '../../src/mail/encoding/canonical.ts';
 
 /** As in RFC 2045: lines of 76, with a CRLF between them. */
 const inLines = (content: Buffer) => content.toString('base64').replaceAll(/.{76}(?!$)/g, '$&\r\n');

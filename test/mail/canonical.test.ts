@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
-import { composeBody } from '../../src/mail/body.ts';
-import { hashRelaxedBody, relaxedField } from '../../src/mail/canonical.ts';
+import { composeBody } from '../../src/mail/compose/body.ts';
+import { hashRelaxedBody, relaxedField } from '../../src/mail/encoding/canonical.ts';
 import { show } from './payloads.ts';
 
 t.test('the canonical body, exactly as in RFC 6376', async (t) => {

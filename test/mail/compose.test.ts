@@ -1,7 +1,7 @@
 import t from 'tap';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { type MessageParts, needsSmtpUtf8 } from '../../src/mail/compose.ts';
-import { findWireDefect } from '../../src/mail/wire.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
+import { type MessageParts, needsSmtpUtf8 } from '../../src/mail/compose/compose.ts';
+import { findWireDefect } from '../../src/mail/encoding/wire.ts';
 import { composed, file, message } from './parts.ts';
 import { dots, harmless, refused, show, smuggling } from './payloads.ts';
 

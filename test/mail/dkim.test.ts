@@ -2,8 +2,8 @@ import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import fc from 'fast-check';
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { sign } from '../../src/mail/dkim.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
+import { sign } from '../../src/mail/compose/dkim.ts';
 import {
   type DkimKey,
   dnsValue,
@@ -11,7 +11,7 @@ import {
   importKeyPair,
   parsePrivateKey,
   publishedKey,
-} from '../../src/mail/dkim-key.ts';
+} from '../../src/mail/compose/dkim-key.ts';
 import { composed } from './parts.ts';
 import { dots, show, smuggling } from './payloads.ts';
 

@@ -3,16 +3,16 @@ import { generateKeyPairSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
-import { compose, type MessageParts } from '../../src/mail/compose.ts';
-import { signHeader } from '../../src/mail/dkim.ts';
+import { compose, type MessageParts } from '../../src/mail/compose/compose.ts';
+import { signHeader } from '../../src/mail/compose/dkim.ts';
 import {
   type DkimKeyPair,
   dnsValue,
   generateKeyPair,
   importKeyPair,
   parsePrivateKey,
-} from '../../src/mail/dkim-key.ts';
-import { readSubmission } from '../../src/mail/submission.ts';
+} from '../../src/mail/compose/dkim-key.ts';
+import { readSubmission } from '../../src/mail/submission/submission.ts';
 import { anyMessage } from '../fuzz/messages.ts';
 
 const python = '/usr/bin/python3';

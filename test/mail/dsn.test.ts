@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { classifyNotice } from '../../src/core/returns/return-class.ts';
-import { readNotice } from '../../src/mail/dsn.ts';
+import { readNotice } from '../../src/mail/returns/dsn.ts';
 import { least } from '../support/linear.ts';
 import { original } from './bounces/build.ts';
 import { bounces } from './bounces/index.ts';

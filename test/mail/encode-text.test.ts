@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { composeBody } from '../../src/mail/body.ts';
-import { hashRelaxedBody } from '../../src/mail/canonical.ts';
-import { encodeText } from '../../src/mail/encode-text.ts';
-import { Scratch } from '../../src/mail/scratch.ts';
+import { composeBody } from '../../src/mail/compose/body.ts';
+import { hashRelaxedBody } from '../../src/mail/encoding/canonical.ts';
+import { encodeText } from '../../src/mail/encoding/encode-text.ts';
+import { Scratch } from '../../src/mail/encoding/scratch.ts';
 
 /** Texts for quoted-printable, with runs about as long as a line. */
 const pieces = fc.oneof(

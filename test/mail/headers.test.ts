@@ -1,6 +1,6 @@
 import t from 'tap';
-import { refuseHeader } from '../../src/mail/headers.ts';
-import { readHeader } from '../../src/mail/raw-header.ts';
+import { refuseHeader } from '../../src/mail/headers/headers.ts';
+import { readHeader } from '../../src/mail/headers/raw-header.ts';
 import { harmless, refused, show } from './payloads.ts';
 
 t.test('headers that only we set', async (t) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { withCrlf } from '../../src/mail/line-ends.ts';
+import { withCrlf } from '../../src/mail/encoding/line-ends.ts';
 
 const texts = fc
   .array(fc.constantFrom('\r', '\n', '\r\n', '\n\r', 'a', ' ', 'é', '€', '😀', '\0'), { maxLength: 30 })

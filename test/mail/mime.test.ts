@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { type Mailbox, parseMailbox } from '../../src/mail/address.ts';
-import type { MessageParts } from '../../src/mail/compose.ts';
+import { type Mailbox, parseMailbox } from '../../src/mail/address/address.ts';
+import type { MessageParts } from '../../src/mail/compose/compose.ts';
 import { composed, file, message } from './parts.ts';
 import { dots, harmless, show, smuggling } from './payloads.ts';
 import { hasPython, type Reading, readAll } from './python.ts';

@@ -1,6 +1,6 @@
 import { classifyNotice } from '../../src/core/returns/return-class.ts';
-import { readComplaint } from '../../src/mail/arf.ts';
-import { readNotice } from '../../src/mail/dsn.ts';
+import { readComplaint } from '../../src/mail/returns/arf.ts';
+import { readNotice } from '../../src/mail/returns/dsn.ts';
 
 const megabyte = 1024 * 1024;
 const filled = (unit: string, size = megabyte) => unit.repeat(Math.ceil(size / unit.length));

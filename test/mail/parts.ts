@@ -1,6 +1,6 @@
-import { parseMailbox } from '../../src/mail/address.ts';
-import type { MessageAttachment } from '../../src/mail/attachments.ts';
-import { compose, type MessageParts } from '../../src/mail/compose.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
+import type { MessageAttachment } from '../../src/mail/compose/attachments.ts';
+import { compose, type MessageParts } from '../../src/mail/compose/compose.ts';
 
 /** The parts of a plain message, except those that a test is about. */
 export const message = (parts: Partial<MessageParts> = {}): MessageParts => ({

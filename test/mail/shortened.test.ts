@@ -1,6 +1,6 @@
 import t from 'tap';
-import { readNotice } from '../../src/mail/dsn.ts';
-import { Shortened } from '../../src/mail/shortened.ts';
+import { readNotice } from '../../src/mail/returns/dsn.ts';
+import { Shortened } from '../../src/mail/returns/shortened.ts';
 import { bounces } from './bounces/index.ts';
 
 function shortened(message: Buffer, chunk: number): Buffer {

@@ -1,8 +1,8 @@
 import { decodeWords } from 'postal-mime';
 import t from 'tap';
-import { writeOther } from '../../src/mail/fields.ts';
-import { refuseHeader } from '../../src/mail/headers.ts';
-import { readSubmission } from '../../src/mail/submission.ts';
+import { writeOther } from '../../src/mail/headers/fields.ts';
+import { refuseHeader } from '../../src/mail/headers/headers.ts';
+import { readSubmission } from '../../src/mail/submission/submission.ts';
 import { composed, message } from './parts.ts';
 
 const long = `<https://example.com/${'u'.repeat(100)}?next=?x>`;

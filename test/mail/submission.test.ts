@@ -1,6 +1,6 @@
 import t from 'tap';
-import { MimeError } from '../../src/mail/mime-error.ts';
-import { readSubmission } from '../../src/mail/submission.ts';
+import { readSubmission } from '../../src/mail/submission/submission.ts';
+import { MimeError } from '../../src/mail/text/mime-error.ts';
 import { least, longestTurn } from '../support/linear.ts';
 
 const message = (content: string, encoding: BufferEncoding = 'latin1') =>

@@ -1,6 +1,6 @@
 import MailComposer from 'nodemailer/lib/mail-composer';
 import t from 'tap';
-import { readSubmission } from '../../src/mail/submission.ts';
+import { readSubmission } from '../../src/mail/submission/submission.ts';
 
 const read = async (content: string) => {
   const bytes = Buffer.from(`From: a@b.test\r\nSubject: s\r\n${content.replaceAll('\n', '\r\n')}`);

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { refuseAttachment } from '../../src/mail/attachments.ts';
-import { readSubmission } from '../../src/mail/submission.ts';
+import { refuseAttachment } from '../../src/mail/compose/attachments.ts';
+import { readSubmission } from '../../src/mail/submission/submission.ts';
 import { composed, message } from './parts.ts';
 
 const multi = (kind: string, ...parts: string[]) =>

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { decodeWords as postalMime } from 'postal-mime';
 import t from 'tap';
-import { decodeWords } from '../../src/mail/encoded-words.ts';
-import { readSubmission } from '../../src/mail/submission.ts';
+import { readSubmission } from '../../src/mail/submission/submission.ts';
+import { decodeWords } from '../../src/mail/text/encoded-words.ts';
 import { composed, message } from './parts.ts';
 
 const read = (header: string, body = 'x') =>

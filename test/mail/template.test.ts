@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { formatMailbox } from '../../src/mail/address.ts';
+import { formatMailbox } from '../../src/mail/address/address.ts';
 import {
   compile,
   mostPlaceholders,
@@ -9,9 +9,9 @@ import {
   refusePlaceholders,
   render,
   type TemplateContent,
-} from '../../src/mail/template.ts';
-import { TemplateError } from '../../src/mail/template-values.ts';
-import { longestBody } from '../../src/mail/text-limits.ts';
+} from '../../src/mail/template/template.ts';
+import { TemplateError } from '../../src/mail/template/template-values.ts';
+import { longestBody } from '../../src/mail/text/text-limits.ts';
 import { least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 

@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import PostalMime from 'postal-mime';
 import t from 'tap';
-import { parseMailbox } from '../../src/mail/address.ts';
-import { composeReportMail, reportFilename, type TlsReport, writeReport } from '../../src/mail/tls-report.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
+import { composeReportMail, reportFilename, type TlsReport, writeReport } from '../../src/mail/compose/tls-report.ts';
 
 const failure = {
   result: 'certificate-expired',

@@ -9,7 +9,7 @@ import {
   parseReturnPath,
   parseUnsubscribeAddress,
   parseUnsubscribeToken,
-} from '../../src/mail/token.ts';
+} from '../../src/mail/links/token.ts';
 
 const key = Buffer.alloc(32, 7);
 const host = 'mail.example.com';

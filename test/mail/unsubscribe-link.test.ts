@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
-import { createUnsubscribeToken } from '../../src/mail/token.ts';
-import { openReader, parseUnsubscribeLink, sealReader } from '../../src/mail/unsubscribe-link.ts';
+import { createUnsubscribeToken } from '../../src/mail/links/token.ts';
+import { openReader, parseUnsubscribeLink, sealReader } from '../../src/mail/links/unsubscribe-link.ts';
 
 const key = randomBytes(32);
 const reader = { accountId: newId(), emailId: newId(), position: 49, address: 'Jane.Roe+news@example.com' };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { writeUtf8 } from '../../src/mail/utf8.ts';
+import { writeUtf8 } from '../../src/mail/encoding/utf8.ts';
 
 const room = Buffer.alloc(60_000);
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findWireDefect } from '../../src/mail/wire.ts';
+import { findWireDefect } from '../../src/mail/encoding/wire.ts';
 import { show } from './payloads.ts';
 
 t.test('what must not be on the wire is found', async (t) => {

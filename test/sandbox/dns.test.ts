@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import dnsPacket, { type Packet } from 'dns-packet';
 import t, { type Test } from 'tap';
 import { type Answer, startDnsServer } from '../../src/sandbox/dns.ts';
-import { createResolver } from '../../src/smtp/resolver.ts';
+import { createResolver } from '../../src/smtp/dns/resolver.ts';
 
 const record = (type: string, data: unknown) => ({ type, data, ttl: 5 });
 const noError = (...records: ReturnType<typeof record>[]): Answer => ({ rcode: 'NOERROR', records });

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { inTime } from '../../src/smtp/address-look-up.ts';
-import { addressesOf } from '../../src/smtp/checked-socket.ts';
-import { resolveHost } from '../../src/smtp/mx.ts';
-import type { Answer, Resolver } from '../../src/smtp/resolver.ts';
+import { addressesOf } from '../../src/smtp/calls/checked-socket.ts';
+import { inTime } from '../../src/smtp/dns/address-look-up.ts';
+import { resolveHost } from '../../src/smtp/dns/mx.ts';
+import type { Answer, Resolver } from '../../src/smtp/dns/resolver.ts';
 
 const none: Answer<string> = { kind: 'nodata' };
 const of = (...records: string[]): Answer<string> => ({ kind: 'records', records });

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { lookUp, reversed } from '../../src/smtp/blocklists.ts';
+import { lookUp, reversed } from '../../src/smtp/dns/blocklists.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
 
 const test4 = '2.0.0.127.bl.test';

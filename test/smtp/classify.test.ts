@@ -1,7 +1,7 @@
 import t from 'tap';
-import { classify, saysEnough, slowDown } from '../../src/smtp/classify.ts';
 import type { Classification, Phase } from '../../src/smtp/deliver.ts';
-import { rules } from '../../src/smtp/rules.ts';
+import { classify, saysEnough, slowDown } from '../../src/smtp/rules/classify.ts';
+import { rules } from '../../src/smtp/rules/rules.ts';
 import { replyOf, sampleReply } from './said.ts';
 
 const table: [phase: Phase, line: string, expected: Classification][] = [

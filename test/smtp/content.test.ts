@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { prepareContent } from '../../src/smtp/content.ts';
-import { assertEnvelope } from '../../src/smtp/envelope.ts';
+import { prepareContent } from '../../src/smtp/transaction/content.ts';
+import { assertEnvelope } from '../../src/smtp/transaction/envelope.ts';
 import { least } from '../support/linear.ts';
 import { startSink } from '../support/mx.ts';
 import { message, resultOf, startScene, startScripted } from './scene.ts';

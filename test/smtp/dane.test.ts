@@ -1,10 +1,10 @@
 import { createHash, type X509Certificate } from 'node:crypto';
 import t from 'tap';
-import { type TlsaRecord, usable } from '../../src/smtp/dane.ts';
-import { DanePolicies } from '../../src/smtp/dane-policies.ts';
-import { TlsPolicies } from '../../src/smtp/tls-policies.ts';
-import type { TlsDemand } from '../../src/smtp/tls-policy.ts';
-import { ValidatingResolver } from '../../src/smtp/validating-resolver.ts';
+import { ValidatingResolver } from '../../src/smtp/dns/validating-resolver.ts';
+import { type TlsaRecord, usable } from '../../src/smtp/policies/dane.ts';
+import { DanePolicies } from '../../src/smtp/policies/dane-policies.ts';
+import { TlsPolicies } from '../../src/smtp/policies/tls-policies.ts';
+import type { TlsDemand } from '../../src/smtp/policies/tls-policy.ts';
 import { type Credentials, createAuthority } from '../support/authority.ts';
 import { startSink } from '../support/mx.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';

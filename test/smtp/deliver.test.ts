@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import t from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
-import { DnsCache } from '../../src/smtp/resolver.ts';
-import { SilentHosts } from '../../src/smtp/silent-hosts.ts';
+import { DnsCache } from '../../src/smtp/dns/resolver.ts';
+import { SilentHosts } from '../../src/smtp/dns/silent-hosts.ts';
 import type { Peer } from '../support/mx.ts';
 import { freePort } from '../support/ports.ts';
 import type { ZoneEntry } from '../support/zone.ts';

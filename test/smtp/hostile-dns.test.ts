@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import dnsPacket, { type Answer } from 'dns-packet';
 import t from 'tap';
-import { type LookUpOptions, resolveDestination, resolveHost } from '../../src/smtp/mx.ts';
-import { ask, createResolver } from '../../src/smtp/resolver.ts';
-import { ValidatingResolver } from '../../src/smtp/validating-resolver.ts';
+import { type LookUpOptions, resolveDestination, resolveHost } from '../../src/smtp/dns/mx.ts';
+import { ask, createResolver } from '../../src/smtp/dns/resolver.ts';
+import { ValidatingResolver } from '../../src/smtp/dns/validating-resolver.ts';
 import { least } from '../support/linear.ts';
 import { ownEnv } from '../support/process.ts';
 import { packet, type RawAnswer, type RawQuestion, startRawDns } from '../support/raw-dns.ts';
@@ -257,7 +257,7 @@ t.test('a name server that only refers to others is not taken for one that knows
 });
 
 t.test('a process without descriptors is not taken for a name server that refuses', async (t) => {
-  const resolver = new URL('../../src/smtp/resolver.ts', import.meta.url).href;
+  const resolver = new URL('../../src/smtp/dns/resolver.ts', import.meta.url).href;
   const code = `
     import { openSync } from 'node:fs';
     import { ask, createResolver } from '${resolver}';

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { Connection } from '../../src/smtp/connection.ts';
-import { prepareContent } from '../../src/smtp/content.ts';
-import { defaultDeadlines } from '../../src/smtp/deadlines.ts';
+import { Connection } from '../../src/smtp/connections/connection.ts';
+import { defaultDeadlines } from '../../src/smtp/connections/deadlines.ts';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
-import { transact } from '../../src/smtp/transaction.ts';
+import { prepareContent } from '../../src/smtp/transaction/content.ts';
+import { transact } from '../../src/smtp/transaction/transaction.ts';
 import type { Peer } from '../support/mx.ts';
 import { freePort } from '../support/ports.ts';
 import { message, resultOf, startMx, startScene, startScripted } from './scene.ts';

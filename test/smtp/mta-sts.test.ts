@@ -1,5 +1,5 @@
 import t from 'tap';
-import { expiresAt, namesHost, readStsFile, readStsId } from '../../src/smtp/mta-sts.ts';
+import { expiresAt, namesHost, readStsFile, readStsId } from '../../src/smtp/policies/mta-sts.ts';
 
 t.test('the id of a TXT record', async (t) => {
   const found: [records: string[], id: string | null][] = [

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { parseNetwork } from '../../src/ip.ts';
-import { type LookUpOptions, resolveDestination, resolveHost } from '../../src/smtp/mx.ts';
-import { DnsCache } from '../../src/smtp/resolver.ts';
+import { type LookUpOptions, resolveDestination, resolveHost } from '../../src/smtp/dns/mx.ts';
+import { DnsCache } from '../../src/smtp/dns/resolver.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
 
 async function start(t: Test, zoneOf: Record<string, ZoneEntry>, options: Partial<LookUpOptions> = {}) {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { PoolOptions } from '../../src/smtp/pool.ts';
+import type { PoolOptions } from '../../src/smtp/connections/pool.ts';
 import type { Peer } from '../support/mx.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
-import { cleanRemoteText, ReplyParser } from '../../src/smtp/reply.ts';
+import { cleanRemoteText, ReplyParser } from '../../src/smtp/replies/reply.ts';
 
 const parse = (...chunks: (string | Buffer)[]) => {
   const parser = new ReplyParser();

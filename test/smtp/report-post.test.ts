@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import t from 'tap';
-import { postReport } from '../../src/smtp/report-post.ts';
+import { postReport } from '../../src/smtp/reports/report-post.ts';
 import { startReportHost } from '../support/report-host.ts';
 import { startZone } from '../support/zone.ts';
 

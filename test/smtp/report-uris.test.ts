@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findReportUris, parseReportUri, readReportUris } from '../../src/smtp/report-uris.ts';
+import { findReportUris, parseReportUri, readReportUris } from '../../src/smtp/reports/report-uris.ts';
 import { startZone } from '../support/zone.ts';
 
 const long = (length: number) => `https://a.test/${'x'.repeat(length - 'https://a.test/'.length)}`;

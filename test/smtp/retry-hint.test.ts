@@ -1,5 +1,5 @@
 import t from 'tap';
-import { retryHintMs } from '../../src/smtp/retry-hint.ts';
+import { retryHintMs } from '../../src/smtp/rules/retry-hint.ts';
 import { least } from '../support/linear.ts';
 import { replyOf } from './said.ts';
 

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { classify } from '../../src/smtp/classify.ts';
 import type { Classification, Phase } from '../../src/smtp/deliver.ts';
+import { classify } from '../../src/smtp/rules/classify.ts';
 import { replyOf } from './said.ts';
 
 /** Written before the rules had seen them. */

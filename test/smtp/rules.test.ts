@@ -1,8 +1,8 @@
 import t from 'tap';
-import { classify, comparable, ruleFor } from '../../src/smtp/classify.ts';
 import type { Phase } from '../../src/smtp/deliver.ts';
+import { classify, comparable, ruleFor } from '../../src/smtp/rules/classify.ts';
 import type { Rule } from '../../src/smtp/rules/rule.ts';
-import { rules } from '../../src/smtp/rules.ts';
+import { rules } from '../../src/smtp/rules/rules.ts';
 import { isLinear, least } from '../support/linear.ts';
 import { sampleReply } from './said.ts';
 

@@ -1,4 +1,4 @@
-import { type Reply, ReplyParser } from '../../src/smtp/reply.ts';
+import { type Reply, ReplyParser } from '../../src/smtp/replies/reply.ts';
 
 /** A reply as it was read from the wire, from a log, where the lines of one reply may be joined by spaces. */
 export function replyOf(line: string): Reply {

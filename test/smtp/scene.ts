@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Test } from 'tap';
+import type { SiteLimits } from '../../src/smtp/connections/site-connections.ts';
 import { type Delivery, deliver, type RecipientResult, type Transport } from '../../src/smtp/deliver.ts';
-import type { SiteLimits } from '../../src/smtp/site-connections.ts';
-import type { TlsDemand } from '../../src/smtp/tls-policy.ts';
+import type { TlsDemand } from '../../src/smtp/policies/tls-policy.ts';
 import { createTransport, type TransportOptions } from '../../src/smtp/transport.ts';
 import { type Peer, type ScriptedMx, startScriptedMx } from '../support/mx.ts';
 import { startZone, type Zone, type ZoneEntry } from '../support/zone.ts';

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import type { SiteLimits } from '../../src/smtp/site-connections.ts';
+import type { SiteLimits } from '../../src/smtp/connections/site-connections.ts';
 import type { Peer } from '../support/mx.ts';
 import type { ZoneEntry } from '../support/zone.ts';
 import { resultOf, startMx, startScene } from './scene.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
-import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
-import { fetchStsFile, type StsFetchOptions } from '../../src/smtp/sts-fetch.ts';
-import { StsPolicies } from '../../src/smtp/sts-policies.ts';
+import type { StsPolicy } from '../../src/smtp/policies/mta-sts.ts';
+import { fetchStsFile, type StsFetchOptions } from '../../src/smtp/policies/sts-fetch.ts';
+import { StsPolicies } from '../../src/smtp/policies/sts-policies.ts';
 import { createAuthority } from '../support/authority.ts';
 import { type PolicyHost, policyFile, startPolicyHost } from '../support/policy-host.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';

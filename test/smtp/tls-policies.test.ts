@@ -1,7 +1,7 @@
 import t from 'tap';
-import type { StsPolicy } from '../../src/smtp/mta-sts.ts';
-import { TlsPolicies } from '../../src/smtp/tls-policies.ts';
-import type { TlsDemand } from '../../src/smtp/tls-policy.ts';
+import type { StsPolicy } from '../../src/smtp/policies/mta-sts.ts';
+import { TlsPolicies } from '../../src/smtp/policies/tls-policies.ts';
+import type { TlsDemand } from '../../src/smtp/policies/tls-policy.ts';
 import type { TransportOptions } from '../../src/smtp/transport.ts';
 import { type Credentials, createAuthority } from '../support/authority.ts';
 import { type SinkOptions, startSink } from '../support/mx.ts';

@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import t from 'tap';
 import { parse } from 'yaml';
+import { variables } from '../../src/config/variables.ts';
 import { readConfig } from '../../src/config.ts';
-import { variables } from '../../src/config-variables.ts';
 
 interface Service {
   image?: string;

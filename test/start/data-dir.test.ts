@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import pg from 'pg';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
-import { readSecrets, unusableDataDir } from '../../src/data-dir.ts';
 import { type Logger, silentLog } from '../../src/log.ts';
-import { startNode } from '../../src/node.ts';
-import { start } from '../../src/start.ts';
-import type { StartError } from '../../src/start-error.ts';
-import { type Stops, stopAll } from '../../src/stops.ts';
+import { startNode } from '../../src/node/node.ts';
+import { start } from '../../src/node/start.ts';
+import { readSecrets, unusableDataDir } from '../../src/process/data-dir.ts';
+import type { StartError } from '../../src/process/start-error.ts';
+import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { createDatabase } from '../support/db.ts';
 import { eventually, foundationOf, testEnv } from '../support/node.ts';
 import { lastWordsOf, makeFolder, refusalOf } from '../support/start.ts';
@@ -204,7 +204,7 @@ t.test('files that variables name are checked before anything is begun', async (
 t.test('two simultaneous first starts have the same secrets', async (t) => {
   const dataDir = await makeFolder(t);
   const script = `
-    const { readSecrets } = await import(${JSON.stringify(new URL('../../src/data-dir.ts', import.meta.url).href)});
+    const { readSecrets } = await import(${JSON.stringify(new URL('../../src/process/data-dir.ts', import.meta.url).href)});
     process.stdout.write('.');
     process.stdin.once('data', async () => {
       console.log((await readSecrets(${JSON.stringify(dataDir)})).databasePassword);
@@ -231,7 +231,7 @@ t.test(
     const home = await makeFolder(t);
     // The kernel lets root write anywhere, so the check runs as another user.
     const script = `
-    const { readSecrets } = await import(${JSON.stringify(new URL('../../src/data-dir.ts', import.meta.url).href)});
+    const { readSecrets } = await import(${JSON.stringify(new URL('../../src/process/data-dir.ts', import.meta.url).href)});
     process.setgid(65534);
     process.setuid(65534);
     for (const folder of ['.', './new']) await readSecrets(folder).catch((error) => console.log(error.message));`;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { connectionsOfNode } from '../../src/database.ts';
+import { connectionsOfNode } from '../../src/node/database.ts';
 import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { administer, makeFolder, makeRole, refusalOf } from '../support/start.ts';

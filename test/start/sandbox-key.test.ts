@@ -1,6 +1,6 @@
 import t from 'tap';
 import * as keys from '../../src/core/accounts/keys.ts';
-import { prepareSandbox } from '../../src/first-screen.ts';
+import { prepareSandbox } from '../../src/node/first-screen.ts';
 import { startTestNode } from '../support/node.ts';
 
 t.test('each start on an external database shows the same key, even if many start at once', async (t) => {

@@ -3,7 +3,7 @@ import type { SendRequest } from '../../src/core/emails/draft.ts';
 import { type Accepted, answerAll } from '../../src/core/emails/emails.ts';
 import type { Sendable } from '../../src/core/emails/template-sending.ts';
 import type { Database } from '../../src/db/client.ts';
-import { parseMailbox } from '../../src/mail/address.ts';
+import { parseMailbox } from '../../src/mail/address/address.ts';
 import type { Queue } from '../../src/queue.ts';
 
 /** Accepts emails as one call: one entry per request, in order. */

@@ -1,5 +1,5 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
-import { certify, forHosts } from '../../src/certificate.ts';
+import { certify, forHosts } from '../../src/crypto/certificate.ts';
 
 const dayMs = 86_400_000;
 

@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import * as keys from '../../src/core/accounts/keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import { sealingKey } from '../../src/core/secrets/encryption-key.ts';
+import { deriveKey, Keyring, seal } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
-import { normalizeDomain } from '../../src/mail/address.ts';
-import { type DkimKeyPair, generateKeyPair } from '../../src/mail/dkim-key.ts';
-import { deriveKey, Keyring, seal } from '../../src/seal.ts';
+import { normalizeDomain } from '../../src/mail/address/address.ts';
+import { type DkimKeyPair, generateKeyPair } from '../../src/mail/compose/dkim-key.ts';
 import { quickHash } from './quick-hash.ts';
 
 export interface BuiltAccount {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { selfSignedCertificate } from '../../src/certificate.ts';
+import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
 import { eventually } from './node.ts';
 import { answersAt } from './ports.ts';
 

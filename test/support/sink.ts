@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
-import { selfSignedCertificate } from '../../src/certificate.ts';
+import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
 
 /** A key and a self-signed certificate, created once per process. */
 export const certificate = (() => {

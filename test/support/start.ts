@@ -7,7 +7,7 @@ import pg from 'pg';
 import { readConfig } from '../../src/config.ts';
 import { startErrorOf } from '../../src/db/failure.ts';
 import { silentLog } from '../../src/log.ts';
-import { start } from '../../src/start.ts';
+import { start } from '../../src/node/start.ts';
 import { createDatabase } from './db.ts';
 import { portsOff, testEnv } from './node.ts';
 import { testServerUrl } from './postgres.ts';

@@ -1,6 +1,6 @@
 import { type Answer, type AnswerRecord, startDnsServer } from '../../src/sandbox/dns.ts';
-import type { TlsaRecord } from '../../src/smtp/dane.ts';
-import { createResolver, type Resolver } from '../../src/smtp/resolver.ts';
+import { createResolver, type Resolver } from '../../src/smtp/dns/resolver.ts';
+import type { TlsaRecord } from '../../src/smtp/policies/dane.ts';
 
 /** The records of one name, or how the server fails for it. A name that is not in the zone is NXDOMAIN. */
 export type ZoneEntry = ZoneRecords | 'SERVFAIL' | 'NXDOMAIN' | 'REFUSED' | 'drop';

@@ -6,7 +6,7 @@ import { sendTest } from '../../src/core/webhooks/webhook-deliveries.ts';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
-import { createResolver } from '../../src/smtp/resolver.ts';
+import { createResolver } from '../../src/smtp/dns/resolver.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
 import { type Endpoint, openScene } from './scene.ts';

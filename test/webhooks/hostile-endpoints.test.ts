@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
-import { createResolver } from '../../src/smtp/resolver.ts';
+import { createResolver } from '../../src/smtp/dns/resolver.ts';
 import { post } from '../../src/webhooks/post.ts';
 import { startHook } from '../support/hook.ts';
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import t from 'tap';
-import { createResolver } from '../../src/smtp/resolver.ts';
+import { createResolver } from '../../src/smtp/dns/resolver.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually } from '../support/node.ts';
 import { openScene } from './scene.ts';

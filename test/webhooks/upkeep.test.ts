@@ -2,7 +2,7 @@ import t from 'tap';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
-import { Rounds } from '../../src/rounds.ts';
+import { Rounds } from '../../src/pace/rounds.ts';
 import { addUpkeep } from '../../src/webhooks/upkeep.ts';
 import { openScene } from './scene.ts';
 

@@ -1,10 +1,10 @@
+import { hashPassword } from '../../crypto/password.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { literal } from '../../db/pattern.ts';
 import { ApiError, invalidRequest, notFound } from '../../errors.ts';
 import { type Account, Prisma } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
-import { hashPassword } from '../../password.ts';
-import { StartError } from '../../start-error.ts';
+import { StartError } from '../../process/start-error.ts';
 import type { Idempotency } from './idempotency.ts';
 import * as idempotency from './idempotency.ts';
 import { isCounted, type PlanName, planNames } from './plans.ts';

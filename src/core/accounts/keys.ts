@@ -1,12 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { Batcher } from '../../batcher.ts';
+import { deriveKey } from '../../crypto/seal.ts';
 import type { Database } from '../../db/client.ts';
 import { dueFromNow } from '../../db/clocks.ts';
 import { type Part, taking } from '../../db/part.ts';
 import { accountSuspended, forbidden, invalidRequest, notFound, unauthorized } from '../../errors.ts';
 import type { ApiKey } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
-import { deriveKey } from '../../seal.ts';
+import { Batcher } from '../../pace/batcher.ts';
 
 export const scopes = ['send', 'read'] as const;
 export type Scope = (typeof scopes)[number];

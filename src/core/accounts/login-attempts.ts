@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { rateLimited } from '../../errors.ts';
-import { Turns } from '../../turns.ts';
+import { Turns } from '../../pace/turns.ts';
 
 const windowSeconds = 15 * 60;
 

@@ -1,8 +1,8 @@
+import { hashPassword } from '../../crypto/password.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { invalidRequest, notFound } from '../../errors.ts';
 import type { Role } from '../../generated/prisma/enums.ts';
 import { newId } from '../../ids.ts';
-import { hashPassword } from '../../password.ts';
 import { turnOfLastAdmin } from './accounts.ts';
 import * as loginAttempts from './login-attempts.ts';
 import { changedNow } from './passwords.ts';

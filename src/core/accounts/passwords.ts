@@ -1,7 +1,7 @@
+import { hashPassword, verifyPassword } from '../../crypto/password.ts';
 import type { Database } from '../../db/client.ts';
 import { forbidden } from '../../errors.ts';
-import { hashPassword, verifyPassword } from '../../password.ts';
-import { Turns } from '../../turns.ts';
+import { Turns } from '../../pace/turns.ts';
 import * as loginAttempts from './login-attempts.ts';
 
 /** A hash takes 19 MiB and one of four threads, which signatures and look-ups need too. A full queue waits about a second. */

@@ -1,4 +1,4 @@
-import { longestBody, longestSubject } from '../../mail/text-limits.ts';
+import { longestBody, longestSubject } from '../../mail/text/text-limits.ts';
 
 const MB = 1024 * 1024;
 

@@ -4,7 +4,7 @@ import { codeOf } from '../../db/errors.ts';
 import { accountSuspended, invalidRequest, unauthorized } from '../../errors.ts';
 import type { Role } from '../../generated/prisma/enums.ts';
 import { networkOf } from '../../ip.ts';
-import { AddressError, parseMailbox } from '../../mail/address.ts';
+import { AddressError, parseMailbox } from '../../mail/address/address.ts';
 import type { Subject } from './login-attempts.ts';
 import * as loginAttempts from './login-attempts.ts';
 import * as passwords from './passwords.ts';

@@ -1,9 +1,9 @@
+import { type Keyring, seal } from '../../crypto/seal.ts';
 import type { Database } from '../../db/client.ts';
 import { invalidRequest, notFound } from '../../errors.ts';
 import type { DkimKey, Domain } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
-import { type DkimAlgorithm, DkimKeyError, generateKeyPair, importKeyPair } from '../../mail/dkim-key.ts';
-import { type Keyring, seal } from '../../seal.ts';
+import { type DkimAlgorithm, DkimKeyError, generateKeyPair, importKeyPair } from '../../mail/compose/dkim-key.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 import * as domains from './domains.ts';
 

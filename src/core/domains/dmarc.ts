@@ -1,5 +1,5 @@
 import { getDomain } from 'tldts';
-import { ask } from '../../smtp/resolver.ts';
+import { ask } from '../../smtp/dns/resolver.ts';
 import type { Surroundings } from './record-checks.ts';
 
 /** The organizational domain: `example.co.uk` of `news.shop.example.co.uk`. */

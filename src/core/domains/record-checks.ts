@@ -1,11 +1,11 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
+import { type Keyring, open } from '../../crypto/seal.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
-import { sign } from '../../mail/dkim.ts';
-import { parsePrivateKey, publishedKey } from '../../mail/dkim-key.ts';
-import { type Keyring, open } from '../../seal.ts';
-import { sameName } from '../../smtp/host-name.ts';
-import { cleanRemoteText } from '../../smtp/reply.ts';
-import type { Resolve } from '../../smtp/resolver.ts';
+import { sign } from '../../mail/compose/dkim.ts';
+import { parsePrivateKey, publishedKey } from '../../mail/compose/dkim-key.ts';
+import { sameName } from '../../smtp/dns/host-name.ts';
+import type { Resolve } from '../../smtp/dns/resolver.ts';
+import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 import * as domains from './domains.ts';
 import { askSpf, type SpfAnswer } from './spf.ts';
 

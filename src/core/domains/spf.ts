@@ -1,6 +1,6 @@
 import { spf } from 'mailauth/lib/spf/index.js';
-import { cleanRemoteText } from '../../smtp/reply.ts';
-import type { Resolve } from '../../smtp/resolver.ts';
+import type { Resolve } from '../../smtp/dns/resolver.ts';
+import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 
 /** What a receiver evaluates when this server connects to it. */
 export interface SpfQuestion {

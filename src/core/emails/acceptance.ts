@@ -1,7 +1,7 @@
-import { AccountTurns, type TurnLimits } from '../../account-turns.ts';
-import { Batcher } from '../../batcher.ts';
 import type { Database } from '../../db/client.ts';
 import { isUnavailable } from '../../db/errors.ts';
+import { AccountTurns, type TurnLimits } from '../../pace/account-turns.ts';
+import { Batcher } from '../../pace/batcher.ts';
 import type { Queue } from '../../queue.ts';
 import type { Sender } from '../accounts/keys.ts';
 import { isCounted } from '../accounts/plans.ts';

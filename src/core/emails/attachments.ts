@@ -1,5 +1,5 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 
 /** The most bytes that one statement carries, except for a single larger file. */
 const heaviestStatement = 4 * 1024 * 1024;

@@ -1,7 +1,7 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
-import { Scratch } from '../../mail/scratch.ts';
-import { writeUtf8 } from '../../mail/utf8.ts';
+import { Scratch } from '../../mail/encoding/scratch.ts';
+import { writeUtf8 } from '../../mail/encoding/utf8.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 import type { Queue } from '../../queue.ts';
 import { storeFiles } from './attachments.ts';
 import type { Draft } from './draft.ts';

@@ -10,15 +10,15 @@ import type {
   UncertainPolicy,
 } from '../../generated/prisma/client.ts';
 import { newId } from '../../ids.ts';
-import { comparable, formatMailbox, type Mailbox } from '../../mail/address.ts';
-import { cutText } from '../../mail/characters.ts';
-import type { Header } from '../../mail/headers.ts';
-import { saysHowToUnsubscribe } from '../../mail/list-unsubscribe.ts';
+import { comparable, formatMailbox, type Mailbox } from '../../mail/address/address.ts';
+import type { Header } from '../../mail/headers/headers.ts';
+import { saysHowToUnsubscribe } from '../../mail/links/list-unsubscribe.ts';
 import {
   hasTooManyUnsubscribePlaces,
   holdsUnsubscribePlace,
   mostUnsubscribePlaces,
-} from '../../mail/unsubscribe-place.ts';
+} from '../../mail/links/unsubscribe-place.ts';
+import { cutText } from '../../mail/text/characters.ts';
 import { grouped } from '../../numbers.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as suppressions from '../returns/suppressions.ts';

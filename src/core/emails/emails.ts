@@ -1,8 +1,8 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { ApiError, fromDomainNotVerified, quotaExceeded } from '../../errors.ts';
 import type { Email, SuppressionReason } from '../../generated/prisma/client.ts';
-import { givingWay, Pace } from '../../give-way.ts';
+import { byWeight } from '../../pace/by-weight.ts';
+import { givingWay, Pace } from '../../pace/give-way.ts';
 import type { Queue } from '../../queue.ts';
 import * as idempotency from '../accounts/idempotency.ts';
 import type { Sender } from '../accounts/keys.ts';

@@ -1,11 +1,11 @@
 import type { Sql } from '../../db/client.ts';
 import { ApiError, invalidRequest, payloadTooLarge } from '../../errors.ts';
-import { givingWay } from '../../give-way.ts';
-import type { Mailbox } from '../../mail/address.ts';
-import { type CompiledTemplate, compile, render } from '../../mail/template.ts';
-import { TemplateError } from '../../mail/template-values.ts';
-import { unsubscribeKeys } from '../../mail/unsubscribe-place.ts';
+import type { Mailbox } from '../../mail/address/address.ts';
+import { unsubscribeKeys } from '../../mail/links/unsubscribe-place.ts';
+import { type CompiledTemplate, compile, render } from '../../mail/template/template.ts';
+import { TemplateError } from '../../mail/template/template-values.ts';
 import { grouped } from '../../numbers.ts';
+import { givingWay } from '../../pace/give-way.ts';
 import type { SendRequest } from './draft.ts';
 import { findPublished, type PublishedTemplate, type TemplateRef } from './templates.ts';
 

@@ -3,9 +3,9 @@ import { codeOf } from '../../db/errors.ts';
 import { literal } from '../../db/pattern.ts';
 import { conflict, invalidRequest, notFound } from '../../errors.ts';
 import { isId, newId } from '../../ids.ts';
-import { compile, refusePlaceholders, render, type TemplateContent } from '../../mail/template.ts';
-import { TemplateError } from '../../mail/template-values.ts';
-import { unsubscribeKeys } from '../../mail/unsubscribe-place.ts';
+import { unsubscribeKeys } from '../../mail/links/unsubscribe-place.ts';
+import { compile, refusePlaceholders, render, type TemplateContent } from '../../mail/template/template.ts';
+import { TemplateError } from '../../mail/template/template-values.ts';
 
 /** What lists show of a template. */
 export interface TemplateSummary {

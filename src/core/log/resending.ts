@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts';
 import { conflict, invalidRequest } from '../../errors.ts';
-import { comparable, type Mailbox, parseMailbox } from '../../mail/address.ts';
+import { comparable, type Mailbox, parseMailbox } from '../../mail/address/address.ts';
 import { loadFiles } from '../emails/attachments.ts';
 import type { SendRequest } from '../emails/draft.ts';
 import * as log from './email-log.ts';

@@ -3,7 +3,7 @@ import { conflict, notFound } from '../../errors.ts';
 import type { Email } from '../../generated/prisma/client.ts';
 import type { EmailStatus } from '../../generated/prisma/enums.ts';
 import { isId } from '../../ids.ts';
-import { parseMailbox } from '../../mail/address.ts';
+import { parseMailbox } from '../../mail/address/address.ts';
 import type { Sender } from '../accounts/keys.ts';
 import { demandSendFrom } from '../domains/sender-domains.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';

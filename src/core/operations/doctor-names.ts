@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
-import { lookUp as lookUpBlocklist, reversed } from '../../smtp/blocklists.ts';
-import { cleanRemoteText } from '../../smtp/reply.ts';
-import { type Answer, ask, type Resolver } from '../../smtp/resolver.ts';
+import { lookUp as lookUpBlocklist, reversed } from '../../smtp/dns/blocklists.ts';
+import { type Answer, ask, type Resolver } from '../../smtp/dns/resolver.ts';
+import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 import { findDmarc } from '../domains/dmarc.ts';
 import * as domains from '../domains/domains.ts';
 import { check as checkDomain, type Surroundings } from '../domains/record-checks.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../db/client.ts';
-import { type Greeted, greetedBy } from '../../smtp/greeting.ts';
-import { type LookUpOptions, resolveDestination } from '../../smtp/mx.ts';
+import { type Greeted, greetedBy } from '../../smtp/connections/greeting.ts';
+import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
 import * as domains from '../domains/domains.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
 import { checkBaseUrl, checkCertificate, checkClock, checkDisk, checkDurability } from './doctor-machine.ts';

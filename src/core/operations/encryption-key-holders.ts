@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
+import type { Keyring } from '../../crypto/seal.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { newId } from '../../ids.ts';
 import type { Logger } from '../../log.ts';
-import type { Keyring } from '../../seal.ts';
 import { Trouble } from '../../trouble.ts';
 import { type Admission, admit } from '../secrets/encryption-key.ts';
 

@@ -1,5 +1,5 @@
+import { type EncryptionKey, type Keyring, open, seal, sealedPrefix } from '../../crypto/seal.ts';
 import type { Database, Sql } from '../../db/client.ts';
-import { type EncryptionKey, type Keyring, open, seal, sealedPrefix } from '../../seal.ts';
 import * as domains from '../domains/domains.ts';
 import * as erasures from '../privacy/erasures.ts';
 import { admit, lockKeyState, sealCheck } from '../secrets/encryption-key.ts';

@@ -1,7 +1,7 @@
 import { inTime } from '../../db/answers.ts';
 import type { Database } from '../../db/client.ts';
 import { codeOf } from '../../db/errors.ts';
-import type { QueueDepth } from '../../metrics.ts';
+import type { QueueDepth } from '../../process/metrics.ts';
 import { pausedUntil } from '../recipients/waiting-for.ts';
 
 /** Counts are kept for a few seconds, for all callers, and counting takes no more than a twentieth of the time. */

@@ -1,4 +1,4 @@
-import { cleanRemoteText } from '../../smtp/reply.ts';
+import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 import { findDmarc, isAligned } from '../domains/dmarc.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
 import { askSpf } from '../domains/spf.ts';

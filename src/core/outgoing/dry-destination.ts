@@ -1,7 +1,7 @@
-import { type LookUpOptions, resolveDestination, resolveHost } from '../../smtp/mx.ts';
-import type { TlsPolicyName } from '../../smtp/tls-names.ts';
-import type { TlsPolicies } from '../../smtp/tls-policies.ts';
-import { policyOf, shownPolicy, type TlsDemand } from '../../smtp/tls-policy.ts';
+import { type LookUpOptions, resolveDestination, resolveHost } from '../../smtp/dns/mx.ts';
+import type { TlsPolicies } from '../../smtp/policies/tls-policies.ts';
+import { policyOf, shownPolicy, type TlsDemand } from '../../smtp/policies/tls-policy.ts';
+import type { TlsPolicyName } from '../../smtp/replies/tls-names.ts';
 
 /** How a delivery to the recipients of one domain would go. */
 export interface DryDestination {

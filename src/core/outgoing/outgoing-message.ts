@@ -1,17 +1,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { parseMailbox } from '../../mail/address.ts';
-import type { Body } from '../../mail/body.ts';
-import { compose } from '../../mail/compose.ts';
-import { signHeader } from '../../mail/dkim.ts';
-import { type DkimKey, parsePrivateKey } from '../../mail/dkim-key.ts';
+import { type Keyring, open } from '../../crypto/seal.ts';
+import { parseMailbox } from '../../mail/address/address.ts';
+import type { Body } from '../../mail/compose/body.ts';
+import { compose } from '../../mail/compose/compose.ts';
+import { signHeader } from '../../mail/compose/dkim.ts';
+import { type DkimKey, parsePrivateKey } from '../../mail/compose/dkim-key.ts';
 import {
   listUnsubscribe,
   saysHowToUnsubscribe,
   type UnsubscribePlaces,
   unsubscribeUrl,
-} from '../../mail/list-unsubscribe.ts';
-import { holdsUnsubscribePlace, withUnsubscribeUrl } from '../../mail/unsubscribe-place.ts';
-import { type Keyring, open } from '../../seal.ts';
+} from '../../mail/links/list-unsubscribe.ts';
+import { holdsUnsubscribePlace, withUnsubscribeUrl } from '../../mail/links/unsubscribe-place.ts';
 import { sealContext } from '../domains/domains.ts';
 import type { OutgoingEmail, SealedKey } from './outgoing.ts';
 

@@ -1,9 +1,9 @@
 import type { Database } from '../../db/client.ts';
 import { rowOf, unseen } from '../../db/prepared.ts';
 import type { EmailType, UncertainPolicy } from '../../generated/prisma/enums.ts';
-import type { Stream } from '../../sending-pools.ts';
-import type { TlsLevel } from '../../smtp/tls-names.ts';
-import { stricter, type TlsDemand } from '../../smtp/tls-policy.ts';
+import type { Stream } from '../../smtp/connections/sending-pools.ts';
+import { stricter, type TlsDemand } from '../../smtp/policies/tls-policy.ts';
+import type { TlsLevel } from '../../smtp/replies/tls-names.ts';
 import { loadFiles } from '../emails/attachments.ts';
 import type { StoredAttachment } from '../emails/draft.ts';
 import type { FreshBodies, FreshBody } from '../emails/fresh-bodies.ts';

@@ -1,6 +1,6 @@
+import type { Keyring } from '../../crypto/seal.ts';
 import type { Database } from '../../db/client.ts';
-import type { DkimKey } from '../../mail/dkim-key.ts';
-import type { Keyring } from '../../seal.ts';
+import type { DkimKey } from '../../mail/compose/dkim-key.ts';
 import { keysOf } from './outgoing.ts';
 import { openKey } from './outgoing-message.ts';
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../db/client.ts';
 import type { Email, Recipient } from '../../generated/prisma/client.ts';
-import { type LookUpOptions, resolveDestination } from '../../smtp/mx.ts';
-import type { TlsDescription, TlsPolicies } from '../../smtp/tls-policies.ts';
+import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
+import type { TlsDescription, TlsPolicies } from '../../smtp/policies/tls-policies.ts';
 import { demandOf } from './outgoing.ts';
 
 export type TlsOutlook = Omit<TlsDescription, 'refused'>;

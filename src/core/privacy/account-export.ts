@@ -1,4 +1,3 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Database } from '../../db/client.ts';
 import type {
   Account,
@@ -17,6 +16,7 @@ import type {
   WebhookDelivery,
 } from '../../generated/prisma/client.ts';
 import { floorId } from '../../ids.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 import type { StoredAttachment } from '../emails/draft.ts';
 import { contentGroups } from './content-reads.ts';
 import { deliveriesAtOnce } from './erasing-deliveries.ts';

@@ -1,5 +1,5 @@
 import type { Sql } from '../../db/client.ts';
-import { comparable } from '../../mail/address.ts';
+import { comparable } from '../../mail/address/address.ts';
 import { isErased, markOf } from '../returns/erased.ts';
 import type { Work } from './erasures.ts';
 import type { Redaction } from './redaction.ts';

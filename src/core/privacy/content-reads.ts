@@ -1,5 +1,5 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 
 /** Bytes of bodies that are read together. One email has at most 10 MB. */
 const heaviestRead = 4 * 1024 * 1024;

@@ -1,9 +1,9 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
 import { databaseTime } from '../../db/clocks.ts';
 import { type Gap, gapsOf, listPartitions } from '../../db/partitions.ts';
-import { givingWay } from '../../give-way.ts';
 import { floorId } from '../../ids.ts';
+import { byWeight } from '../../pace/by-weight.ts';
+import { givingWay } from '../../pace/give-way.ts';
 import { keptFrom } from '../retention/retention.ts';
 import { namelessMark } from '../returns/erased.ts';
 import type { AffectedEmail } from './affected-emails.ts';

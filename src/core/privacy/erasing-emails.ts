@@ -1,5 +1,5 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 import { namelessMark } from '../returns/erased.ts';
 import {
   type AffectedEmail,

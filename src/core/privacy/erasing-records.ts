@@ -1,6 +1,6 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Sql } from '../../db/client.ts';
-import { givingWay, Pace } from '../../give-way.ts';
+import { byWeight } from '../../pace/by-weight.ts';
+import { givingWay, Pace } from '../../pace/give-way.ts';
 import { dropUnneeded } from '../emails/attachments.ts';
 import { namelessMark } from '../returns/erased.ts';
 import type { AffectedEmail } from './affected-emails.ts';

@@ -1,8 +1,8 @@
+import type { Keyring } from '../../crypto/seal.ts';
 import { isAlone } from '../../db/alone.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { isAway } from '../../db/errors.ts';
 import type { Logger } from '../../log.ts';
-import type { Keyring } from '../../seal.ts';
 import { addUp } from '../log/email-counts.ts';
 import { isEmailLeft } from './affected-emails.ts';
 import { cancelWaiting } from './canceling.ts';

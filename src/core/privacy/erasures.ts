@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto';
+import { type Keyring, open, seal } from '../../crypto/seal.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
 import type { Erasure } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
-import { comparable } from '../../mail/address.ts';
-import { type Keyring, open, seal } from '../../seal.ts';
+import { comparable } from '../../mail/address/address.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 import type { TokenKeys } from '../secrets/service-secrets.ts';
 import type { Redaction } from './redaction.ts';

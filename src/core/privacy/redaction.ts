@@ -1,5 +1,5 @@
-import { AddressError, comparable, parseMailbox } from '../../mail/address.ts';
-import { anywhere, spellingsOf } from '../../mail/address-spellings.ts';
+import { AddressError, comparable, parseMailbox } from '../../mail/address/address.ts';
+import { anywhere, spellingsOf } from '../../mail/address/address-spellings.ts';
 
 /** Finds one address, and replaces it. */
 export class Redaction {

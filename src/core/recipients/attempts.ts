@@ -1,8 +1,8 @@
 import type { Sql } from '../../db/client.ts';
 import type { AttemptOutcome } from '../../generated/prisma/enums.ts';
 import { newId } from '../../ids.ts';
-import type { Classification, Phase } from '../../smtp/result.ts';
-import type { TlsPolicyName } from '../../smtp/tls-names.ts';
+import type { Classification, Phase } from '../../smtp/replies/result.ts';
+import type { TlsPolicyName } from '../../smtp/replies/tls-names.ts';
 
 /** One row of the attempt log. Text from remote servers is cleaned and cut before it comes here. */
 export interface AttemptRow {

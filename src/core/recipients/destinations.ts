@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
-import { normalizeDomain } from '../../mail/address.ts';
+import { normalizeDomain } from '../../mail/address/address.ts';
 import { pausedUntil, unansweredNote } from './waiting-for.ts';
 
 /** A site as one node sees it. */

@@ -1,8 +1,8 @@
-import { Batcher } from '../../batcher.ts';
-import { byWeight } from '../../by-weight.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { isAway, isUnavailable } from '../../db/errors.ts';
 import { unseen } from '../../db/prepared.ts';
+import { Batcher } from '../../pace/batcher.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 import { isSame, letGo, type Queue } from '../../queue.ts';
 import type { Claim } from './recipients.ts';
 import { inOneOrder } from './settlement.ts';

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
-import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../../sending-pools.ts';
+import { dayOf, type SendingAddress, type WarmUp, warmUpOn } from '../../smtp/connections/sending-pools.ts';
 
 /** Nodes whose clocks differ may still reserve on the day before; older days are kept for people to look at. */
 const keptDays = 30;

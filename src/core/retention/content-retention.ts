@@ -1,8 +1,8 @@
-import { byWeight } from '../../by-weight.ts';
 import { isAlone } from '../../db/alone.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
 import { floorId } from '../../ids.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 import { planOf, plans } from '../accounts/plans.ts';
 import { dropUnneeded } from '../emails/attachments.ts';
 

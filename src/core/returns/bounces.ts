@@ -1,10 +1,10 @@
 import type { Database } from '../../db/client.ts';
-import { comparable, withALabels } from '../../mail/address.ts';
-import type { ReturnedRecipient } from '../../mail/delivery-status.ts';
-import type { NamedRecipient, ReturnPath } from '../../mail/token.ts';
+import { comparable, withALabels } from '../../mail/address/address.ts';
+import type { NamedRecipient, ReturnPath } from '../../mail/links/token.ts';
+import type { ReturnedRecipient } from '../../mail/returns/delivery-status.ts';
 import type { Queue } from '../../queue.ts';
 import { saysNobodyThere } from '../../smtp/deliver.ts';
-import { cleanRemoteText } from '../../smtp/reply.ts';
+import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 import { classifyNotice } from './return-class.ts';
 import { type Returned, type ReturnedEmail, recordFor } from './returns.ts';
 

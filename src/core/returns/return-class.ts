@@ -1,7 +1,7 @@
-import { codeIn, type ReturnedRecipient } from '../../mail/delivery-status.ts';
-import { classify } from '../../smtp/classify.ts';
-import { cleanRemoteText } from '../../smtp/reply.ts';
-import type { Classification } from '../../smtp/result.ts';
+import { codeIn, type ReturnedRecipient } from '../../mail/returns/delivery-status.ts';
+import { cleanRemoteText } from '../../smtp/replies/reply.ts';
+import type { Classification } from '../../smtp/replies/result.ts';
+import { classify } from '../../smtp/rules/classify.ts';
 
 /** What a notice says about one recipient, fit to be stored. */
 export interface ClassifiedNotice {

@@ -1,7 +1,7 @@
 import type { Database, Sql } from '../../db/client.ts';
 import type { EmailStatus, ReturnKind, SuppressionReason } from '../../generated/prisma/enums.ts';
 import type { Queue } from '../../queue.ts';
-import type { Classification } from '../../smtp/result.ts';
+import type { Classification } from '../../smtp/replies/result.ts';
 import { type EmailEvent, type EventType, emit } from '../webhooks/webhooks.ts';
 import { isErased } from './erased.ts';
 import * as suppressions from './suppressions.ts';

@@ -4,8 +4,8 @@ import { notFound } from '../../errors.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
 import type { EmailType, SuppressionReason } from '../../generated/prisma/enums.ts';
 import { newId } from '../../ids.ts';
-import { AddressError, comparable, parseMailbox } from '../../mail/address.ts';
-import { refuseText } from '../../mail/characters.ts';
+import { AddressError, comparable, parseMailbox } from '../../mail/address/address.ts';
+import { refuseText } from '../../mail/text/characters.ts';
 
 /** A reader who unsubscribed still gets mail that is not marketing; every other reason stops all mail. */
 const applies = (reason: SuppressionReason, type: EmailType) => reason !== 'unsubscribe' || type === 'marketing';

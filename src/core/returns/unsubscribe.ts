@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../../db/client.ts';
-import type { NamedRecipient } from '../../mail/token.ts';
-import type { Reader } from '../../mail/unsubscribe-link.ts';
+import type { NamedRecipient } from '../../mail/links/token.ts';
+import type { Reader } from '../../mail/links/unsubscribe-link.ts';
 import type { Queue } from '../../queue.ts';
 import { isErased } from './erased.ts';
 import * as returns from './returns.ts';

@@ -1,5 +1,5 @@
+import { type EncryptionKey, Keyring, open, seal } from '../../crypto/seal.ts';
 import type { Sql } from '../../db/client.ts';
-import { type EncryptionKey, Keyring, open, seal } from '../../seal.ts';
 
 /** The plaintext of the check row. The words do not matter, only that they decrypt. */
 const knownText = 'sendwright';

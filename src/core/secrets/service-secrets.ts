@@ -1,5 +1,5 @@
+import { deriveKey, type Keyring, open, seal } from '../../crypto/seal.ts';
 import type { Database } from '../../db/client.ts';
-import { deriveKey, type Keyring, open, seal } from '../../seal.ts';
 import { sealingKey } from './encryption-key.ts';
 
 /**

@@ -1,8 +1,8 @@
-import { Batcher } from '../../batcher.ts';
 import type { Database } from '../../db/client.ts';
 import type { StsMode } from '../../generated/prisma/enums.ts';
-import { expiresAt, type StsPolicy } from '../../smtp/mta-sts.ts';
-import type { StsStore } from '../../smtp/sts-policies.ts';
+import { Batcher } from '../../pace/batcher.ts';
+import { expiresAt, type StsPolicy } from '../../smtp/policies/mta-sts.ts';
+import type { StsStore } from '../../smtp/policies/sts-policies.ts';
 
 interface Row {
   domain: string;

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import type { TlsReportState } from '../../generated/prisma/enums.ts';
-import type { ReportedFailure, ReportedPolicy } from '../../mail/tls-report.ts';
-import { dayOf } from '../../sending-pools.ts';
+import type { ReportedFailure, ReportedPolicy } from '../../mail/compose/tls-report.ts';
+import { dayOf } from '../../smtp/connections/sending-pools.ts';
 import { firstKeptDay } from './tls-results.ts';
 
 /** One step for a report: sending it to one place or, with an empty `uri`, looking up where to send it. */

@@ -1,9 +1,9 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { deleteRows } from '../../db/delete-rows.ts';
 import { codeOf } from '../../db/errors.ts';
-import { dayOf } from '../../sending-pools.ts';
-import type { TlsResult, TlsResults } from '../../smtp/tls-results.ts';
+import { byWeight } from '../../pace/by-weight.ts';
+import { dayOf } from '../../smtp/connections/sending-pools.ts';
+import type { TlsResult, TlsResults } from '../../smtp/reports/tls-results.ts';
 
 /** How many days results are kept, so that those that could not be reported yet still can be. */
 const keptDays = 14;

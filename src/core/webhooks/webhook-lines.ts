@@ -1,6 +1,6 @@
-import { byWeight } from '../../by-weight.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { newId } from '../../ids.ts';
+import { byWeight } from '../../pace/by-weight.ts';
 import { isWaitingJob, letGo, type Queue } from '../../queue.ts';
 
 /**

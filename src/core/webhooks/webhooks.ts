@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
+import { type Keyring, open, seal } from '../../crypto/seal.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { type Part, taking } from '../../db/part.ts';
 import { unseen } from '../../db/prepared.ts';
 import { invalidRequest, notFound } from '../../errors.ts';
 import type { Webhook } from '../../generated/prisma/client.ts';
 import type { WebhookStatus } from '../../generated/prisma/enums.ts';
-import { givingWay } from '../../give-way.ts';
 import { isId, newId } from '../../ids.ts';
+import { givingWay } from '../../pace/give-way.ts';
 import type { Queue } from '../../queue.ts';
-import { type Keyring, open, seal } from '../../seal.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 import { type Draft, insert, roomOf } from './webhook-lines.ts';
 

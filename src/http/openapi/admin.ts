@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { planNames } from '../../core/accounts/plans.ts';
-import { allLogsQuery } from '../log-query.ts';
+import { allLogsQuery } from '../input/log-query.ts';
 import { accountQuery, change, newAccount, topUp } from '../routes/admin.ts';
 import { doctorOperation } from './doctor.ts';
 import { accountEmail, besideEmails } from './email-schemas.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { dkimAlgorithms } from '../../mail/dkim-key.ts';
-import { tlsLevels } from '../../smtp/tls-names.ts';
+import { dkimAlgorithms } from '../../mail/compose/dkim-key.ts';
+import { tlsLevels } from '../../smtp/replies/tls-names.ts';
+import { part } from '../input/validation.ts';
 import { domainChange, domainQuery, newDkimKey, newDomain } from '../routes/domains.ts';
-import { part } from '../validation.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, list, oneOf, time, words } from './schema.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { uncertainPolicies } from '../../core/log/uncertainty.ts';
-import { tlsLevels } from '../../smtp/tls-names.ts';
-import { emailStatuses } from '../log-query.ts';
+import { tlsLevels } from '../../smtp/replies/tls-names.ts';
+import { emailStatuses } from '../input/log-query.ts';
 import { flag, id, integer, list, oneOf, time, total, words } from './schema.ts';
 
 const recipientStatuses = ['queued', 'deferred', 'delivered', 'failed', 'suppressed', 'canceled'] as const;

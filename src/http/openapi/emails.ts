@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { meanings } from '../../core/log/advice.ts';
-import { logQuery } from '../log-query.ts';
+import { logQuery } from '../input/log-query.ts';
 import {
   attempt,
   besideEmails,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { testEvent } from '../../core/webhooks/webhook-deliveries.ts';
 import { eventTypes } from '../../core/webhooks/webhooks.ts';
-import { emailStatuses } from '../log-query.ts';
+import { emailStatuses } from '../input/log-query.ts';
 import { eventSamples, samples } from './samples.ts';
 import { id, type JsonSchema, list, oneOf, time, toJsonSchema, words } from './schema.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { scopes } from '../../core/accounts/keys.ts';
+import { part } from '../input/validation.ts';
 import { newKey } from '../routes/keys.ts';
-import { part } from '../validation.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
 import { id, list, time, words } from './schema.ts';

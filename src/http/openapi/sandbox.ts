@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { actors, kept } from '../../core/operations/sandbox-messages.ts';
 import { grouped } from '../../numbers.ts';
-import { page } from '../validation.ts';
+import { page } from '../input/validation.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, integer, list, time, total, words } from './schema.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { stoppedNote } from '../../core/log/stopping.ts';
 import { grouped } from '../../numbers.ts';
+import { shownSendRequest } from '../input/send-fields.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
 import { suppressionReasons } from '../routes/suppressions.ts';
-import { shownSendRequest } from '../send-fields.ts';
 import { email, source, tlsOutlook } from './email-schemas.ts';
 import { contentGone, emailExample } from './emails.ts';
 import type { Group } from './operation.ts';

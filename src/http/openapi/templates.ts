@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { newTemplate, previewRequest, publishRequest, templateChanges } from '../input/template-fields.ts';
 import { templateQuery } from '../routes/templates.ts';
-import { newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
 import { type Group, message } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, list, oneOf, time, total, words } from './schema.ts';

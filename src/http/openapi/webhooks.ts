@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { testEvent } from '../../core/webhooks/webhook-deliveries.ts';
 import { eventTypes } from '../../core/webhooks/webhooks.ts';
+import { part } from '../input/validation.ts';
 import { deliveryQuery, newWebhook, range, webhookChanges } from '../routes/webhooks.ts';
-import { part } from '../validation.ts';
 import { type Group, message } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { eventSamples, samples } from './samples.ts';

@@ -1,7 +1,7 @@
 import type { Template, TemplateSummary } from '../../core/emails/templates.ts';
 import type { Template as TemplateRow } from '../../generated/prisma/client.ts';
-import { formatMailbox } from '../../mail/address.ts';
-import type { render } from '../../mail/template.ts';
+import { formatMailbox } from '../../mail/address/address.ts';
+import type { render } from '../../mail/template/template.ts';
 import { iso } from './times.ts';
 
 export function templateSummary(template: TemplateSummary) {

@@ -1,14 +1,14 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as passwords from '../../core/accounts/passwords.ts';
-import { demandLogin, sessionOf } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { readJson } from '../body/body.ts';
+import { demandLogin, sessionOf } from '../credentials/auth.ts';
+import { issueToken, lifetimeSeconds } from '../credentials/login-token.ts';
+import { sessionToken, setSessionCookie } from '../credentials/session-cookie.ts';
+import { parse, password, text } from '../input/validation.ts';
 import { logIn } from '../login.ts';
-import { issueToken, lifetimeSeconds } from '../login-token.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { sessionToken, setSessionCookie } from '../session-cookie.ts';
-import { parse, password, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 

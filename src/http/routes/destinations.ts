@@ -3,12 +3,12 @@ import { z } from 'zod';
 import * as orders from '../../core/recipients/destination-orders.ts';
 import * as destinations from '../../core/recipients/destinations.ts';
 import * as warmUp from '../../core/recipients/warm-up.ts';
-import { dayOf } from '../../sending-pools.ts';
-import { demandAdmin, demandLogin } from '../auth.ts';
-import { refuseFields } from '../body.ts';
+import { dayOf } from '../../smtp/connections/sending-pools.ts';
+import { refuseFields } from '../body/body.ts';
+import { demandAdmin, demandLogin } from '../credentials/auth.ts';
+import { line, oneOf, page, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { line, oneOf, page, parse } from '../validation.ts';
 
 export const destinationQuery = z.object({
   q: line(253).optional().describe('Part of the name of the site, or of a domain that it receives mail for.'),

@@ -2,9 +2,9 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import { examine, isWell } from '../../core/operations/doctor.ts';
 import type { Finding } from '../../core/operations/finding.ts';
-import { demandAdmin, demandSession } from '../auth.ts';
+import { demandAdmin, demandSession } from '../credentials/auth.ts';
+import { domainName, parse } from '../input/validation.ts';
 import type { Services } from '../services.ts';
-import { domainName, parse } from '../validation.ts';
 
 export const doctorQuery = z.object({
   mx: domainName

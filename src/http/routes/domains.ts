@@ -6,14 +6,14 @@ import { check } from '../../core/domains/record-checks.ts';
 import { verify } from '../../core/domains/verification.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
-import { dkimAlgorithms } from '../../mail/dkim-key.ts';
-import { poolName, type SendingPools } from '../../sending-pools.ts';
-import { tlsLevels } from '../../smtp/tls-names.ts';
-import { demandLogin, demandSession, sessionOf } from '../auth.ts';
-import { readJson, readOptionalJson, refuseFields } from '../body.ts';
+import { dkimAlgorithms } from '../../mail/compose/dkim-key.ts';
+import { poolName, type SendingPools } from '../../smtp/connections/sending-pools.ts';
+import { tlsLevels } from '../../smtp/replies/tls-names.ts';
+import { readJson, readOptionalJson, refuseFields } from '../body/body.ts';
+import { demandLogin, demandSession, sessionOf } from '../credentials/auth.ts';
+import { idOf, line, oneOf, parse, part, text } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { idOf, line, oneOf, parse, part, text } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 

@@ -4,11 +4,11 @@ import * as log from '../../core/log/email-log.ts';
 import { explain } from '../../core/log/explain.ts';
 import * as hold from '../../core/operations/hold.ts';
 import { tlsOutlook } from '../../core/outgoing/tls-outlook.ts';
-import { demandLoginOrKey, demandSessionOrKey, senderOf } from '../auth.ts';
-import { logQuery } from '../log-query.ts';
+import { demandLoginOrKey, demandSessionOrKey, senderOf } from '../credentials/auth.ts';
+import { logQuery } from '../input/log-query.ts';
+import { idOf, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { idOf, parse } from '../validation.ts';
 
 /** `GET`, `GET /:id`, `GET /:id/attempts`, `GET /:id/content` and `GET /:id/explain` of `/emails`: the log. */
 export function emailRoutes(router: Router, services: Services): void {

@@ -1,11 +1,11 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as keys from '../../core/accounts/keys.ts';
-import { demandLogin, sessionOf } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { readJson } from '../body/body.ts';
+import { demandLogin, sessionOf } from '../credentials/auth.ts';
+import { domainName, idOf, label, list, oneOf, parse, part, timestamp } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { domainName, idOf, label, list, oneOf, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import type Router from '@koa/router';
 import type Koa from 'koa';
-import { demandLogin, sessionOf } from '../auth.ts';
+import { demandLogin, sessionOf } from '../credentials/auth.ts';
 import { Live } from '../live.ts';
 import type { Services } from '../services.ts';
 

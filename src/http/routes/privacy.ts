@@ -4,11 +4,11 @@ import { z } from 'zod';
 import * as accounts from '../../core/accounts/accounts.ts';
 import * as erasures from '../../core/privacy/erasures.ts';
 import { accountLines } from '../account-lines.ts';
-import { demandLogin, demandLoginOrKey, demandWholeAccount, senderOf, sessionOf } from '../auth.ts';
-import { readJson } from '../body.ts';
+import { readJson } from '../body/body.ts';
+import { demandLogin, demandLoginOrKey, demandWholeAccount, senderOf, sessionOf } from '../credentials/auth.ts';
+import { idOf, mailbox, oneOf, page, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { idOf, mailbox, oneOf, page, parse } from '../validation.ts';
 
 const bodyLimit = 16 * 1024;
 

@@ -1,10 +1,10 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as messages from '../../core/operations/sandbox-messages.ts';
-import { demandLogin, sessionOf } from '../auth.ts';
+import { demandLogin, sessionOf } from '../credentials/auth.ts';
+import { idOf, page, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { idOf, page, parse } from '../validation.ts';
 
 /** The list cuts a source after this many bytes; the single message has all of it. */
 const listedRawBytes = 256 * 1024;

@@ -1,7 +1,6 @@
 import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
-import { AccountTurns, type TurnLimits } from '../../account-turns.ts';
 import { answerTo } from '../../core/accounts/idempotency.ts';
 import { limits } from '../../core/accounts/send-limits.ts';
 import { Acceptance } from '../../core/emails/acceptance.ts';
@@ -13,17 +12,18 @@ import { stop } from '../../core/log/stopping.ts';
 import { release, releases } from '../../core/log/uncertainty.ts';
 import { dryRun } from '../../core/outgoing/dry-run.ts';
 import { invalidRequest } from '../../errors.ts';
-import { givingWay } from '../../give-way.ts';
 import { grouped } from '../../numbers.ts';
-import { clientGone, demandLoginOrKey, senderOf } from '../auth.ts';
-import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../body.ts';
+import { AccountTurns, type TurnLimits } from '../../pace/account-turns.ts';
+import { givingWay } from '../../pace/give-way.ts';
+import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../body/body.ts';
+import { clientGone, demandLoginOrKey, senderOf } from '../credentials/auth.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
+import { scheduledAt, sendFields } from '../input/send-fields.ts';
+import { sendRequest, unescapedSendRequest } from '../input/send-request.ts';
+import { idOf, mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
-import { scheduledAt, sendFields } from '../send-fields.ts';
-import { sendRequest, unescapedSendRequest } from '../send-request.ts';
 import type { Services } from '../services.ts';
-import { idOf, mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../validation.ts';
 
 /** Enough for 20 MB of attachments as base64, both bodies, and the overhead of JSON. */
 const singleLimit = 40 * 1024 * 1024;

@@ -4,12 +4,12 @@ import * as sessions from '../../core/accounts/sessions.ts';
 import type { User } from '../../core/accounts/users.ts';
 import * as hold from '../../core/operations/hold.ts';
 import { forbidden } from '../../errors.ts';
-import { demandLogin, sessionOf } from '../auth.ts';
+import { demandLogin, sessionOf } from '../credentials/auth.ts';
+import { issueToken, lifetimeSeconds } from '../credentials/login-token.ts';
+import { refuseElsewhere, setSessionCookie } from '../credentials/session-cookie.ts';
 import { logIn } from '../login.ts';
-import { issueToken, lifetimeSeconds } from '../login-token.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { refuseElsewhere, setSessionCookie } from '../session-cookie.ts';
 
 /** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. A logout emits `logged out` on the app. */
 export function sessionRoutes(router: Router, app: Koa, services: Services): void {

@@ -2,10 +2,10 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import { collect } from '../../core/log/stats.ts';
 import { invalidRequest } from '../../errors.ts';
-import { demandLoginOrKey, senderOf } from '../auth.ts';
+import { demandLoginOrKey, senderOf } from '../credentials/auth.ts';
+import { oneOf, parse, timestampInQuery } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { oneOf, parse, timestampInQuery } from '../validation.ts';
 
 const dayMs = 24 * 3_600_000;
 

@@ -1,12 +1,18 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as templates from '../../core/emails/templates.ts';
-import { demandLoginOrKey, demandWholeAccount, senderOf } from '../auth.ts';
-import { readJson, readOptionalJson } from '../body.ts';
+import { readJson, readOptionalJson } from '../body/body.ts';
+import { demandLoginOrKey, demandWholeAccount, senderOf } from '../credentials/auth.ts';
+import {
+  givenContent,
+  newTemplate,
+  previewRequest,
+  publishRequest,
+  templateChanges,
+} from '../input/template-fields.ts';
+import { idOf, line, page, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { givenContent, newTemplate, previewRequest, publishRequest, templateChanges } from '../template-fields.ts';
-import { idOf, line, page, parse } from '../validation.ts';
 
 /** Enough for both bodies and the overhead of JSON. */
 const bodyLimit = 40 * 1024 * 1024;

@@ -2,7 +2,7 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { lookUp, type Subscription, unsubscribe } from '../../core/returns/unsubscribe.ts';
 import { notFound } from '../../errors.ts';
-import { parseUnsubscribeLink } from '../../mail/unsubscribe-link.ts';
+import { parseUnsubscribeLink } from '../../mail/links/unsubscribe-link.ts';
 import { html, type Markup, pagePolicy } from '../markup.ts';
 import type { Services } from '../services.ts';
 

@@ -3,15 +3,15 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as deliveries from '../../core/webhooks/webhook-deliveries.ts';
 import * as webhooks from '../../core/webhooks/webhooks.ts';
-import { refuseUrl } from '../../endpoint.ts';
 import { conflict, invalidRequest } from '../../errors.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { PrivateNetworks } from '../../ip.ts';
-import { demandLogin, sessionOf } from '../auth.ts';
-import { readJson, refuseFields } from '../body.ts';
+import { refuseUrl } from '../../smtp/calls/endpoint.ts';
+import { readJson, refuseFields } from '../body/body.ts';
+import { demandLogin, sessionOf } from '../credentials/auth.ts';
+import { id, idOf, line, list, oneOf, page, parse, part, timestamp } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
-import { id, idOf, line, list, oneOf, page, parse, part, timestamp } from '../validation.ts';
 
 const bodyLimit = 64 * 1024;
 

@@ -1,4 +1,4 @@
-import type { Phase } from '../result.ts';
+import type { Phase } from '../replies/result.ts';
 import { aboutRecipient, beforeMail, type Rule } from './rule.ts';
 
 const atMail: readonly Phase[] = ['mail'];

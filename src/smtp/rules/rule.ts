@@ -1,4 +1,4 @@
-import type { Classification, Phase } from '../result.ts';
+import type { Classification, Phase } from '../replies/result.ts';
 
 /** Subject and detail of an enhanced code, `1.x` for a whole subject; `none`: no code, or a generic one (X.0.0, X.5.0). */
 export type EnhancedPattern = `${number}.${number}` | `${number}.x` | 'none';

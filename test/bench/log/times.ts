@@ -1,11 +1,11 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { readConfig } from '../../../src/config.ts';
 import { addUp } from '../../../src/core/log/email-counts.ts';
+import { Keyring } from '../../../src/crypto/seal.ts';
 import type { Database } from '../../../src/db/client.ts';
 import { startEmbedded } from '../../../src/db/embedded.ts';
 import { silentLog } from '../../../src/log.ts';
-import { startNode } from '../../../src/node.ts';
-import { Keyring } from '../../../src/seal.ts';
+import { startNode } from '../../../src/node/node.ts';
 import { buildSender } from '../../support/build.ts';
 import { testEnv } from '../../support/node.ts';
 import { timeFilter } from './one-filter.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
-import { selfSignedCertificate } from '../../../src/certificate.ts';
+import { selfSignedCertificate } from '../../../src/crypto/certificate.ts';
 import { messageOf, now } from './recipe.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Classification } from '../../../src/smtp/result.ts';
+import type { Classification } from '../../../src/smtp/replies/result.ts';
 
 /**
  * A message that came back, as the named server writes one, and how it should be read. Written for this test, after

@@ -1,0 +1,83 @@
+import { isIP, isIPv6 } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { dayOf, defaultPool, poolName, type SendingAddress, startOf } from '../smtp/connections/sending-pools.ts';
+
+const longestPlan = 365;
+
+/** Ranges of ipaddr.js whose addresses belong to no machine, although one can listen on a port of most of them. */
+const nobodys = new Set<string>(['unspecified', 'broadcast', 'multicast']);
+
+/** @throws Error that names the entry */
+export function parseSendingIps(text: string): Omit<SendingAddress, 'firstDay'>[] {
+  const seen = new Set<string>();
+  return entriesOf(text).map((entry) => {
+    const [, name, address] = /^(?:([^=]*)=)?(.*)$/.exec(entry) ?? [];
+    const pool = name?.trim() ?? defaultPool;
+    const ip = canonical(address?.trim() ?? '');
+    if (!poolName.test(pool)) throw new Error(`${shown(entry)}: a pool name has 1 to 32 characters: a-z, 0-9 and -`);
+    if (ip === null)
+      throw new Error(`${shown(entry)} must be an IP address, or a pool and an address: marketing=203.0.113.6`);
+    if (nobodys.has(ipaddr.parse(ip).range())) throw new Error(`${shown(entry)}: mail cannot be sent from ${ip}`);
+    if (seen.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice, but can be in one pool only`);
+    seen.add(ip);
+    return { ip, pool };
+  });
+}
+
+/** @returns the first day of each address. @throws Error that names the entry */
+export function parseWarmUp(text: string): Map<string, string> {
+  const days = new Map<string, string>();
+  for (const entry of entriesOf(text)) {
+    const [address = '', day = '', ...more] = entry.split('=').map((part) => part.trim());
+    const ip = canonical(address);
+    if (ip === null || !isDay(day) || more.length > 0)
+      throw new Error(`${shown(entry)} must be an address and the day of its first mail: 203.0.113.6=2026-11-20`);
+    if (days.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice`);
+    days.set(ip, day);
+  }
+  return days;
+}
+
+/** @throws Error that names the entry */
+export function parsePlan(text: string): number[] {
+  const entries = entriesOf(text);
+  if (entries.length > longestPlan)
+    throw new Error(`${entries.length} days are listed, but at most ${longestPlan} are allowed`);
+  return entries.map((entry) => {
+    if (!/^\d{1,8}$/.test(entry) || Number(entry) === 0)
+      throw new Error(
+        `${shown(entry)} must be the number of messages that a new address may send on that day, 1 or more`,
+      );
+    return Number(entry);
+  });
+}
+
+/** @throws Error that names the entry */
+export function withWarmUp(
+  addresses: Omit<SendingAddress, 'firstDay'>[],
+  firstDays: ReadonlyMap<string, string>,
+): SendingAddress[] {
+  for (const ip of firstDays.keys())
+    if (!addresses.some((address) => address.ip === ip)) throw new Error(`${ip} is not one of SENDING_IPS`);
+  return addresses.map((address) => ({ ...address, firstDay: firstDays.get(address.ip) ?? null }));
+}
+
+const entriesOf = (text: string) => text.split(',').map((entry) => entry.trim());
+
+const shown = (entry: string) => JSON.stringify(entry.slice(0, 100));
+
+function isDay(text: string): boolean {
+  if (!/^20\d\d-\d\d-\d\d$/.test(text)) return false;
+  const at = startOf(text);
+  return !Number.isNaN(at.getTime()) && dayOf(at) === text;
+}
+
+/** Null if it is not an IP address, or is one of a single link. */
+function canonical(text: string): string | null {
+  if (isIP(text) === 0 || text.includes('%')) return null;
+  if (!isIPv6(text)) return text;
+  // ipaddr.js reads ::10.1.2.3 as an IPv4-mapped address, the system does not. Nobody has one of those any more.
+  if (text.startsWith('::') && text.includes('.') && !text.includes(':', 2)) return null;
+  const address = ipaddr.IPv6.parse(text);
+  return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String();
+}

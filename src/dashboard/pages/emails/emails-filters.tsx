@@ -1,0 +1,102 @@
+import { useLocation } from 'wouter';
+import type { Email, ListEmailsQuery } from '../../../client/index.ts';
+import { addressIn, emailIdIn } from '../../format.ts';
+import { ChoiceField, SearchField } from '../../parts/filters.tsx';
+import { intervalsOf, type Span, spans } from '../../spans.ts';
+
+const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
+
+/** Not a status of its own: a recipient waits until somebody decides. */
+const held = 'held';
+/** Not one either: the email is queued until its time comes. */
+const scheduled = 'scheduled';
+
+const times = Object.entries(spans).map(([value, { label }]) => ({ value, label }));
+
+/** What the list keeps in its address. */
+export const names = [
+  'to',
+  'q',
+  'status',
+  'held',
+  'scheduled',
+  'tag',
+  'domain',
+  'type',
+  'time',
+  'before',
+  'accounts',
+  'page',
+] as const;
+
+type Name = (typeof names)[number];
+type State = Partial<Record<Name, string>>;
+
+/** What is asked of the server; the pages of the list are added to it. @param all whether the list is of all accounts */
+export function filtersOf(state: State, all: boolean): ListEmailsQuery {
+  const after =
+    state.time !== undefined && Object.hasOwn(spans, state.time) ? intervalsOf(state.time as Span)[0] : null;
+  return {
+    ...(state.to ? { to: addressIn(state.to) } : {}),
+    ...(state.q ? { q: state.q } : {}),
+    ...(state.tag ? { tag: state.tag } : {}),
+    ...(state.domain ? { domain: state.domain } : {}),
+    ...(state.status ? { status: state.status as Email['status'] } : {}),
+    ...(state.held ? { held: 'true' } : {}),
+    // Only an account's own log has this filter.
+    ...(state.scheduled && !all ? { scheduled: 'true' } : {}),
+    ...(state.type ? { type: state.type as Email['type'] } : {}),
+    ...(after ? { created_after: after.toISOString() } : {}),
+    ...(state.before ? { created_before: state.before } : {}),
+  };
+}
+
+/** The fields that narrow the list. */
+export function EmailFilters(props: {
+  state: State;
+  change: (changes: Partial<Record<Name, string | null>>) => void;
+  all: boolean;
+}) {
+  const { state, change, all } = props;
+  const [, navigate] = useLocation();
+  const search = (name: Name) => (value: string | null) => change({ [name]: value, page: null });
+  const find = (text: string | null) => {
+    const id = emailIdIn(text ?? '');
+    if (id) navigate(`/emails/${id}`);
+    else search('to')(text);
+  };
+  return (
+    <>
+      <SearchField label="Recipient, @domain or id" value={state.to} change={find} first width={210} />
+      <SearchField label="Subject" value={state.q} change={search('q')} width={130} />
+      <ChoiceField
+        label="Status"
+        all="Any status"
+        choices={[
+          ...statuses,
+          ...(all ? [] : [{ value: scheduled, label: 'scheduled, for later' }]),
+          { value: held, label: 'held, for a decision' },
+        ]}
+        value={state.held ? held : state.scheduled && !all ? scheduled : state.status}
+        change={(value) =>
+          change({
+            status: value === held || value === scheduled ? null : value,
+            held: value === held ? 'true' : null,
+            scheduled: value === scheduled ? 'true' : null,
+            page: null,
+          })
+        }
+      />
+      <ChoiceField label="Time" all="Any time" choices={times} value={state.time} change={search('time')} />
+      <SearchField label="Tag" value={state.tag} change={search('tag')} width={86} />
+      <SearchField label="Sender domain" value={state.domain} change={search('domain')} width={126} />
+      <ChoiceField
+        label="Type"
+        all="Any type"
+        choices={['transactional', 'marketing']}
+        value={state.type}
+        change={search('type')}
+      />
+    </>
+  );
+}

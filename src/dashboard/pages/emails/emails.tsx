@@ -1,0 +1,135 @@
+import { Button, Group } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useContext } from 'react';
+import type { ListEmailsQuery } from '../../../client/index.ts';
+import { pageOf, pageState, useAddressState } from '../../address-state.ts';
+import { api } from '../../api.ts';
+import { addressIn, count } from '../../format.ts';
+import { Connected } from '../../live.ts';
+import { DataTable } from '../../parts/data-table.tsx';
+import { Empty } from '../../parts/empty.tsx';
+import { Known } from '../../parts/failure.tsx';
+import { ChoiceField, ClearFilters } from '../../parts/filters.tsx';
+import { PageHead } from '../../parts/page.tsx';
+import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { useSession } from '../../session.ts';
+import { UntilFirstEmail } from '../sandbox/until-first-email.tsx';
+import { OnTheList } from '../suppressions/suppression-standing.tsx';
+import { account, columns, type Row, recipient, useAccount } from './emails-columns.tsx';
+import { EmailFilters, filtersOf, names } from './emails-filters.tsx';
+
+/** Just after an email's millisecond, with which its id begins; others of that millisecond are listed again. */
+const justAfter = (id: string) => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) + 1).toISOString();
+
+/** The delivery log. */
+export function Emails() {
+  const { user, account: own } = useSession();
+  const [state, change] = useAddressState(names);
+  const connected = useContext(Connected);
+  const page = pageOf(state.page);
+  const isAdmin = user.role === 'admin';
+  const all = isAdmin && state.accounts !== undefined;
+  const one = all && state.accounts !== 'all' ? state.accounts : undefined;
+  const ofOne = useAccount(one);
+  const sought = addressIn(state.to ?? '');
+  const query: ListEmailsQuery = { ...filtersOf(state, all), limit: pageSize, offset: (page - 1) * pageSize };
+  const list = useQuery({
+    queryKey: ['emails', all, one, query],
+    queryFn: () =>
+      all ? api.admin.emails.list({ ...query, ...(one ? { account_id: one } : {}) }) : api.emails.list(query),
+    placeholderData: keepPreviousData,
+    // The server reports changes of status in this account, but not that mail is held, nor what other accounts do.
+    refetchInterval: 10_000,
+  });
+  const { data } = list;
+  const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
+  const isFiltered = names.some((name) => name !== 'page' && name !== 'accounts' && state[name]);
+  // The search found no more than this page shows. If there is a cursor, it has not looked at the older emails.
+  const isAllFound = data && (data.emails.length < pageSize || page * pageSize === data.count);
+  const furtherBack = isAllFound ? data.next_cursor : null;
+  const clear = () =>
+    change(Object.fromEntries(names.filter((name) => name !== 'accounts').map((name) => [name, null])));
+  return (
+    <>
+      <PageHead
+        title="Emails"
+        words="Every email, what happened to it, and why."
+        actions={
+          <Group gap={12} wrap="nowrap">
+            {isAdmin && (
+              <ChoiceField
+                label="Accounts"
+                all="This account"
+                choices={[
+                  { value: 'all', label: 'All accounts' },
+                  ...(one ? [{ value: one, label: ofOne.data?.account.name ?? one }] : []),
+                ]}
+                value={state.accounts}
+                change={(accounts) => change({ accounts, page: null })}
+              />
+            )}
+            <span className="live-dot dim" data-on={connected} style={{ fontSize: 12.5 }}>
+              {connected ? 'Live' : 'Not live'}
+            </span>
+          </Group>
+        }
+      />
+      <search className="filters">
+        <EmailFilters state={state} change={change} all={all} />
+        {isFiltered && <ClearFilters clear={clear} />}
+        {data && (
+          <span className="count" aria-live="polite">
+            {count(data.count)}
+            {data.count_exact ? '' : '+'} {data.count === 1 ? 'email' : 'emails'}
+          </span>
+        )}
+      </search>
+      {all && (
+        <p className="dim" style={{ margin: '0 0 10px', fontSize: 12.5 }}>
+          Emails of other accounts are listed only: their own users can open them.
+        </p>
+      )}
+      {sought.includes('@', 1) && !all && <OnTheList address={sought} />}
+      <Known query={list}>
+        <DataTable
+          label="Emails"
+          columns={[recipient(hrefOf), ...(all ? [account] : []), ...columns]}
+          rows={data?.emails}
+          idOf={({ id }) => id}
+          hrefOf={hrefOf}
+          empty={
+            furtherBack ? (
+              <Empty title="No match among the newest emails" words="Older ones have not been searched yet." />
+            ) : data && data.count > 0 ? (
+              <PastEnd go={(to) => change(pageState(to))} />
+            ) : isFiltered ? (
+              <Empty
+                title="No email matches"
+                words={
+                  sought && !sought.includes('@')
+                    ? 'Recipients are found by the whole address, or by @ and the domain, as in @example.com.'
+                    : 'Remove a filter, or look further back.'
+                }
+              >
+                <ClearFilters clear={clear} />
+              </Empty>
+            ) : one ? (
+              <Empty title="No emails" words="This account has sent nothing." />
+            ) : (
+              <UntilFirstEmail
+                title="No emails yet"
+                words="Send one, and watch it here: each attempt, what the server said, and what happens next."
+              />
+            )
+          }
+        />
+      </Known>
+      {furtherBack && (
+        <Button variant="default" mt={10} onClick={() => change({ before: justAfter(furtherBack), page: null })}>
+          Look further back
+        </Button>
+      )}
+      {data && <Pager page={page} total={data.count} exact={data.count_exact} go={(to) => change(pageState(to))} />}
+    </>
+  );
+}

@@ -1,0 +1,177 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import type { Bucket, Destination, Domain, Webhook } from '../../../client/index.ts';
+import { api } from '../../api.ts';
+import { exact, percent, plural, spaced } from '../../format.ts';
+import { inOwnLetters } from '../../own-letters.ts';
+import { Failed } from '../../parts/failure.tsx';
+import { Panel } from '../../parts/page.tsx';
+import { Status } from '../../parts/status.tsx';
+import { useSession } from '../../session.ts';
+import type { Span } from '../../spans.ts';
+import { causeAt, isStalled, waitingAt } from '../destinations/destination-standing.ts';
+import { failuresByClass } from './overview-failures.tsx';
+
+interface Concern {
+  urgent: boolean;
+  words: string;
+  href: string;
+  link: string;
+}
+
+/** Receivers begin to mind a tenth of failed mail, or complaints from one reader in a thousand. */
+const worryingFailures = 0.1;
+const worryingComplaints = 0.001;
+/** With fewer emails than this a percentage says little. */
+const fewest = 20;
+/** If nothing can be reached, every destination would be listed and hide the rest. */
+const mostDestinations = 5;
+
+/** What needs somebody's attention, in words. @param props.time how far back the numbers go */
+export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
+  const { user, service } = useSession();
+  const isAdmin = user.role === 'admin';
+  const query = useQuery({
+    queryKey: ['concerns', isAdmin],
+    queryFn: async () => {
+      const [{ domains }, { webhooks }, destinations] = await Promise.all([
+        api.domains.list(),
+        api.webhooks.list(),
+        isAdmin ? stoppedDestinations() : [],
+      ]);
+      return [...ofDestinations(destinations), ...ofDomains(domains), ...ofWebhooks(webhooks)];
+    },
+    refetchInterval: 30_000,
+  });
+  const { data } = query;
+  // Less often: the query also reads through emails that wait for a pause to end.
+  const held = useQuery({
+    queryKey: ['held'],
+    queryFn: () => api.emails.list({ held: 'true', limit: 1 }),
+    refetchInterval: 60_000,
+  });
+  const concerns = [
+    ...ofHold(service.on_hold_since, isAdmin),
+    ...ofHeld(held.data?.count ?? 0),
+    ...(data ?? []),
+    ...ofNumbers(buckets, time),
+  ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
+  return (
+    <Panel title="What needs attention">
+      <Failed query={query} />
+      {data && concerns.length === 0 && (
+        <div className="body soft" style={{ fontSize: 13 }}>
+          Nothing: domains are in order, and webhooks answer.
+        </div>
+      )}
+      <ul className="concerns">
+        {concerns.map(({ urgent, words, href, link }) => (
+          <li key={`${href} ${words}`}>
+            <Status value={urgent ? 'now' : 'soon'} tone={urgent ? 'bad' : 'wait'} />
+            <span className="wrap-anywhere">
+              {inOwnLetters(words)}{' '}
+              <Link href={href} className="link">
+                {link}
+              </Link>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function ofHold(since: string | null, isAdmin: boolean): Concern[] {
+  if (since === null) return [];
+  const words = `Nothing has been sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
+  const waiting = isAdmin ? '/emails?status=queued&accounts=all' : '/emails?status=queued';
+  return [{ urgent: true, words, href: waiting, link: 'Show what waits' }];
+}
+
+function ofHeld(count: number): Concern[] {
+  if (count === 0) return [];
+  const words = `${plural(count, 'email')} ${count === 1 ? 'waits' : 'wait'} for your decision: send again, or mark as delivered or failed.`;
+  return [{ urgent: true, words, href: '/emails?held=true', link: count === 1 ? 'Show it' : 'Show them' }];
+}
+
+function ofDomains(domains: Domain[]): Concern[] {
+  return domains.flatMap(({ id, domain, status, dns_warning: warning }): Concern[] => {
+    const seen = { href: `/domains/${id}`, link: 'Show its records' };
+    if (status === 'pending')
+      return [{ urgent: false, words: `${domain} cannot send yet: its DNS records are not verified.`, ...seen }];
+    return warning ? [{ urgent: true, words: `${domain}: ${warning}.`.replace(/\.\.$/, '.'), ...seen }] : [];
+  });
+}
+
+function ofWebhooks(webhooks: Webhook[]): Concern[] {
+  return webhooks.flatMap(({ id, url, status, disabled_reason: reason, failing_since: since }): Concern[] => {
+    const { host } = new URL(url);
+    const seen = { href: `/webhooks/${id}`, link: 'Show its calls' };
+    if (status === 'disabled' && reason)
+      return [{ urgent: true, words: `The webhook at ${host} is off: ${reason}.`, ...seen }];
+    return status === 'enabled' && since ? [{ urgent: false, words: `Calls to ${host} fail.`, ...seen }] : [];
+  });
+}
+
+/** Destinations that get no mail or accept none, the most waiting first. */
+async function stoppedDestinations(): Promise<Destination[]> {
+  const [paused, backing, busiest] = await Promise.all([
+    api.admin.destinations.list({ state: 'paused' }),
+    api.admin.destinations.list({ state: 'backing_off' }),
+    api.admin.destinations.list(),
+  ]);
+  const found = [
+    ...paused.destinations,
+    // A destination with nothing waiting needs no decision.
+    ...backing.destinations.filter((one) => waitingAt(one) > 0),
+    ...busiest.destinations.filter((one) => isStalled(one)),
+  ];
+  // A destination whose state changed between two of the answers is in both.
+  const stopped = new Map(found.map((one) => [one.site, one]));
+  return [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a));
+}
+
+function ofDestinations(destinations: Destination[]): Concern[] {
+  const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
+    const { site, state } = destination;
+    const waiting = `${plural(waitingAt(destination), 'recipient')} waiting`;
+    const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
+    if (state === 'paused') return { urgent: false, words: `${site} is paused, ${waiting}.`, ...seen };
+    const what = state === 'backing_off' ? 'gets nothing for now' : 'has accepted nothing for a while';
+    const cause = causeAt(destination) ?? 'it does not answer';
+    return { urgent: true, words: `${site} ${what}, ${waiting}: ${cause}.`, ...seen };
+  });
+  const others = destinations.length - shown.length;
+  if (others === 0) return shown;
+  const words = `${plural(others, 'more destination')} ${others === 1 ? 'gets' : 'get'} nothing.`;
+  return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
+}
+
+function ofNumbers(buckets: Bucket[], time: Span): Concern[] {
+  const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
+  const [accepted, delivered, failed] = [
+    sum((one) => one.accepted),
+    sum((one) => one.delivered),
+    sum((one) => one.failed),
+  ];
+  const complaints = sum((one) => one.complaints);
+  const settled = delivered + failed;
+  const concerns: Concern[] = [];
+  if (settled >= fewest && failed / settled > worryingFailures) {
+    const [first] = failuresByClass(buckets);
+    concerns.push({
+      urgent: true,
+      words: `${percent(failed, settled)} of recipients failed for good${first ? `, most of them for “${spaced(first[0])}”` : ''}.`,
+      href: `/emails?status=failed&time=${time}`,
+      link: 'Show them',
+    });
+  }
+  if (accepted >= fewest && complaints / accepted > worryingComplaints)
+    concerns.push({
+      urgent: true,
+      words: `${plural(complaints, 'reader')} reported your mail as spam, ${percent(complaints, accepted)} of all.`,
+      href: '/suppressions?reason=complaint',
+      link: 'Show who',
+    });
+  return concerns;
+}

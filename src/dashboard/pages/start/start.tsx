@@ -1,0 +1,221 @@
+import { Button, Group } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import { Link } from 'wouter';
+import { api, askAgain } from '../../api.ts';
+import { firstEmail, someKey } from '../../commands.ts';
+import { isForLater, plural, shownSubject, whatBecame } from '../../format.ts';
+import { Icon } from '../../icons.tsx';
+import { useShownOnce } from '../../interrupted.ts';
+import { inOwnLetters } from '../../own-letters.ts';
+import { useAction } from '../../parts/action.tsx';
+import { Command } from '../../parts/copy.tsx';
+import { Failed, Failure, Waiting } from '../../parts/failure.tsx';
+import { Form, TextField } from '../../parts/form.tsx';
+import { Moment } from '../../parts/moment.tsx';
+import { PageHead, Panel } from '../../parts/page.tsx';
+import { Status } from '../../parts/status.tsx';
+import { useSession } from '../../session.ts';
+import { chooseSender } from '../keys/first-sender.ts';
+import { revokeIt } from '../keys/key-standing.ts';
+import { SandboxMessageView } from '../sandbox/sandbox-message.tsx';
+
+/** From nothing to a delivered email, in three steps that tick themselves off. */
+export function Start() {
+  const { service } = useSession();
+  const [newKey, setNewKey] = useState<string | null>(null);
+  useShownOnce(newKey && 'the key', revokeIt);
+  const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list(), refetchInterval: 10_000 });
+  const keys = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const latest = useQuery({
+    queryKey: ['emails', 'latest'],
+    queryFn: () => api.emails.list({ limit: 1 }),
+    refetchInterval: ({ state }) => (state.data?.emails[0]?.status === 'queued' ? 1_000 : false),
+  });
+  const sent = useQuery({ queryKey: ['emails', 'sent'], queryFn: () => api.emails.list({ limit: 1, status: 'sent' }) });
+  const createKey = useAction(
+    () => api.keys.create({ name: 'first key' }),
+    null,
+    ({ key }) => setNewKey(key),
+  );
+  const error = domains.error ?? keys.error ?? latest.error;
+  const retry = () => void askAgain();
+  const head = (
+    <PageHead title="Start" words="Three steps to your first delivered email. Each is ticked off automatically." />
+  );
+  if (!domains.data || !keys.data || !latest.data)
+    return (
+      <>
+        {head}
+        {error ? <Failure error={error} retry={retry} /> : <Waiting />}
+      </>
+    );
+  // The key that was just created may send from any domain.
+  const usable = newKey ? [] : keys.data.api_keys;
+  const { domain: verified, key, lacking } = chooseSender(domains.data.domains, usable);
+  const pending = domains.data.domains.find(({ status }) => status === 'pending');
+  const email = latest.data.emails[0];
+  const from = verified?.domain ?? 'your-domain.example';
+  return (
+    <>
+      {head}
+      {error && <Failure error={error} retry={retry} isBelow />}
+      <ol className="steps">
+        <Step number={1} title="A sending domain" done={verified !== undefined}>
+          {verified ? (
+            <p>
+              <b>{inOwnLetters(verified.domain)}</b> is verified: mail can be sent from any address there.
+              {service.sandbox && verified.domain === 'example.test' && ' The sandbox created it for you.'}
+            </p>
+          ) : (
+            <>
+              <p>
+                {pending
+                  ? `${inOwnLetters(pending.domain)} is waiting for its DNS records. Its page shows which of them are missing.`
+                  : 'Add a domain that you own, and publish three DNS records.'}
+              </p>
+              <Link href={pending ? `/domains/${pending.id}` : '/domains?new=1'} className="link">
+                {pending ? 'Show the records' : 'Add a domain'} →
+              </Link>
+            </>
+          )}
+        </Step>
+        <Step number={2} title="An API key" done={newKey !== null || key !== undefined}>
+          {newKey ? (
+            <>
+              <p>Keep it now: it is shown only once.</p>
+              <Command text={newKey} what="the key" />
+            </>
+          ) : (
+            <>
+              <p>
+                {key
+                  ? `“${key.name}” (${key.key_prefix}…) can be used. The whole key was shown when it was created.`
+                  : [lacking, 'Programs need a key to send. It is shown once.'].filter(Boolean).join(' ')}
+              </p>
+              <Button
+                variant={key ? 'default' : 'filled'}
+                loading={createKey.isPending}
+                onClick={() => createKey.mutate(undefined)}
+              >
+                {key ? 'Create another one' : 'Create a key'}
+              </Button>
+            </>
+          )}
+        </Step>
+        <Step number={3} title="A first email" done={(sent.data?.count ?? 0) > 0}>
+          {email ? (
+            <p>
+              The latest of {plural(latest.data.count, 'email')}:{' '}
+              <Status value={isForLater(email) ? 'scheduled' : email.status} />{' '}
+              <Link href={`/emails/${email.id}`} className="link">
+                {shownSubject(email.subject)}
+              </Link>{' '}
+              to <span title={email.to}>{inOwnLetters(email.to)}</span>, <Moment at={email.created_at} />
+            </p>
+          ) : (
+            <p>
+              {verified
+                ? `${key || newKey ? 'Paste' : 'Once you have a key that can send, paste'} this into a terminal${newKey ? '' : ', with your key in it'}, or send one from here.`
+                : 'Once a domain is verified, paste this.'}{' '}
+              You will see at once what happens to it.
+            </p>
+          )}
+          <Command text={firstEmail(service.base_url, from, newKey ?? someKey)} />
+          {verified && <SendOne from={verified.domain} />}
+        </Step>
+      </ol>
+      {service.sandbox && <Received emailId={email?.id} />}
+    </>
+  );
+}
+
+function Step(props: { number: number; title: string; done: boolean; children: ReactNode }) {
+  const { number, title, done, children } = props;
+  return (
+    <li className="step" data-done={done}>
+      <span className="mark">{done ? <Icon name="check" size={14} /> : number}</span>
+      <div>
+        <h2 className="step-title">
+          {title}{' '}
+          {done && (
+            <span className="dim" style={{ fontWeight: 400 }}>
+              · done
+            </span>
+          )}
+        </h2>
+        {children}
+      </div>
+    </li>
+  );
+}
+
+function SendOne({ from }: { from: string }) {
+  const { sandbox, on_hold_since: hold } = useSession().service;
+  const send = useAction(
+    (to: string) =>
+      api.emails.send({
+        from: `Sendwright <hello@${from}>`,
+        to,
+        subject: 'Your first email',
+        html: '<p>It works: this came from <b>your own server</b>.</p>',
+        text: 'It works: this came from your own server.',
+      }),
+    ({ email }) => whatBecame(email, hold !== null),
+  );
+  const submit = (fields: FormData) => {
+    const to = String(fields.get('to')).trim();
+    if (to) send.mutate(to);
+  };
+  return (
+    <Form action={send} submit={submit}>
+      <Group gap="xs" mt="sm" align="flex-start">
+        <TextField
+          name="to"
+          aria-label="Send to"
+          placeholder="you@example.com"
+          defaultValue={sandbox ? 'you@anywhere.test' : ''}
+          w={240}
+        />
+        <Button type="submit" loading={send.isPending}>
+          Send a test email
+        </Button>
+        {sandbox && (
+          <span className="dim" style={{ fontSize: 12.5, paddingTop: 6 }}>
+            Try bounced@, deferred@ or complained@anywhere.test, too.
+          </span>
+        )}
+      </Group>
+    </Form>
+  );
+}
+
+/** The latest message in the sandbox's mailbox. */
+function Received({ emailId }: { emailId: string | undefined }) {
+  const messages = useQuery({
+    queryKey: ['sandbox', 'latest', emailId],
+    queryFn: () => api.sandbox.list({ limit: 1 }),
+    refetchInterval: ({ state }) => (emailId && state.data?.count === 0 ? 1_000 : false),
+  });
+  const message = messages.data?.messages[0];
+  return (
+    <Panel
+      title="Latest message in the sandbox mailbox"
+      actions={
+        <Link href="/sandbox" className="link" style={{ fontSize: 13 }}>
+          All messages →
+        </Link>
+      }
+    >
+      <Failed query={messages} />
+      {message ? (
+        <SandboxMessageView id={message.id} />
+      ) : (
+        <div className="empty">
+          <h2 className="empty-title">Nothing yet</h2>
+          <p>Mail to any address arrives here through the real MTA, and none leaves this machine.</p>
+        </div>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,32 @@
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import { api } from '../../api.ts';
+import { storedAs } from '../../format.ts';
+import { inOwnLetters } from '../../own-letters.ts';
+import { Moment } from '../../parts/moment.tsx';
+import { Status } from '../../parts/status.tsx';
+
+/** Why an address gets no mail, since when, and where to change that; nothing if it is not on the list. */
+export function OnTheList({ address }: { address: string }) {
+  const sought = storedAs(address);
+  const { data } = useQuery({
+    queryKey: ['suppressions', 'of', sought],
+    // The search matches parts of addresses: the exact one may not be the first match.
+    queryFn: () => api.suppressions.list({ address: sought, limit: 100 }),
+    enabled: sought.includes('@'),
+  });
+  const found = data?.suppressions.find((one) => one.address.toLowerCase() === sought);
+  if (!found) return null;
+  return (
+    <p className="on-the-list wrap-anywhere">
+      <Status value={found.reason} />{' '}
+      <span>
+        {inOwnLetters(found.address)} has been on the suppression list since <Moment at={found.created_at} />, which
+        stops {found.reason === 'unsubscribe' ? 'marketing' : 'all mail'}.{' '}
+        <Link href={`/suppressions?q=${encodeURIComponent(found.address)}`} className="link">
+          Show it there
+        </Link>
+      </span>
+    </p>
+  );
+}

@@ -1,0 +1,249 @@
+import { Button, Drawer, Group } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import type { EventType, Webhook, WebhookDelivery } from '../../../client/index.ts';
+import { pageOf, pageState, useAddressState } from '../../address-state.ts';
+import { api, isUnshown } from '../../api.ts';
+import { count, duration, exact, forField, plural, shownSubject } from '../../format.ts';
+import { inOwnLetters } from '../../own-letters.ts';
+import { useAction } from '../../parts/action.tsx';
+import { type Column, DataTable } from '../../parts/data-table.tsx';
+import { Dialog } from '../../parts/dialog.tsx';
+import { Empty } from '../../parts/empty.tsx';
+import { Failed, Known, Waiting } from '../../parts/failure.tsx';
+import { ChoiceField } from '../../parts/filters.tsx';
+import { Form, Submit, TextField } from '../../parts/form.tsx';
+import { Moment } from '../../parts/moment.tsx';
+import { Panel } from '../../parts/page.tsx';
+import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { PlainText } from '../../parts/preview.tsx';
+import { Status } from '../../parts/status.tsx';
+
+const answerOf = ({ attempts, error }: WebhookDelivery) => {
+  const last = attempts.at(-1);
+  return last?.response_status ? String(last.response_status) : (last?.error ?? error ?? '–');
+};
+
+/** Every call of an endpoint, to inspect and to repeat. */
+export function Deliveries({ webhook }: { webhook: Webhook }) {
+  const [state, change] = useAddressState(['status', 'event', 'delivery', 'page']);
+  const page = pageOf(state.page);
+  const query = {
+    webhook_id: webhook.id,
+    limit: pageSize,
+    offset: (page - 1) * pageSize,
+    ...(state.status ? { status: state.status as WebhookDelivery['status'] } : {}),
+    ...(state.event ? { event: state.event as EventType } : {}),
+  };
+  const list = useQuery({
+    queryKey: ['deliveries', query],
+    queryFn: () => api.webhookDeliveries.list(query),
+    placeholderData: keepPreviousData,
+    refetchInterval: 5_000,
+  });
+  const { data } = list;
+  // Keeps the filters, so that the same list is there after closing.
+  const hrefOf = ({ id }: WebhookDelivery) =>
+    `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`;
+  const columns: Column<WebhookDelivery>[] = [
+    {
+      id: 'event',
+      header: 'Event',
+      cell: (one) => (
+        <Link href={hrefOf(one)} className="row-link" data-row>
+          <span className="cut">{one.event}</span>
+        </Link>
+      ),
+    },
+    { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: ({ status }) => <Status value={status} /> },
+    {
+      id: 'email',
+      header: 'Email',
+      cell: ({ email_id: email, recipient, subject }) =>
+        email ? (
+          <Link href={`/emails/${email}`} className="link cut" title={shownSubject(subject ?? '')}>
+            {recipient ? inOwnLetters(recipient) : shownSubject(subject ?? '')}
+          </Link>
+        ) : (
+          <span className="dim">none</span>
+        ),
+    },
+    {
+      id: 'answer',
+      header: 'Last answer',
+      cell: (one) => (
+        <span className="cut" title={answerOf(one)}>
+          {answerOf(one)}
+        </span>
+      ),
+    },
+    { id: 'attempts', header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts.length },
+    {
+      id: 'next',
+      header: 'Next try',
+      kind: 'narrow',
+      cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} ahead="try" /> : <span className="dim">–</span>),
+    },
+    { id: 'created', header: 'When', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  ];
+  return (
+    <Panel title={data ? `Calls (${count(data.count)})` : 'Calls'} actions={<Replay webhook={webhook} />}>
+      <div className="body" style={{ paddingBottom: 0 }}>
+        <search className="filters">
+          <ChoiceField
+            label="Status"
+            all="Any status"
+            choices={['pending', 'succeeded', 'failed']}
+            value={state.status}
+            change={(status) => change({ status, page: null })}
+          />
+          <ChoiceField
+            label="Event"
+            all="Any event"
+            choices={[...webhook.events, 'webhook.test']}
+            value={state.event}
+            change={(event) => change({ event, page: null })}
+          />
+        </search>
+      </div>
+      <Known query={list}>
+        <DataTable
+          label="Calls"
+          columns={columns}
+          rows={data?.deliveries}
+          idOf={({ id }) => id}
+          hrefOf={hrefOf}
+          empty={
+            data && data.count > 0 ? (
+              <PastEnd go={(to) => change(pageState(to))} />
+            ) : state.status || state.event ? (
+              <Empty title="No call matches" words="Remove a filter to see more." />
+            ) : (
+              <Empty
+                title="No calls"
+                words="Calls are made when something happens to an email. You can also make a test call."
+              />
+            )
+          }
+        />
+      </Known>
+      {data && (
+        <div style={{ padding: '0 14px 10px' }}>
+          <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />
+        </div>
+      )}
+      <Drawer
+        opened={state.delivery !== undefined}
+        onClose={() => change({ delivery: null })}
+        title="One call"
+        position="right"
+        size="lg"
+        transitionProps={{ duration: 0 }}
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        {state.delivery && <Delivery id={state.delivery} />}
+      </Drawer>
+    </Panel>
+  );
+}
+
+function Delivery({ id }: { id: string }) {
+  const query = useQuery({
+    queryKey: ['deliveries', 'one', id],
+    queryFn: () => api.webhookDeliveries.get(id),
+    refetchInterval: ({ state }) => (state.data?.delivery.status === 'pending' ? 1_500 : false),
+  });
+  const { data } = query;
+  const retry = useAction(() => api.webhookDeliveries.retry(id), 'It is called again now.');
+  if (isUnshown(query)) return <Failed query={query} isBelow={false} />;
+  if (!data) return <Waiting />;
+  const { delivery } = data;
+  return (
+    <>
+      <Group mb="md">
+        <Status value={delivery.status} />
+        <b>{delivery.event}</b>
+        {delivery.email_id && (
+          <Link href={`/emails/${delivery.email_id}`} className="link">
+            The email
+          </Link>
+        )}
+        {delivery.next_attempt_at && (
+          <span className="dim">
+            next try <Moment at={delivery.next_attempt_at} ahead="try" />
+          </span>
+        )}
+        <Button ml="auto" variant="default" loading={retry.isPending} onClick={() => retry.mutate(undefined)}>
+          Call again
+        </Button>
+      </Group>
+      {delivery.error && <p style={{ color: 'var(--bad)' }}>{delivery.error}</p>}
+      <Panel title={`Attempts (${delivery.attempts.length})`}>
+        {delivery.attempts.toReversed().map((attempt) => (
+          <div className="attempt" key={attempt.at}>
+            <div className="line">
+              <Status
+                value={attempt.response_status ? String(attempt.response_status) : 'no answer'}
+                tone={attempt.response_status && attempt.response_status < 300 ? 'good' : 'bad'}
+              />
+              <span className="dim moment" title={exact(new Date(attempt.at))}>
+                <Moment at={attempt.at} /> · {duration(attempt.duration_ms)}
+              </span>
+            </div>
+            {(attempt.error || attempt.response_body) && (
+              <div className="reply">{attempt.error ?? attempt.response_body}</div>
+            )}
+          </div>
+        ))}
+      </Panel>
+      <Panel title="Request body">
+        <PlainText text={JSON.stringify(delivery.payload, null, 2)} />
+      </Panel>
+    </>
+  );
+}
+
+/** @returns how many calls are repeated; one request takes about ten thousand */
+async function replayAll(id: string, since: Date): Promise<number> {
+  const until = new Date().toISOString();
+  let count = 0;
+  for (let next: string | null = since.toISOString(); next; ) {
+    const taken = await api.webhooks.replay(id, { since: next, until });
+    count += taken.count;
+    next = taken.next_since;
+  }
+  return count;
+}
+
+function Replay({ webhook }: { webhook: Webhook }) {
+  const [open, setOpen] = useState(false);
+  const replay = useAction(
+    (since: Date) => replayAll(webhook.id, since),
+    (count) => `${plural(count, 'call')} made again.`,
+    () => setOpen(false),
+  );
+  return (
+    <>
+      <Button variant="default" disabled={webhook.status === 'disabled'} onClick={() => setOpen(true)}>
+        Replay
+      </Button>
+      {open && (
+        <Dialog close={() => setOpen(false)} title="Replay">
+          <Form action={replay} submit={(fields) => replay.mutate(new Date(String(fields.get('since'))))}>
+            <TextField
+              name="since"
+              type="datetime-local"
+              size="sm"
+              label="Repeat every call since"
+              description="Including those that succeeded, with the same ids, so that a receiver can recognize them."
+              defaultValue={forField(new Date(Date.now() - 3_600_000))}
+              required
+            />
+            <Submit action={replay}>Replay</Submit>
+          </Form>
+        </Dialog>
+      )}
+    </>
+  );
+}

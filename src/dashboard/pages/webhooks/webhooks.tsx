@@ -1,0 +1,111 @@
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
+import type { Webhook } from '../../../client/index.ts';
+import { useAddressState } from '../../address-state.ts';
+import { api } from '../../api.ts';
+import { webhookCall } from '../../commands.ts';
+import { type Column, DataTable } from '../../parts/data-table.tsx';
+import { Empty } from '../../parts/empty.tsx';
+import { Known } from '../../parts/failure.tsx';
+import { NameAndStatus } from '../../parts/filters.tsx';
+import { Moment } from '../../parts/moment.tsx';
+import { PageHead } from '../../parts/page.tsx';
+import { Status } from '../../parts/status.tsx';
+import { useSession } from '../../session.ts';
+import { NewWebhook } from './webhook-form.tsx';
+
+const columns: Column<Webhook>[] = [
+  {
+    id: 'url',
+    header: 'Address',
+    cell: ({ id, url }) => (
+      <Link href={`/webhooks/${id}`} className="row-link" data-row>
+        <span className="cut" title={url}>
+          {url}
+        </span>
+      </Link>
+    ),
+  },
+  {
+    id: 'status',
+    header: 'Status',
+    kind: 'narrow',
+    plain: true,
+    cell: ({ status, failing_since: since }) =>
+      status === 'enabled' && since ? (
+        <>
+          <Status value="failing" tone="bad" />{' '}
+          <span className="soft">
+            since <Moment at={since} />
+          </span>
+        </>
+      ) : (
+        <Status value={status} />
+      ),
+  },
+  {
+    id: 'why',
+    header: 'Why it is off',
+    plain: true,
+    cell: ({ disabled_reason: reason }) => reason && <span className="soft">{reason}</span>,
+  },
+  {
+    id: 'events',
+    header: 'Events',
+    kind: 'narrow',
+    cell: ({ events }) => <span title={events.join(', ')}>{events.length}</span>,
+  },
+  { id: 'created', header: 'Added', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+];
+
+/** The endpoints that are called when something happens to an email. */
+export function Webhooks() {
+  const { service } = useSession();
+  const [state, change] = useAddressState(['new', 'q', 'status']);
+  const query = useQuery({ queryKey: ['webhooks'], queryFn: () => api.webhooks.list() });
+  const { data } = query;
+  const shown = data?.webhooks.filter(
+    ({ url, status }) =>
+      url.toLowerCase().includes(state.q?.toLowerCase() ?? '') && status === (state.status ?? status),
+  );
+  return (
+    <>
+      <PageHead
+        title="Webhooks"
+        words="Sendwright calls your program when something happens to an email. Calls are signed, and repeated until they are answered."
+        actions={<Button onClick={() => change({ new: '1' })}>Add a webhook</Button>}
+      />
+      {data && data.webhooks.length > 0 && (
+        <NameAndStatus
+          name="Address"
+          all="Any status"
+          statuses={['enabled', 'disabled']}
+          state={state}
+          change={change}
+        />
+      )}
+      <Known query={query}>
+        <DataTable
+          label="Webhooks"
+          columns={columns}
+          rows={shown}
+          idOf={({ id }) => id}
+          hrefOf={({ id }) => `/webhooks/${id}`}
+          empty={
+            data && data.webhooks.length > 0 ? (
+              <Empty title="No webhook matches" words="Remove a filter to see more." />
+            ) : (
+              <Empty
+                title="No webhook yet"
+                words="Add a URL that accepts POST. Calls are signed with a secret that is shown once."
+                command={webhookCall(service.base_url)}
+              />
+            )
+          }
+        />
+      </Known>
+      {state.new === '1' && <NewWebhook close={() => change({ new: null })} />}
+    </>
+  );
+}

@@ -1,0 +1,236 @@
+import { isAscii as isAsciiBytes } from 'node:buffer';
+import type { Clock } from '../../clock.ts';
+import type { FreshBodies } from '../../core/emails/fresh-bodies.ts';
+import type { OutgoingEmail } from '../../core/outgoing/outgoing.ts';
+import { isPersonal } from '../../core/outgoing/outgoing-message.ts';
+import type { Claim } from '../../core/recipients/recipients.ts';
+import type { Unanswered } from '../../core/recipients/unanswered.ts';
+import type { Logger } from '../../log.ts';
+import { createReturnPath } from '../../mail/links/token.ts';
+import type { Metrics } from '../../process/metrics.ts';
+import type { SiteLimits } from '../../smtp/connections/site-connections.ts';
+import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../../smtp/deliver.ts';
+import { type Failure, failed, localFailure } from '../../smtp/replies/result.ts';
+import { slowDown } from '../../smtp/rules/classify.ts';
+import type { Lease } from '../claims/lease.ts';
+import type { MessageBuilder } from '../message/message.ts';
+import { type AttemptRecord, isSuppressed, type RetryRules, record } from '../outcome/attempt-record.ts';
+import { finalResult, isBeforeMail } from '../outcome/outcome.ts';
+import type { RetryPolicy } from '../outcome/schedule.ts';
+import type { Ending } from '../outcome/winding-down.ts';
+import type { Source } from '../pools/source-addresses.ts';
+import type { Journal } from './journal.ts';
+
+/** What all attempts share. */
+export interface AttemptTools {
+  transport: Transport;
+  messages: MessageBuilder;
+  /** Bodies of emails that this process has accepted. */
+  fresh?: FreshBodies;
+  lease: Lease;
+  /** The clock by which times are set; see `DatabaseClock`. */
+  clock: Clock;
+  journal: Journal;
+  /** Notes emails that must be held if nobody knows whether they arrived. */
+  unanswered: Pick<Unanswered, 'note'>;
+  policy: RetryPolicy;
+  returnPath: { key: Buffer; host: string };
+  log: Logger;
+  metrics: Metrics;
+}
+
+/** How an attempt is made. */
+interface How {
+  /** The site that takes the mail, and what it may have at once now. */
+  site: SiteLimits;
+  /** The limits in force, as a sentence for the record. */
+  remark: string | null;
+  /** What it leaves from; null: the system chooses. */
+  source: Source | null;
+  /** The node's shutdown. What it cuts short is due again at once, and the attempt does not count. */
+  ending: Ending;
+  /** Called for each message sent; one attempt can send several. */
+  onMessage?: () => void;
+}
+
+/** How often an email that cannot be built is tried: the defect may be fixed, or affect one node only. */
+const triesForDefects = 5;
+
+/**
+ * Tries once to deliver an email to the recipients of one destination.
+ *
+ * @returns the record to store; does not throw
+ */
+export async function attempt(
+  tools: AttemptTools,
+  claim: Claim,
+  email: OutgoingEmail | undefined,
+  how: How,
+): Promise<AttemptRecord> {
+  const delivery = await tryDelivery(tools, claim, email, how);
+  return record(tools, claim, delivery, email, how.ending);
+}
+
+async function tryDelivery(
+  tools: AttemptTools,
+  claim: Claim,
+  email: OutgoingEmail | undefined,
+  how: How,
+): Promise<Delivery> {
+  const all = addressesOf(claim.recipients);
+  const signing = email?.signing;
+  const objection = objectionTo(email);
+  if (!email || !signing || objection !== null) return unasked(all, refusal(objection ?? gone));
+  const suppressed = all.filter((address) => isSuppressed(email, address));
+  const refused = unasked(suppressed, refusal('the address came onto the suppression list'));
+  const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
+  if (recipients.length === 0) return refused;
+  const personal = isPersonal(email);
+  const copies = personal ? recipients.map((recipient) => [recipient]) : [recipients];
+  const sessions = suppressed.length > 0 ? refused.sessions : [];
+  for (const [index, readers] of copies.entries()) {
+    const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, how).catch((error: Error) =>
+      notBuilt(tools, claim, readers, error),
+    );
+    sessions.push(...made.sessions);
+    const rest = copies.slice(index + 1).flat();
+    if (rest.length > 0 && how.ending.begun) {
+      sessions.push(...unasked(addressesOf(rest), stopped).sessions);
+      break;
+    }
+    const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
+    if (!result || !isAboutAll(result, made)) continue;
+    // The next copy would only get the same answer.
+    sessions.at(-1)?.results.push(...rest.map(({ address }) => ({ ...result, recipient: address })));
+    break;
+  }
+  return { sessions };
+}
+
+const addressesOf = (recipients: Claim['recipients']) => recipients.map(({ address }) => address);
+
+const gone = 'the sender domain was removed, or is no longer verified';
+
+/** Why an email must no longer be sent; null: it may. */
+export function objectionTo(email: OutgoingEmail | undefined): string | null {
+  if (!email?.signing) return gone;
+  if (email.suspended) return 'the account is suspended';
+  return email.revoked ? 'the API key that scheduled it was revoked' : null;
+}
+
+/** The record of an email whose time was over before its pool had room for it. */
+export function withoutRoom(rules: RetryRules, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
+  const waited = unasked(addressesOf(claim.recipients), localFailure(reason, 'sender'));
+  return record(rules, claim, waited, email, null);
+}
+
+/**
+ * True if any other recipient of the destination would have met the same result. The class `rate` alone does not mean that,
+ * as it includes a single mailbox that gets too much; only a reply that asks us for less speaks for all, and then nobody
+ * fails unasked. If a host deferred this one's MAIL or DATA and no other was reached, it may still take the next one.
+ */
+function isAboutAll({ outcome, phase, reply }: RecipientResult, { sessions }: Delivery): boolean {
+  if (isBeforeMail(phase))
+    return outcome !== 'delivered' && !sessions.some(({ results }) => results.some(isDeferredByHost));
+  return outcome === 'deferred' && reply !== null && slowDown(phase, reply) !== null;
+}
+
+const isDeferredByHost = ({ phase, reply }: RecipientResult) =>
+  (phase === 'mail' || phase === 'data') && reply !== null && reply.code !== 421;
+
+/** One copy of an email, sent in one transaction to all its readers. */
+interface Copy {
+  email: OutgoingEmail;
+  signing: NonNullable<OutgoingEmail['signing']>;
+  readers: Claim['recipients'];
+  /** It is made for one reader. */
+  personal: boolean;
+}
+
+/** The result of a copy that could not be built or handed over because of a defect of ours; other copies keep theirs. */
+function notBuilt({ log }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
+  log.error({ emailId, error: error.stack }, 'an email could not be built or handed to the transport');
+  const tries = Math.max(...readers.map(({ attempts }) => attempts)) + 1;
+  const failure = localFailure('the message could not be built; the log of the server says why', 'sender');
+  return unasked(addressesOf(readers), { ...failure, permanent: tries >= triesForDefects });
+}
+
+async function deliverCopy(
+  tools: AttemptTools,
+  claim: Claim,
+  copy: Copy,
+  { site, remark, source, ending, onMessage }: How,
+): Promise<Delivery> {
+  const { email, signing, readers, personal } = copy;
+  const recipients = addressesOf(readers);
+  const [reader] = readers;
+  const position = reader?.position ?? 0;
+  const named = { position, alone: readers.length === 1 };
+  const mayGoOn = () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId && !ending.late;
+  return tools.messages.with(email, signing, (personal && reader) || null, (message) =>
+    deliver(tools.transport, {
+      destination: claim.destination,
+      envelope: {
+        from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host, named),
+        recipients,
+        // A non-ASCII header is UTF-8 in the message, whoever this copy is for.
+        smtpUtf8: !isAsciiHeader(message[0]),
+      },
+      message,
+      tls: email.tls,
+      beforeDot: async (accepted, session) => {
+        if (!mayGoOn() || !(await noteIfHeld(tools, claim, email, accepted))) return false;
+        await tools.journal.dot(claim, accepted, session);
+        if (!mayGoOn()) return false;
+        onMessage?.();
+        return true;
+      },
+      afterDot: (results) => tools.journal.answer(claim, results),
+      site,
+      sendingIps: source?.addresses,
+      remarks: [remark, source?.note ?? null].filter((text) => text !== null),
+      signal: ending.signal,
+    }),
+  );
+}
+
+/** @returns false if the final dot must not be written, as no other node would know of it */
+async function noteIfHeld(
+  { unanswered, log }: AttemptTools,
+  claim: Claim,
+  email: OutgoingEmail,
+  accepted: string[],
+): Promise<boolean> {
+  if (email.onUncertain !== 'hold') return true;
+  return unanswered.note(claim, accepted).catch((error: Error) => {
+    const fields = { emailId: email.id, error: error.message };
+    log.warn(fields, 'an email is not sent now: it could not be noted that it may have arrived');
+    return false;
+  });
+}
+
+function isAsciiHeader(message: Buffer): boolean {
+  const end = message.indexOf('\r\n\r\n');
+  return isAsciiBytes(end === -1 ? message : message.subarray(0, end));
+}
+
+const refusal = (reason: string): Failure => ({ ...localFailure(reason, 'sender'), permanent: true });
+
+const stopped = localFailure('This server stopped before it was the turn of this recipient.', 'other');
+
+/** A delivery that was decided without asking any server. */
+export function unasked(recipients: string[], failure: Failure, startedAt = new Date()): Delivery {
+  const session: Session = {
+    startedAt,
+    durationMs: 0,
+    host: null,
+    remoteAddress: null,
+    localAddress: null,
+    tls: null,
+    verification: 'none',
+    reused: false,
+    conversation: [],
+    results: recipients.map((recipient) => failed(recipient, failure)),
+  };
+  return { sessions: [session] };
+}

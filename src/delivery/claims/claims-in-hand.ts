@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../clock.ts';
+import type { Claim } from '../../core/recipients/recipients.ts';
+import * as recipients from '../../core/recipients/recipients.ts';
+import type { Database } from '../../db/client.ts';
+
+/** Pause between two tries to release or park claims. */
+const againMs = 1_000;
+
+/**
+ * The claims that this node holds: those that wait for their site, are under way, or are being released or parked. A claim
+ * ends in one of three ways. It is *settled* when the outcome of its attempt is stored. It is *released* if its recipients
+ * are due again at once, and *parked* if they are due at a later time, with the reason; neither uses up an attempt.
+ */
+export class ClaimsInHand {
+  readonly #db: Database;
+  readonly #clock: Clock;
+  readonly #onFewer: () => void;
+  readonly #claims = new Set<Claim>();
+  #stopping = false;
+  #onNone: (() => void) | undefined;
+
+  /** @param onFewer called whenever claims were removed */
+  constructor(db: Database, clock: Clock, onFewer: () => void) {
+    this.#db = db;
+    this.#clock = clock;
+    this.#onFewer = onFewer;
+  }
+
+  get size(): number {
+    return this.#claims.size;
+  }
+
+  get all(): ReadonlySet<Claim> {
+    return this.#claims;
+  }
+
+  add(claims: Claim[]): void {
+    for (const claim of claims) this.#claims.add(claim);
+  }
+
+  remove(claims: Claim[]): void {
+    for (const claim of claims) this.#claims.delete(claim);
+    this.#checkNone();
+    this.#onFewer();
+  }
+
+  /** Makes them due again at once. */
+  release(claims: Claim[]): void {
+    if (claims.length > 0) void this.removeAfter(claims, () => recipients.release(this.#db, claims));
+  }
+
+  /** Makes them due again at `until`. */
+  park(claims: Claim[], until: Date, reason: string): void {
+    if (claims.length > 0) void this.removeAfter(claims, () => recipients.park(this.#db, claims, until, reason));
+  }
+
+  /** Makes them due again in `ms`. */
+  parkFor(claims: Claim[], ms: number, reason: string): void {
+    this.park(claims, new Date(this.#clock.now().getTime() + ms), reason);
+  }
+
+  /** Makes them due again when the destination or site of this name is resumed. */
+  parkForPause(claims: Claim[], name: string): void {
+    void this.removeAfter(claims, () => recipients.parkForPause(this.#db, claims, name));
+  }
+
+  /** Removes the claims once `work` has released or parked them; it is retried until it succeeds. */
+  async removeAfter(claims: Claim[], work: () => Promise<void>): Promise<void> {
+    // If the node stops first, its claims are freed when it retires or is found dead.
+    const isDone = async () => (await Promise.allSettled([work()]))[0].status === 'fulfilled';
+    while (!this.#stopping && !(await isDone())) await sleep(againMs);
+    this.remove(claims);
+  }
+
+  /** From now on nothing is released or parked. */
+  stop(): void {
+    this.#stopping = true;
+  }
+
+  /** To be called after `stop`: resolves when no claim is left. */
+  none(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onNone = resolve;
+      this.#checkNone();
+    });
+  }
+
+  #checkNone(): void {
+    if (this.#claims.size === 0) this.#onNone?.();
+  }
+}

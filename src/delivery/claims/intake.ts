@@ -1,0 +1,160 @@
+import { mostInJob } from '../../core/emails/mail-lines.ts';
+import { ClaimsInDoubt } from '../../core/recipients/claims-in-doubt.ts';
+import type { Claim } from '../../core/recipients/recipients.ts';
+import * as recipients from '../../core/recipients/recipients.ts';
+import type { Database } from '../../db/client.ts';
+import type { Logger } from '../../log.ts';
+import { BatchLoop } from '../../pace/batch-loop.ts';
+import type { Queue } from '../../queue.ts';
+import { Trouble } from '../../trouble.ts';
+import type { ClaimsInHand } from './claims-in-hand.ts';
+import type { Lease } from './lease.ts';
+
+/** Claims per batch, roughly: taking few costs as much as taking many. */
+const batchSize = 200;
+
+/** With so many claims in the last batch and still in hand, mail keeps coming. */
+const manyClaims = 8;
+/** Then what is accepted is gathered for this long before it is taken. */
+const gatherMs = 15;
+
+interface Tools {
+  lease: Lease;
+  log: Logger;
+}
+
+/** Where claims go. */
+interface Dispatching {
+  /** Whether an attempt could begin now. */
+  canBegin(): boolean;
+  /** The destinations that need no more claims for now. */
+  supplied(): string[];
+  /** Takes over new claims; the next batch is taken when this resolves. */
+  place(claims: Claim[]): Promise<void>;
+}
+
+/**
+ * Takes jobs out of the queue and claims their recipients, one batch after the other, for as long as there are jobs and room.
+ * Jobs for destinations that are supplied stay in the queue.
+ */
+export class Intake {
+  readonly #db: Database;
+  readonly #queue: Queue;
+  readonly #tools: Tools;
+  readonly #inHand: ClaimsInHand;
+  readonly #mostHeld: number;
+  readonly #dispatching: Dispatching;
+  readonly #inDoubt: ClaimsInDoubt;
+  readonly #loop: BatchLoop;
+  readonly #trouble: Trouble;
+  #supplied: ReadonlySet<string> = new Set();
+  /** There was no room when jobs could last have been taken. */
+  #full = false;
+  /** How many the last batch had. */
+  #lastClaims = 0;
+  /** Ends the wait for more of what is accepted. */
+  #gathering: NodeJS.Timeout | undefined;
+  /** As of the last batch that was not empty. */
+  #claimsPerJob = mostInJob;
+  #unsubscribe: () => void = () => undefined;
+
+  /** @param mostHeld how many claims this node may hold */
+  constructor(
+    db: Database,
+    queue: Queue,
+    tools: Tools,
+    inHand: ClaimsInHand,
+    mostHeld: number,
+    dispatching: Dispatching,
+  ) {
+    this.#db = db;
+    this.#queue = queue;
+    this.#tools = tools;
+    this.#inHand = inHand;
+    this.#mostHeld = mostHeld;
+    this.#dispatching = dispatching;
+    this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
+    this.#trouble = new Trouble(tools.log, {
+      failing: 'no jobs could be taken; trying again',
+      over: 'jobs can be taken again',
+    });
+    this.#loop = new BatchLoop({
+      prepare: () => this.#freeInDoubt(),
+      takeBatch: () => this.#takeBatch(),
+      onError: (error) => this.#trouble.failed(error),
+    });
+  }
+
+  /** Destinations whose jobs were last left in the queue, because claims for them wait here. */
+  get supplied(): ReadonlySet<string> {
+    return this.#supplied;
+  }
+
+  start(): void {
+    this.#unsubscribe = this.#queue.onWake(() => this.#takeAccepted());
+  }
+
+  /** Resolves when nothing is taken any more. */
+  async stop(): Promise<void> {
+    this.#unsubscribe();
+    clearTimeout(this.#gathering);
+    await this.#loop.stop();
+  }
+
+  /** Takes what was just accepted, under load a little later: taking and loading few emails costs nearly as much as many. */
+  #takeAccepted(): void {
+    if (this.#lastClaims < manyClaims || this.#inHand.size < manyClaims) {
+      this.take();
+      return;
+    }
+    this.#gathering ??= setTimeout(() => {
+      this.#gathering = undefined;
+      this.take();
+    }, gatherMs);
+  }
+
+  /** Takes what there is; if a batch is being taken, once more after that. */
+  take(): void {
+    this.#loop.wake();
+  }
+
+  /** If there was no room: takes more once half of the claims have gone. */
+  takeIfDrained(): void {
+    if (this.#full && this.#inHand.size < this.#mostHeld / 2) this.take();
+  }
+
+  async #freeInDoubt(): Promise<void> {
+    const { log, lease } = this.#tools;
+    const freed = await this.#inDoubt.free(lease.nodeId, this.#inHand.all);
+    if (freed > 0) log.warn({ recipients: freed }, 'a claim was committed without an answer; it is free again');
+  }
+
+  /** @returns whether the batch was full: a short one was all there is, and adding jobs wakes this */
+  async #takeBatch(): Promise<boolean> {
+    const { lease } = this.#tools;
+    const room = Math.min(batchSize, this.#mostHeld - this.#inHand.size);
+    const jobs = Math.ceil(room / this.#claimsPerJob);
+    this.#full = room <= 0 || !this.#dispatching.canBegin() || !lease.valid();
+    if (this.#full || lease.onHold) return false;
+    return (await this.#takeJobs(jobs)) === jobs;
+  }
+
+  /** Takes and claims in one transaction, so that recipients always have a job or a node that holds them. */
+  async #takeJobs(limit: number): Promise<number> {
+    const { nodeId } = this.#tools.lease;
+    const claiming = this.#db.transaction(async (tx) => {
+      const supplied = this.#dispatching.supplied();
+      this.#supplied = new Set(supplied);
+      const jobs = await this.#queue.take(tx, limit, supplied);
+      if (jobs.length === 0) return { taken: 0, claims: [] };
+      return { taken: jobs.length, claims: await recipients.claim(tx, nodeId, jobs) };
+    });
+    const { taken, claims } = await this.#inDoubt.watch(claiming);
+    this.#trouble.worked();
+    if (taken > 0) this.#claimsPerJob = Math.max(1, claims.length / taken);
+    this.#lastClaims = claims.length;
+    this.#inHand.add(claims);
+    await this.#dispatching.place(claims);
+    return taken;
+  }
+}

@@ -1,0 +1,108 @@
+import { isIPv6 } from 'node:net';
+import type { AttemptRow } from '../../core/recipients/attempts.ts';
+import type { Delivery, Phase, RecipientResult } from '../../smtp/deliver.ts';
+import { isRefusal } from '../../smtp/replies/reply.ts';
+import { slowDown } from '../../smtp/rules/classify.ts';
+import { retryHintMs } from '../../smtp/rules/retry-hint.ts';
+import type { Verdict } from '../sites/throttle.ts';
+import { nextAttempt, type RetryPolicy } from './schedule.ts';
+
+/** What an attempt means for one recipient. */
+export type Outcome =
+  | { status: 'delivered'; nextAttemptAt: null; response: string }
+  | { status: 'deferred'; nextAttemptAt: Date; response: string }
+  | { status: 'failed'; nextAttemptAt: null; response: string };
+
+/** The result that counts for this recipient: that of the last session that names it. */
+export function finalResult(delivery: Delivery, recipient: string): RecipientResult {
+  for (const session of delivery.sessions.toReversed()) {
+    const result = session.results.find((entry) => entry.recipient === recipient);
+    if (result) return result;
+  }
+  throw new Error('a delivery came back without a result for one of its recipients');
+}
+
+/**
+ * Decides by the result's own verdict, never by the text that came with it: delivered, to be tried again, or failed for good.
+ * The text can only set the time of the next attempt, within an hour. `attempts` includes the one that ended in this result.
+ */
+export function decide(
+  result: RecipientResult,
+  history: { attempts: number; dueAt: Date; begunAt?: Date | null },
+  policy: RetryPolicy,
+  now: Date,
+  random?: () => number,
+): Outcome {
+  // "250 ok" to the wrong command is no reason for anybody who reads it.
+  const isOdd = result.outcome !== 'delivered' && result.reply !== null && !isRefusal(result.reply);
+  const response = isOdd ? result.reason : responseOf(result);
+  if (result.outcome === 'delivered') return { status: 'delivered', nextAttemptAt: null, response };
+  if (result.outcome === 'bounced') return { status: 'failed', nextAttemptAt: null, response };
+  const askedMs = result.reply && retryHintMs(result.reply);
+  const next = nextAttempt(policy, { ...history, askedMs }, now, random);
+  if (next) return { status: 'deferred', nextAttemptAt: next, response };
+  return {
+    status: 'failed',
+    nextAttemptAt: null,
+    response: `given up after ${inWords(policy.forMs)}; the last answer was: ${response}`,
+  };
+}
+
+function inWords(ms: number): string {
+  const [amount, unit] =
+    ms < 120_000 ? [ms / 1_000, 'seconds'] : ms < 2 * 3_600_000 ? [ms / 60_000, 'minutes'] : [ms / 3_600_000, 'hours'];
+  return `${Math.round(Number(amount))} ${unit}`;
+}
+
+/** What the server said, word for word, or our own sentence if no server said anything. */
+export function responseOf(result: RecipientResult): string {
+  if (!result.reply) return result.reason;
+  const { code, enhanced, text } = result.reply;
+  return [code, enhanced, text].filter((part) => part !== null && part !== '').join(' ');
+}
+
+const beforeMail = new Set<Phase>(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
+
+/** True if the result was decided before the mail transaction began. */
+export const isBeforeMail = (phase: Phase) => beforeMail.has(phase);
+
+/** True if a transaction was begun from one of our addresses of this family. */
+export const leftFrom = (at: Pick<AttemptRow, 'phase' | 'localAddress'>, ipv6: boolean) =>
+  at.localAddress !== null && isIPv6(at.localAddress) === ipv6 && at.phase !== 'local' && !beforeMail.has(at.phase);
+
+/** True if the attempt only failed because it had no address of the hosts' family. */
+export const lacksFamily = (rows: Pick<AttemptRow, 'phase' | 'classification'>[]) =>
+  rows.length > 0 && rows.every(({ phase, classification }) => phase === 'local' && classification === 'network');
+
+/** What a delivery says about the site, in which words, and the host that said so; null if none did. */
+export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null; host: string | null } {
+  const results = sessions.flatMap((session) => session.results);
+  const as = (verdict: Verdict, by: RecipientResult) => {
+    const host = by.reply && (sessions.findLast((session) => session.results.includes(by))?.host ?? null);
+    return { verdict, reply: responseOf(by), host };
+  };
+  const slower = results.find(
+    ({ outcome, phase, reply }) => outcome !== 'delivered' && reply !== null && slowDown(phase, reply) !== null,
+  );
+  if (slower) return as('slower', slower);
+  const judged = results.findLast((result) => result.reply !== null);
+  if (judged) {
+    const decided = results.some(({ outcome, reply }) => outcome === 'delivered' || (outcome === 'bounced' && reply));
+    // The server is about to close: less mail is better until it is back.
+    const leaves = judged.reply?.code === 421;
+    return as(decided ? 'fine' : leaves ? 'slower' : 'nothing', judged);
+  }
+  const last = results.at(-1);
+  if (last && results.every((result) => isUnreached(result) || isUntried(result))) {
+    const unreached = results.findLast(isUnreached);
+    return unreached ? as('unreachable', unreached) : as('untried', last);
+  }
+  return { verdict: 'nothing', reply: null, host: null };
+}
+
+const isUnreached = ({ outcome, phase, class: kind }: RecipientResult) =>
+  outcome === 'deferred' && beforeMail.has(phase) && kind === 'network';
+
+/** True if this host could not even ask DNS, or try to connect. With any other code, DNS named a route that leads back here. */
+const isUntried = ({ phase, class: kind, enhanced }: RecipientResult) =>
+  kind === 'sender' && (phase === 'connect' || (phase === 'dns' && enhanced === '4.4.3'));

@@ -1,0 +1,48 @@
+import type { Context } from 'koa';
+import { forbidden } from '../../errors.ts';
+
+const name = 'sendwright_session';
+
+/** A page of another site cannot send this header: the browser would send a CORS preflight, which we do not answer. */
+const ownPageHeader = 'X-Sendwright-Page';
+
+/**
+ * The token in the cookie. Another credential in the request takes precedence over it.
+ *
+ * @returns null if there is none, or there is another credential
+ */
+export function sessionToken(ctx: Context): string | null {
+  if (ctx.get('Authorization') !== '' || ctx.get('X-API-Key') !== '') return null;
+  return ctx.cookies.get(name) ?? null;
+}
+
+/** Sets a cookie that no script can read and that the browser does not send for other sites; null removes it. */
+export function setSessionCookie(
+  ctx: Context,
+  token: string | null,
+  { https, maxAgeSeconds }: { https: boolean; maxAgeSeconds: number },
+): void {
+  const parts = [`${name}=${token ?? ''}`, 'Path=/', 'HttpOnly', 'SameSite=Strict'];
+  parts.push(`Max-Age=${token === null ? 0 : maxAgeSeconds}`);
+  // Behind a proxy the connection itself does not show whether clients use https; the base URL does.
+  if (https) parts.push('Secure');
+  ctx.append('Set-Cookie', parts.join('; '));
+}
+
+/**
+ * A browser sends the cookie with any request to us, so a change must come from one of our own pages (CSRF).
+ *
+ * @throws ApiError 403
+ */
+export function refuseForged(ctx: Context): void {
+  if (['GET', 'HEAD'].includes(ctx.method)) return;
+  if (ctx.get(ownPageHeader) === '')
+    throw forbidden(`with a login cookie, requests that change something need the header ${ownPageHeader}`);
+  refuseElsewhere(ctx);
+}
+
+/** @throws ApiError 403 if the browser says that the request comes from a page of another site */
+export function refuseElsewhere(ctx: Context): void {
+  const site = ctx.get('Sec-Fetch-Site');
+  if (site !== '' && site !== 'same-origin') throw forbidden('the request comes from a page of another site');
+}

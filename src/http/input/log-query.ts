@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import { AddressError, normalizeDomain } from '../../mail/address/address.ts';
+import { id, line, oneOf, page as pageFields, timestampInQuery } from './validation.ts';
+
+/** An address, a domain or a part of one as it would be stored: a domain as A-labels, an incomplete one just in lower case. */
+export function asStored(text: string): string {
+  const at = text.lastIndexOf('@') + 1;
+  try {
+    return text.slice(0, at).toLowerCase() + normalizeDomain(text.slice(at));
+  } catch (error) {
+    if (error instanceof AddressError) return text.toLowerCase();
+    throw error;
+  }
+}
+
+export const emailStatuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
+
+const address = line(320).transform(asStored);
+
+/** The parameters of both queries. Strings are compared as they are stored: addresses, domains and words in lower case. */
+const sharedFields = {
+  ...pageFields,
+  cursor: id('must be the next_cursor of a previous page')
+    .optional()
+    .describe('The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added.'),
+  status: oneOf(emailStatuses).optional().describe('Only emails with this status.'),
+  type: oneOf(['transactional', 'marketing']).optional().describe('Only emails of this type.'),
+  tag: line(256).optional().describe('Only emails with this tag.'),
+  from: address.optional().describe('Only emails from this address, without a name.'),
+  to: address
+    .optional()
+    .describe('Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain.'),
+  domain: line(253).transform(asStored).optional().describe('Only emails from this sender domain.'),
+  q: line(998)
+    .transform((words) => words.toLowerCase())
+    .optional()
+    .describe('Only emails whose subject contains all of these words.'),
+  held: oneOf(['true'])
+    .optional()
+    .describe(
+      'Only emails that are held until you release them, because they may have arrived already or because processes crashed on them.',
+    ),
+  created_after: timestampInQuery.optional().describe('Only emails accepted at this time or later.'),
+  created_before: timestampInQuery.optional().describe('Only emails accepted before this time.'),
+};
+
+/** The parameters in the form that the core takes. */
+function pageAndFilter(query: z.output<z.ZodObject<typeof sharedFields>>) {
+  return {
+    page: { limit: query.limit, offset: query.offset, cursor: query.cursor ?? null },
+    filter: {
+      status: query.status ?? null,
+      type: query.type ?? null,
+      tag: query.tag ?? null,
+      from: query.from ?? null,
+      to: query.to ?? null,
+      domain: query.domain ?? null,
+      q: query.q ?? null,
+      held: query.held !== undefined,
+      createdAfter: query.created_after ?? null,
+      createdBefore: query.created_before ?? null,
+    },
+  };
+}
+
+/** The query of the log: a page and a filter. */
+export const logQuery = z
+  .object({
+    ...sharedFields,
+    scheduled: oneOf(['true']).optional().describe('Only emails that wait for their `scheduled_at`.'),
+  })
+  .transform(({ scheduled, ...query }) => {
+    const { page, filter } = pageAndFilter(query);
+    return { page, filter: { ...filter, scheduled: scheduled !== undefined } };
+  });
+
+/** The same for the log of all accounts. */
+export const allLogsQuery = z
+  .object({
+    account_id: id('must be an account id').optional().describe('Only emails of this account.'),
+    ...sharedFields,
+  })
+  .transform(({ account_id: accountId, ...query }) => ({ accountId: accountId ?? null, ...pageAndFilter(query) }));

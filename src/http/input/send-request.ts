@@ -1,0 +1,113 @@
+import { z } from 'zod';
+import { limits } from '../../core/accounts/send-limits.ts';
+import type { SendRequest } from '../../core/emails/draft.ts';
+import type { Sendable, TemplatedRequest } from '../../core/emails/template-sending.ts';
+import { sendFields } from './send-fields.ts';
+import { templateUse } from './template-use.ts';
+import { examine, line, mailbox, unescapedText } from './validation.ts';
+
+/** Null counts as absent, as in `sendFields`. */
+const omitted = z.null({ error: 'must be omitted when a template is used' }).optional();
+
+const templatedFields = sendFields.extend({
+  from: mailbox.nullish(),
+  subject: line(limits.subject).nullish(),
+  html: omitted,
+  text: omitted,
+  template: templateUse,
+});
+
+const unescapedBody = unescapedText(limits.body).nullish();
+const unescapedFields = sendFields.extend({ html: unescapedBody, text: unescapedBody });
+
+const withTemplate = templatedFields.transform(toTemplatedRequest);
+
+/** The body of `POST /api/v1/emails`, and each item of a batch. The required fields depend on whether it has a template. */
+export const sendRequest = withOrWithoutTemplate(sendFields.transform(toRequest));
+
+/** Like `sendRequest`, for JSON without `\u`. */
+export const unescapedSendRequest = withOrWithoutTemplate(unescapedFields.transform(toRequest));
+
+function withOrWithoutTemplate(withoutTemplate: z.ZodType<SendRequest>) {
+  return z.unknown().transform((input, context): Sendable => {
+    const template = (input as { template?: unknown } | null)?.template ?? null;
+    if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+      context.addIssue('must be an object');
+      return z.NEVER;
+    }
+    const schema: z.ZodType<Sendable> = template === null ? withoutTemplate : withTemplate;
+    const { fault, value } = examine(schema, input);
+    if (!fault) return value;
+    context.addIssue({ code: 'custom', ...fault });
+    return z.NEVER;
+  });
+}
+
+function toRequest(input: z.output<typeof sendFields>, context: z.RefinementCtx): SendRequest {
+  const { from, subject } = input;
+  // Mail programs might show an empty part instead of the other one.
+  const [html, text] = [input.html || null, input.text || null];
+  const request = { ...sharedParts(input), from, subject, html, text };
+  refuseConflicts(request, context);
+  if (html === null && text === null)
+    context.addIssue({ code: 'custom', path: ['html'], message: 'html, text or template is required' });
+  return request;
+}
+
+function toTemplatedRequest(input: z.output<typeof templatedFields>, context: z.RefinementCtx): TemplatedRequest {
+  const { from = null, subject = null, template } = input;
+  const request = { ...sharedParts(input), from, subject, template };
+  refuseConflicts(request, context);
+  return request;
+}
+
+/** The parts that do not depend on a template. */
+function sharedParts(input: z.output<typeof sendFields> | z.output<typeof templatedFields>) {
+  return {
+    to: input.to,
+    cc: input.cc ?? [],
+    bcc: input.bcc ?? [],
+    replyTo: input.reply_to ?? [],
+    headers: input.headers ?? [],
+    tags: input.tags ?? [],
+    attachments: input.attachments ?? [],
+    scheduledAt: input.scheduled_at ?? null,
+    type: input.type ?? 'transactional',
+    tls: input.tls ?? 'opportunistic',
+    onUncertain: input.on_uncertain ?? 'retry',
+  };
+}
+
+/** Reports conflicts between fields that are valid by themselves. */
+function refuseConflicts(request: ReturnType<typeof sharedParts>, context: z.RefinementCtx): void {
+  const { to, cc, bcc, attachments, headers } = request;
+  const issueAt: IssueAt = (path, message) => context.addIssue({ code: 'custom', path, message });
+  const issue = (path: string, message: string) => issueAt([path], message);
+  if (to.length === 0) issue('to', 'must name at least one recipient');
+  if (to.length + cc.length + bcc.length > limits.recipients)
+    issue('to', `must have at most ${limits.recipients} addresses together with cc and bcc`);
+  if (attachments.reduce((sum, { content }) => sum + content.length, 0) > limits.attachmentsBytes)
+    issue('attachments', 'are larger than 20 MB in total');
+  refuseSharedContentId(attachments, issueAt);
+  refuseRepeatedHeader(headers, issueAt);
+}
+
+type IssueAt = (path: PropertyKey[], message: string) => void;
+
+/** Mail programs would show one of the two files in both places. */
+function refuseSharedContentId(attachments: SendRequest['attachments'], issueAt: IssueAt): void {
+  const ids = attachments.map(({ contentId }) => contentId);
+  const second = ids.findIndex((id, index) => id !== null && ids.indexOf(id) < index);
+  if (second === -1) return;
+  const first = ids.indexOf(ids[second] ?? null);
+  issueAt(['attachments', second, 'content_id'], `is already used by attachments[${first}]`);
+}
+
+function refuseRepeatedHeader(headers: SendRequest['headers'], issueAt: IssueAt): void {
+  const names = new Map<string, string>();
+  for (const { name } of headers) {
+    const first = names.get(name.toLowerCase());
+    if (first !== undefined) issueAt(['headers', name], `is the same header as ${first}`);
+    names.set(name.toLowerCase(), name);
+  }
+}

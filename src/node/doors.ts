@@ -1,0 +1,76 @@
+import type Koa from 'koa';
+import type { Config } from '../config.ts';
+import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
+import type { TokenKeys } from '../core/secrets/service-secrets.ts';
+import type { Database } from '../db/client.ts';
+import { type HttpServer, listen } from '../http/server.ts';
+import { readCertificate } from '../inbound/certificate.ts';
+import { type ReturnsServer, startReturnsServer } from '../inbound/returns-server.ts';
+import { type SubmissionServer, startSubmission } from '../inbound/submission.ts';
+import type { Logger } from '../log.ts';
+import type { AccountTurns } from '../pace/account-turns.ts';
+import type { TokenBuckets } from '../pace/rate-limit.ts';
+import { portError } from '../process/start-error.ts';
+import type { Queue } from '../queue.ts';
+
+/** What is behind the ports of a node. */
+interface Behind {
+  config: Config;
+  db: Database;
+  queue: Queue;
+  fresh: FreshBodies;
+  /** The turns in which accounts commit what is large. */
+  commitTurns: AccountTurns;
+  log: Logger;
+}
+
+/** Opens the ports for programs that submit mail, as far as this node has them. */
+export async function openSubmission(
+  { config, db, queue, fresh, commitTurns, log }: Behind,
+  limiter: TokenBuckets,
+): Promise<SubmissionServer> {
+  const { roles, dataDir, mailHostname, smtp } = config;
+  const ports = roles.has('smtp')
+    ? { submission: config.ports.submission || null, submissions: config.ports.submissions || null }
+    : { submission: null, submissions: null };
+  if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
+  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
+  return startSubmission({
+    db,
+    queue,
+    fresh,
+    commitTurns,
+    log,
+    host: smtp.host,
+    ports,
+    name: mailHostname,
+    tls,
+    limiter,
+  });
+}
+
+/** Opens the port for bounces and complaints; null if this node has none. */
+export async function openInbound({ config, db, queue, log }: Behind, keys: TokenKeys): Promise<ReturnsServer | null> {
+  const { roles, dataDir, mailHostname, smtp, ports } = config;
+  if (!roles.has('smtp') || ports.inbound === 0) return null;
+  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
+  return startReturnsServer({
+    db,
+    queue,
+    log,
+    host: mailHostname,
+    keys,
+    listenOn: smtp.host,
+    port: ports.inbound,
+    tls,
+  });
+}
+
+/** Opens the port of the REST API. */
+export async function openHttp(app: Koa, config: Config): Promise<HttpServer> {
+  try {
+    return await listen(app, config.http.host, config.http.port);
+  } catch (error) {
+    throw portError({ port: 'HTTP_PORT', host: 'HTTP_HOST' }, config.http, error as NodeJS.ErrnoException);
+  }
+}

@@ -1,0 +1,129 @@
+import t from 'tap';
+import { AccountTurns } from '../../src/pace/account-turns.ts';
+import { served } from '../http/scene.ts';
+import { buildSender } from '../support/build.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+import { encryptionKey } from '../support/shared-node.ts';
+
+/** Work of accounts that goes on until it is ended. */
+function workOf(turns: AccountTurns) {
+  const begun: string[] = [];
+  const ends = new Map<string, () => void>();
+  return {
+    begun,
+    /** `a1` belongs to the account `a`. */
+    begin: (name: string) =>
+      turns.take(name.charAt(0), () => {
+        begun.push(name);
+        return new Promise<string>((resolve) => ends.set(name, () => resolve(name)));
+      }),
+    end: (name: string) => ends.get(name)?.(),
+  };
+}
+
+const unavailable = { status: 503, headers: { 'Retry-After': '1' } };
+
+const settled = () => new Promise(setImmediate);
+
+t.test('an account has a limited number at once, and accounts take turns', async (t) => {
+  const turns = new AccountTurns({ most: 3, mostOfAccount: 2, mostWaiting: 3, patienceMs: 60_000 });
+  const { begun, begin, end } = workOf(turns);
+  const all = ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3', 'c1'].map(begin);
+  t.match(await begin('a6').catch((error) => error), unavailable, 'no more of one account may wait');
+  t.strictSame(begun.splice(0), ['a1', 'a2', 'b1'], 'two of one account, three in total');
+  for (const [ended, next] of [
+    ['a1', 'a3'],
+    ['a2', 'b2'],
+    ['b1', 'c1'],
+    ['c1', 'a4'],
+    ['a3', 'b3'],
+    ['b2', 'a5'],
+  ] as const) {
+    end(ended);
+    await settled();
+    t.strictSame(begun.splice(0), [next], `after ${ended}`);
+  }
+  for (const name of ['a4', 'a5', 'b3']) end(name);
+  t.strictSame(await Promise.all(all), ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3', 'c1']);
+  const later = begin('d1');
+  end('d1');
+  t.equal(await later, 'd1');
+});
+
+t.test('work that gets no turn in time is refused, and work that fails gives its turn back', async (t) => {
+  const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 3, patienceMs: 50 });
+  const { begun, begin, end } = workOf(turns);
+  const first = begin('a1');
+  t.match(await begin('b1').catch((error) => error), unavailable);
+  end('a1');
+  t.equal(await first, 'a1');
+  await t.rejects(
+    turns.take('a', () => Promise.reject(new Error('failed'))),
+    { message: 'failed' },
+  );
+  const last = begin('b2');
+  end('b2');
+  t.equal(await last, 'b2');
+  t.strictSame(begun, ['a1', 'b2'], 'refused work is not done later');
+});
+
+t.test('an account that reads slowly leaves the others their connections: DOS-15', async (t) => {
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const [slow, second, third, other] = [
+    await buildSender(node.db, encryptionKey),
+    await buildSender(node.db, encryptionKey),
+    await buildSender(node.db, encryptionKey),
+    await buildSender(node.db, encryptionKey),
+  ];
+  const logIn = async (account: object) =>
+    (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token as string;
+  const [slowToken, otherToken] = [await logIn(slow.account), await logIn(other.account)];
+  const { before, reads } = await node.db.transaction(async (tx) => {
+    // A full machine takes longer than a transaction may be idle.
+    await tx.query({ text: 'SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE templates' });
+    const before = node.db.connections().busy;
+    const read = (many: number, by: { key: string } | { token: string }) =>
+      Array.from({ length: many }, () => served(() => node.call('GET', '/api/v1/templates', by)));
+    const begun = [...read(20, slow), ...read(60, { token: slowToken }), ...read(20, second)];
+    await eventually(async () => node.db.connections().busy >= before + 6);
+    t.equal((await node.call('GET', '/api/v1/emails', { token: otherToken })).status, 200, 'a third account reads');
+    begun.push(...read(20, third));
+    await eventually(async () => node.db.connections().busy >= before + 7);
+    const body = { from: other.from, to: ['a@b.test'], subject: 's', text: 't' };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body })).status, 200);
+    const own = { ...body, from: slow.from };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: slow.key, body: own })).status, 200, 'its own as well');
+    const batch = { emails: [own, own] };
+    t.equal(
+      (await node.call('POST', '/api/v1/emails/batch', { key: slow.key, body: batch })).status,
+      200,
+      'a batch too',
+    );
+    t.ok(node.db.connections().waiting === 0, 'nobody waits for a connection');
+    return { before, reads: begun };
+  });
+  t.ok(before >= 1);
+  const answers = await Promise.all(reads);
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'all that waited are answered');
+});
+
+t.test('for repeated requests, at most two answers per account are in memory', async (t) => {
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const [slow, other] = [await buildSender(node.db, encryptionKey), await buildSender(node.db, encryptionKey)];
+  const body = { from: slow.from, to: ['a@b.test'], subject: 's', text: 't' };
+  const attachments = [{ filename: 'a.txt', content: 'eA==' }];
+  const sent = await node.call('POST', '/api/v1/emails', { key: slow.key, body: { ...body, attachments } });
+  const resends = await node.db.transaction(async (tx) => {
+    await tx.query({ text: 'SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE attachments' });
+    const before = node.db.connections().busy;
+    const path = `/api/v1/emails/${sent.body.email.id}/resend`;
+    const all = Array.from({ length: 40 }, () => served(() => node.call('POST', path, { key: slow.key })));
+    await eventually(async () => node.db.connections().busy >= before + 2);
+    const others = { ...body, from: other.from };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body: others })).status, 200);
+    t.equal(node.db.connections().waiting, 0);
+    return all;
+  });
+  const answers = await Promise.all(resends);
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [200]);
+});
