@@ -42,6 +42,7 @@ const ordersWithin: Record<string, string[][]> = {
   delivery: [['preparation'], ['attempt'], ['pools', 'message', 'claims'], ['outcome'], ['sites']],
   http: [['openapi'], ['routes'], ['body'], ['credentials'], ['input', 'present']],
   smtp: [['transaction', 'reports'], ['connections'], ['policies', 'rules'], ['calls'], ['dns'], ['replies']],
+  dashboard: [['frame', 'pages'], ['parts'], ['browser'], ['data', 'words'], ['look']],
   mail: [['submission'], ['compose', 'returns', 'links', 'template'], ['headers', 'encoding'], ['address'], ['text']],
 };
 
@@ -112,7 +113,7 @@ for (const [name, places] of Object.entries(ordersWithin)) {
     const shown =
       text
         .split('\n')
-        .find((line) => line.startsWith(`${name}/  `))
+        .find((line) => line.startsWith(`${name}/ `))
         ?.slice(name.length + 1) ?? '';
     const shownPlaces = shown.split('->').map((place) => new Set(place.split(',').map((folder) => folder.trim())));
     t.strictSame(

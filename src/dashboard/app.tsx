@@ -4,17 +4,17 @@ import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { type ComponentType, lazy, Suspense, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Router, Switch } from 'wouter';
 import type { Session } from '../client/index.ts';
-import { api, CannotBeDone, queries } from './api.ts';
-import { askNoMore } from './interrupted.ts';
-import { loadAnew, navigateIfAgreed } from './leaving.ts';
-import { nonce } from './nonce.ts';
+import { askNoMore } from './browser/interrupted.ts';
+import { loadAnew, navigateIfAgreed } from './browser/leaving.ts';
+import { nonce } from './browser/nonce.ts';
+import { api, CannotBeDone, queries } from './data/api.ts';
+import { endedByItself, forgetAll, noteLogin, ShownTo, useSessionState } from './data/session.ts';
+import { Shell } from './frame/shell.tsx';
+import { theme } from './look/theme.ts';
 import { LogIn } from './pages/accounts/log-in.tsx';
 import { entries, visible } from './pages.ts';
 import { Boundary, Failed, Waiting } from './parts/failure.tsx';
 import { PageHead } from './parts/page.tsx';
-import { endedByItself, forgetAll, noteLogin, ShownTo, useSessionState } from './session.ts';
-import { Shell } from './shell.tsx';
-import { theme } from './theme.ts';
 
 const page = <Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name) =>
   lazy(async () => {
@@ -39,7 +39,7 @@ const routes: [path: string, page: ComponentType][] = [
   ['/templates/:id', page(() => import('./pages/templates/template.tsx'), 'TemplatePage')],
   ['/destinations', page(() => import('./pages/destinations/destinations.tsx'), 'Destinations')],
   ['/accounts', page(() => import('./pages/accounts/accounts.tsx'), 'Accounts')],
-  ['/doctor', page(() => import('./pages/doctor.tsx'), 'DoctorPage')],
+  ['/doctor', page(() => import('./pages/doctor/doctor.tsx'), 'DoctorPage')],
   ['/settings', page(() => import('./pages/accounts/settings.tsx'), 'Settings')],
   ['/keys', page(() => import('./pages/keys/keys.tsx'), 'Keys')],
 ];

@@ -1,4 +1,4 @@
-import type { IconName } from './icons.tsx';
+import type { IconName } from './look/icons.tsx';
 
 export interface PageEntry {
   path: string;

@@ -1,6 +1,6 @@
 import { domainToASCII } from 'node:url';
 import t from 'tap';
-import { inOwnLetters } from '../../src/dashboard/own-letters.ts';
+import { inOwnLetters } from '../../src/dashboard/words/own-letters.ts';
 import { go, inBrowser, sharedDashboard, view } from './browser.ts';
 
 t.test('internationalized domains are shown as their owners write them', async (t) => {

@@ -3,7 +3,7 @@ import t from 'tap';
 import type { Email, EmailContent } from '../../src/client/index.ts';
 import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { adviceOf } from '../../src/core/log/advice.ts';
-import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/commands.ts';
+import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/words/commands.ts';
 import {
   addressIn,
   duration,
@@ -15,7 +15,7 @@ import {
   percent,
   relative,
   whatBecame,
-} from '../../src/dashboard/format.ts';
+} from '../../src/dashboard/words/format.ts';
 
 /** What a shell makes of a command: the arguments that curl would get. */
 function argumentsOf(command: string): string[] {

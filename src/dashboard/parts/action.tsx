@@ -2,7 +2,7 @@ import { Button, type ButtonProps, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import { askAgain, isStatus, wordsOf } from '../api.ts';
+import { askAgain, isStatus, wordsOf } from '../data/api.ts';
 import { Dialog } from './dialog.tsx';
 
 export const tell = (message: string) => notifications.show({ message, color: 'indigo', withCloseButton: false });

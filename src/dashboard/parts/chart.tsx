@@ -3,7 +3,7 @@ import { useElementSize } from '@mantine/hooks';
 import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { exact } from '../format.ts';
+import { exact } from '../words/format.ts';
 
 export interface Series {
   name: string;

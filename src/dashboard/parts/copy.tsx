@@ -1,7 +1,7 @@
 import { ActionIcon, Tooltip } from '@mantine/core';
 import { useEffect, useState } from 'react';
-import { copyText } from '../clipboard.ts';
-import { Icon } from '../icons.tsx';
+import { copyText } from '../browser/clipboard.ts';
+import { Icon } from '../look/icons.tsx';
 import { tellFailure } from './action.tsx';
 
 const shownMs = 1_500;

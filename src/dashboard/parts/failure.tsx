@@ -1,7 +1,7 @@
 import { Alert, Button, Skeleton, Stack } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { isStatus, isUnshown, wordsOf } from '../api.ts';
+import { isStatus, isUnshown, wordsOf } from '../data/api.ts';
 import { Empty } from './empty.tsx';
 import { PageHead } from './page.tsx';
 

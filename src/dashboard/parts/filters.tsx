@@ -1,7 +1,7 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { Icon } from '../icons.tsx';
+import { Icon } from '../look/icons.tsx';
 
 /** A search text, passed on when the typing pauses. */
 export function SearchField(props: {

@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from 'react';
-import { count } from '../format.ts';
+import { count } from '../words/format.ts';
 import { Unfold } from './unfold.tsx';
 
 const few = 10;

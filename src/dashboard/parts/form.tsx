@@ -1,7 +1,7 @@
 import { Button, Group, PasswordInput, type PasswordInputProps, TextInput, type TextInputProps } from '@mantine/core';
 import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react';
-import { refusalOf } from '../api.ts';
-import { useOutliving } from '../interrupted.ts';
+import { useOutliving } from '../browser/interrupted.ts';
+import { refusalOf } from '../data/api.ts';
 import { forgetFailures, noteShown } from './action.tsx';
 
 /** The last submission of the fields, as `useAction` returns it. */

@@ -1,5 +1,5 @@
 import { Button, Group, Text } from '@mantine/core';
-import { useUnsaved } from '../leaving.ts';
+import { useUnsaved } from '../browser/leaving.ts';
 import { Dialog } from './dialog.tsx';
 
 /** Asks before the user leaves a page with unsaved changes. */

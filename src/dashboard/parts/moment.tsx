@@ -1,6 +1,6 @@
 import { useInterval } from '@mantine/hooks';
 import { useState } from 'react';
-import { exact, relative } from '../format.ts';
+import { exact, relative } from '../words/format.ts';
 
 /**
  * How long ago something was, or how far `ahead` it is; the tooltip has the exact time.

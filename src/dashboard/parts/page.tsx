@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect } from 'react';
 import { Link } from 'wouter';
-import { useArrival } from '../beginning.ts';
+import { useArrival } from '../browser/beginning.ts';
 
 /** The head of a page: its title, its purpose, and its actions. */
 export function PageHead(props: {

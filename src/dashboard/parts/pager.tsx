@@ -1,6 +1,6 @@
 import { ActionIcon, Button } from '@mantine/core';
-import { count } from '../format.ts';
-import { Icon } from '../icons.tsx';
+import { Icon } from '../look/icons.tsx';
+import { count } from '../words/format.ts';
 import { Empty } from './empty.tsx';
 
 export const pageSize = 25;

@@ -1,5 +1,5 @@
 import { useMemo } from 'react';
-import { nonce } from '../nonce.ts';
+import { nonce } from '../browser/nonce.ts';
 
 /** Loads nothing and runs no script. The frame is sandboxed as well, and inherits this page's policy. */
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";

@@ -1,6 +1,6 @@
 import { Button, Group } from '@mantine/core';
 import { type ReactNode, useEffect, useRef } from 'react';
-import { useShownOnce } from '../interrupted.ts';
+import { useShownOnce } from '../browser/interrupted.ts';
 import { Command } from './copy.tsx';
 
 /** A secret that is shown only here, in a dialog that `stays`, with the button that closes it. */

@@ -3,10 +3,10 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import type { Account, ListedAccount } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../address-state.ts';
-import { api } from '../../api.ts';
-import { count, plural } from '../../format.ts';
-import { useIsBack } from '../../interrupted.ts';
+import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { useIsBack } from '../../browser/interrupted.ts';
+import { api } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -19,7 +19,7 @@ import { PageHead } from '../../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { Status } from '../../parts/status.tsx';
-import { useSession } from '../../session.ts';
+import { count, plural } from '../../words/format.ts';
 
 const plans = [
   { value: 'free', label: 'free: 100 a day, 3,000 a month, one domain' },

@@ -1,10 +1,10 @@
 import { Alert, Button, PasswordInput, TextInput } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { type FormEvent, useEffect } from 'react';
-import { isStatus, wordsOf } from '../../api.ts';
-import { Logo } from '../../icons.tsx';
-import { useLost } from '../../interrupted.ts';
-import { logIn } from '../../session.ts';
+import { useLost } from '../../browser/interrupted.ts';
+import { isStatus, wordsOf } from '../../data/api.ts';
+import { logIn } from '../../data/session.ts';
+import { Logo } from '../../look/icons.tsx';
 
 /** @param props.ended somebody was logged in here, and that login has ended */
 export function LogIn({ ended }: { ended: boolean }) {

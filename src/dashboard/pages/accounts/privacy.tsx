@@ -2,14 +2,14 @@ import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Erasure } from '../../../client/index.ts';
-import { api } from '../../api.ts';
-import { plural } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api } from '../../data/api.ts';
 import { Confirmed } from '../../parts/action.tsx';
 import { Failed } from '../../parts/failure.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
+import { plural } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 const shownReceipts = 5;
 

@@ -1,13 +1,13 @@
 import { Button, SegmentedControl, useMantineColorScheme } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { api, FieldRefused, isStatus } from '../../api.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api, FieldRefused, isStatus } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { useAction } from '../../parts/action.tsx';
 import { Form, PasswordField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { useSession } from '../../session.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 import { Privacy } from './privacy.tsx';
 
 /** Who is logged in, the appearance, and the health of the service. */

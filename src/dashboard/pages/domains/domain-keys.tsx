@@ -1,6 +1,6 @@
 import { Button, Group } from '@mantine/core';
 import type { DKIMKey } from '../../../client/index.ts';
-import { api } from '../../api.ts';
+import { api } from '../../data/api.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
 import { Copy } from '../../parts/copy.tsx';
 import { Panel } from '../../parts/page.tsx';

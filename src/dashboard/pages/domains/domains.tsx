@@ -2,10 +2,9 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { Domain } from '../../../client/index.ts';
-import { useAddressState } from '../../address-state.ts';
-import { api } from '../../api.ts';
-import { hostIn } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { useAddressState } from '../../browser/address-state.ts';
+import { api } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { useAction } from '../../parts/action.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -16,7 +15,8 @@ import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { useSession } from '../../session.ts';
+import { hostIn } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 import { isSought } from './domain-standing.ts';
 
 const standing = (domain: Domain) => {

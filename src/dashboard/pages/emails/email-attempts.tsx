@@ -1,9 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Attempt, Email } from '../../../client/index.ts';
-import { api } from '../../api.ts';
-import { duration, exact } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api } from '../../data/api.ts';
 import { Copy } from '../../parts/copy.tsx';
 import { Failed, Waiting } from '../../parts/failure.tsx';
 import { FirstFew } from '../../parts/first-few.tsx';
@@ -11,6 +9,8 @@ import { Moment } from '../../parts/moment.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
 import { Unfold } from '../../parts/unfold.tsx';
+import { duration, exact } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 /** Every attempt, latest first, with its conversation. */
 export function Attempts({ id, status }: { id: string; status: Email['status'] }) {

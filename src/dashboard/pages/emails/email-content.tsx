@@ -1,11 +1,11 @@
 import { Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { api, isStatus, wordsOf } from '../../api.ts';
-import { bytes } from '../../format.ts';
+import { api, isStatus, wordsOf } from '../../data/api.ts';
 import { Empty } from '../../parts/empty.tsx';
 import { Failed, Waiting } from '../../parts/failure.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { PlainText, Preview } from '../../parts/preview.tsx';
+import { bytes } from '../../words/format.ts';
 
 export function EmailContentPanel({ id }: { id: string }) {
   const query = useQuery({

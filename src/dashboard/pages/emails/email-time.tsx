@@ -1,11 +1,11 @@
 import { Button } from '@mantine/core';
 import { useState } from 'react';
-import { api } from '../../api.ts';
-import { forField } from '../../format.ts';
-import { useIsBack } from '../../interrupted.ts';
+import { useIsBack } from '../../browser/interrupted.ts';
+import { api } from '../../data/api.ts';
 import { useAction } from '../../parts/action.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
+import { forField } from '../../words/format.ts';
 
 const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
 

@@ -2,14 +2,14 @@ import { Button } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { EventType } from '../../../client/index.ts';
-import { api } from '../../api.ts';
-import { count } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api } from '../../data/api.ts';
 import { Failed } from '../../parts/failure.tsx';
 import { FirstFew } from '../../parts/first-few.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
+import { count } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 /** Events that each recipient of an email has. */
 const aboutOne = new Set<string>([

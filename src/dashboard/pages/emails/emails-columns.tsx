@@ -3,12 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { Fragment } from 'react';
 import { Link } from 'wouter';
 import type { ListedEmail } from '../../../client/index.ts';
-import { api } from '../../api.ts';
-import { count, isForLater, shownSubject } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api } from '../../data/api.ts';
 import type { Column } from '../../parts/data-table.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { Status, Tags } from '../../parts/status.tsx';
+import { count, isForLater, shownSubject } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 export type Row = ListedEmail & { account_id?: string };
 

@@ -1,8 +1,8 @@
 import { useLocation } from 'wouter';
 import type { Email, ListEmailsQuery } from '../../../client/index.ts';
-import { addressIn, emailIdIn } from '../../format.ts';
 import { ChoiceField, SearchField } from '../../parts/filters.tsx';
-import { intervalsOf, type Span, spans } from '../../spans.ts';
+import { addressIn, emailIdIn } from '../../words/format.ts';
+import { intervalsOf, type Span, spans } from '../../words/spans.ts';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 

@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { Bucket, Destination, Domain, Webhook } from '../../../client/index.ts';
-import { api } from '../../api.ts';
-import { exact, percent, plural, spaced } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { Failed } from '../../parts/failure.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { useSession } from '../../session.ts';
-import type { Span } from '../../spans.ts';
+import { exact, percent, plural, spaced } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
+import type { Span } from '../../words/spans.ts';
 import { causeAt, isStalled, waitingAt } from '../destinations/destination-standing.ts';
 import { failuresByClass } from './overview-failures.tsx';
 

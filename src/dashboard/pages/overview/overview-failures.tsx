@@ -1,8 +1,8 @@
 import { Link } from 'wouter';
 import type { Bucket } from '../../../client/index.ts';
-import { count, percent, spaced } from '../../format.ts';
 import { Panel } from '../../parts/page.tsx';
-import type { Span } from '../../spans.ts';
+import { count, percent, spaced } from '../../words/format.ts';
+import type { Span } from '../../words/spans.ts';
 
 /** The failed recipients of these intervals by class, the most frequent first. */
 export function failuresByClass(buckets: Bucket[]): [name: string, value: number][] {

@@ -4,14 +4,14 @@ import type { Email as Parsed } from 'postal-mime';
 import PostalMime from 'postal-mime';
 import { Link } from 'wouter';
 import type { SandboxMessage } from '../../../client/index.ts';
-import { api, isUnshown } from '../../api.ts';
-import { bytes, shownSubject } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api, isUnshown } from '../../data/api.ts';
 import { Copy } from '../../parts/copy.tsx';
 import { Failed, Waiting } from '../../parts/failure.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PlainText, Preview } from '../../parts/preview.tsx';
 import { Status } from '../../parts/status.tsx';
+import { bytes, shownSubject } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 /** A message as it arrived: what its reader sees, its header, its source, and the verdict on its signature. */
 export function SandboxMessageView({ id }: { id: string }) {

@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from 'wouter';
-import { pageOf, pageState, useAddressState } from '../../address-state.ts';
-import { api } from '../../api.ts';
-import { shownSubject } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { api } from '../../data/api.ts';
 import { Failed, Waiting } from '../../parts/failure.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { shownSubject } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
 import { UntilFirstEmail } from './until-first-email.tsx';
 

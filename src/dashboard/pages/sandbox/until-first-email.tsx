@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { api } from '../../api.ts';
-import { firstEmail } from '../../commands.ts';
+import { api } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { Empty } from '../../parts/empty.tsx';
-import { useSession } from '../../session.ts';
+import { firstEmail } from '../../words/commands.ts';
 
 /** Shown where emails will be: how to send one from a domain of this account, or how to get one. */
 export function UntilFirstEmail({ title, words }: { title: string; words: string }) {

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { api, isStatus } from '../../api.ts';
-import { shownSubject } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api, isStatus } from '../../data/api.ts';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Failed, Waiting } from '../../parts/failure.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { Status } from '../../parts/status.tsx';
+import { shownSubject } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 /** What the server or the reader said that put an address on the list. */
 export function Evidence({ emailId, address, close }: { emailId: string; address: string; close: () => void }) {

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { api } from '../../api.ts';
-import { storedAs } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { api } from '../../data/api.ts';
 import { Moment } from '../../parts/moment.tsx';
 import { Status } from '../../parts/status.tsx';
+import { storedAs } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 /** Why an address gets no mail, since when, and where to change that; nothing if it is not on the list. */
 export function OnTheList({ address }: { address: string }) {

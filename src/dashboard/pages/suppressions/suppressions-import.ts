@@ -1,6 +1,6 @@
 import { readSuppressionsCsv, type SuppressionEntry } from '../../../client/index.ts';
-import { api, CannotBeDone, refusalOf } from '../../api.ts';
-import { count, plural } from '../../format.ts';
+import { api, CannotBeDone, refusalOf } from '../../data/api.ts';
+import { count, plural } from '../../words/format.ts';
 
 /** How many entries one call takes. */
 const mostAtOnce = 10_000;

@@ -1,5 +1,5 @@
 import { ActionIcon, Button, Group, NativeSelect, Tabs, Textarea, TextInput } from '@mantine/core';
-import { Icon } from '../../icons.tsx';
+import { Icon } from '../../look/icons.tsx';
 import { useRefusals } from '../../parts/form.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { asTyped, type Draft, placeholders } from './template-draft.ts';

@@ -3,13 +3,13 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
 import type { Template } from '../../../client/index.ts';
-import { api, refusalOf, wordsOf } from '../../api.ts';
-import { whatBecame } from '../../format.ts';
+import { api, refusalOf, wordsOf } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { useAction } from '../../parts/action.tsx';
 import { Form, forget, Refusals, TextField, useRefusals } from '../../parts/form.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { PlainText, Preview } from '../../parts/preview.tsx';
-import { useSession } from '../../session.ts';
+import { whatBecame } from '../../words/format.ts';
 import { asTyped, draftOf, placeholders } from './template-draft.ts';
 
 type Values = Record<string, string | number>;

@@ -2,9 +2,9 @@ import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { TemplateSummary } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../address-state.ts';
-import { api } from '../../api.ts';
-import { plural } from '../../format.ts';
+import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { api } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { useAction } from '../../parts/action.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -16,7 +16,7 @@ import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
-import { useSession } from '../../session.ts';
+import { plural } from '../../words/format.ts';
 
 const columns: Column<TemplateSummary>[] = [
   {

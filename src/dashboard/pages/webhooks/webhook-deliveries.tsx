@@ -3,10 +3,8 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../address-state.ts';
-import { api, isUnshown } from '../../api.ts';
-import { count, duration, exact, forField, plural, shownSubject } from '../../format.ts';
-import { inOwnLetters } from '../../own-letters.ts';
+import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { api, isUnshown } from '../../data/api.ts';
 import { useAction } from '../../parts/action.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -19,6 +17,8 @@ import { Panel } from '../../parts/page.tsx';
 import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
 import { PlainText } from '../../parts/preview.tsx';
 import { Status } from '../../parts/status.tsx';
+import { count, duration, exact, forField, plural, shownSubject } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
 
 const answerOf = ({ attempts, error }: WebhookDelivery) => {
   const last = attempts.at(-1);

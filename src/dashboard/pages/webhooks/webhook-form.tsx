@@ -1,8 +1,8 @@
 import { Checkbox } from '@mantine/core';
 import { useState } from 'react';
 import type { EventType } from '../../../client/index.ts';
-import { api } from '../../api.ts';
-import { useOutliving } from '../../interrupted.ts';
+import { useOutliving } from '../../browser/interrupted.ts';
+import { api } from '../../data/api.ts';
 import { useAction } from '../../parts/action.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';

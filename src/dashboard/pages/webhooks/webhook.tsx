@@ -3,15 +3,15 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation, useParams } from 'wouter';
 import type { EventType, Webhook } from '../../../client/index.ts';
-import { api, isUnshown, queries, whileThere } from '../../api.ts';
-import { plural } from '../../format.ts';
-import { useOutliving } from '../../interrupted.ts';
+import { useOutliving } from '../../browser/interrupted.ts';
+import { api, isUnshown, queries, whileThere } from '../../data/api.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Unshown, Waiting } from '../../parts/failure.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
+import { plural } from '../../words/format.ts';
 import { Deliveries } from './webhook-deliveries.tsx';
 import { EventChoice, eventTypes, Secret } from './webhook-form.tsx';
 

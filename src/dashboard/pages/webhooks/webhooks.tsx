@@ -2,9 +2,9 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { Webhook } from '../../../client/index.ts';
-import { useAddressState } from '../../address-state.ts';
-import { api } from '../../api.ts';
-import { webhookCall } from '../../commands.ts';
+import { useAddressState } from '../../browser/address-state.ts';
+import { api } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Empty } from '../../parts/empty.tsx';
 import { Known } from '../../parts/failure.tsx';
@@ -12,7 +12,7 @@ import { NameAndStatus } from '../../parts/filters.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { useSession } from '../../session.ts';
+import { webhookCall } from '../../words/commands.ts';
 import { NewWebhook } from './webhook-form.tsx';
 
 const columns: Column<Webhook>[] = [

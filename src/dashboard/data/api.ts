@@ -1,5 +1,5 @@
 import { MutationCache, type Query, QueryCache, QueryClient } from '@tanstack/react-query';
-import { Sendwright, SendwrightError } from '../client/index.ts';
+import { Sendwright, SendwrightError } from '../../client/index.ts';
 import { noteBusy } from './busy.ts';
 
 /** Adds a header that pages of other sites cannot send along with the cookie. */

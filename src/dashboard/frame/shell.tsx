@@ -1,15 +1,15 @@
 import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
-import { useBeginning } from './beginning.ts';
+import { useBeginning } from '../browser/beginning.ts';
+import { leaveIfAgreed } from '../browser/leaving.ts';
+import { Connected, useLive } from '../data/live.ts';
+import { logOut, useSession } from '../data/session.ts';
+import { Icon, Logo } from '../look/icons.tsx';
+import { entries, type PageEntry, visible } from '../pages.ts';
+import { tellFailure } from '../parts/action.tsx';
+import { inOwnLetters } from '../words/own-letters.ts';
 import { HoldBanner } from './hold.tsx';
-import { Icon, Logo } from './icons.tsx';
-import { leaveIfAgreed } from './leaving.ts';
-import { Connected, useLive } from './live.ts';
-import { inOwnLetters } from './own-letters.ts';
-import { entries, type PageEntry, visible } from './pages.ts';
-import { tellFailure } from './parts/action.tsx';
-import { logOut, useSession } from './session.ts';
 import { Shortcuts } from './shortcuts.tsx';
 
 const groups = [null, 'Sending', 'Set up', 'Server'] as const;

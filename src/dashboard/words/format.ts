@@ -1,4 +1,4 @@
-import type { Email } from '../client/index.ts';
+import type { Email } from '../../client/index.ts';
 import { inOwnLetters } from './own-letters.ts';
 
 const numbers = new Intl.NumberFormat('en-US');

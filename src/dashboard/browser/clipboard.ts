@@ -1,4 +1,4 @@
-import { CannotBeDone } from './api.ts';
+import { CannotBeDone } from '../data/api.ts';
 
 /**
  * Copies this into the clipboard, and returns the focus to where it was.

@@ -1,4 +1,4 @@
-import type { Email, EmailContent } from '../client/index.ts';
+import type { Email, EmailContent } from '../../client/index.ts';
 
 /** Quotes a text as one word for the shell. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { createContext, useContext } from 'react';
-import type { Session } from '../client/index.ts';
+import type { Session } from '../../client/index.ts';
 import { api, isStatus, queries, sessionKey } from './api.ts';
 
 /** Who is logged in; null: nobody, undefined: not known yet. */

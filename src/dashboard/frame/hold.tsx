@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { api } from './api.ts';
-import { endOfHold } from './commands.ts';
-import { exact, plural } from './format.ts';
-import { Command } from './parts/copy.tsx';
-import { Moment } from './parts/moment.tsx';
+import { api } from '../data/api.ts';
+import { Command } from '../parts/copy.tsx';
+import { Moment } from '../parts/moment.tsx';
+import { endOfHold } from '../words/commands.ts';
+import { exact, plural } from '../words/format.ts';
 
 /** Above every page for operators while sending is on hold: since when, how much waits, and the two ways out. */
 export function HoldBanner({ since }: { since: string }) {

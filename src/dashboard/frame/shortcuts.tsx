@@ -1,8 +1,8 @@
 import { Kbd } from '@mantine/core';
 import { useEffect, useRef, useState } from 'react';
 import { useLocation } from 'wouter';
-import type { PageEntry } from './pages.ts';
-import { Dialog } from './parts/dialog.tsx';
+import type { PageEntry } from '../pages.ts';
+import { Dialog } from '../parts/dialog.tsx';
 
 /** Whether keys are meant for a field; radio buttons and checkboxes take no letters. */
 const isTyping = (target: EventTarget | null) =>

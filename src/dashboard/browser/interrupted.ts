@@ -1,7 +1,7 @@
 import { type Dispatch, type SetStateAction, useEffect, useLayoutEffect, useRef, useState } from 'react';
-import { queries, sessionKey } from './api.ts';
+import { queries, sessionKey } from '../data/api.ts';
+import { endedByItself, useSession } from '../data/session.ts';
 import { freeTab, holdTab } from './leaving.ts';
-import { endedByItself, useSession } from './session.ts';
 
 /** Unsaved fields from when a login ended, by name; only in this tab, for as long as it is open. */
 const interrupted = new Map<string, object>();
