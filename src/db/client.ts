@@ -2,27 +2,20 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { PrismaClient } from '../generated/prisma/client.ts';
 import type { Logger } from '../log.ts';
-import { codeOf, isSilence } from './errors.ts';
+import { codeOf, isSilence, lacksPartition } from './errors.ts';
 import { FullDisk } from './full-disk.ts';
+import { ensurePartitions } from './partitions.ts';
+import type { Sql, Statement } from './sql.ts';
 
-/** A statement; a named one is prepared once per connection, for the hot path. */
-export interface Statement {
-  name?: string;
-  text: string;
-  values?: unknown[];
-}
-
-/** Anything that runs SQL: the pool, or one transaction. */
-export interface Sql {
-  query<Row>(statement: Statement): Promise<Row[]>;
-}
+export type { Sql, Statement };
 
 /** One pool for everything: Prisma for the nouns that people manage, SQL if a thousand rows are one statement. */
 export interface Database extends Sql {
   prisma: PrismaClient;
   /**
    * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is repeated,
-   * and run at most three times, so it must not do anything outside the transaction.
+   * and run at most three times, so it must not do anything outside the transaction. Work that writes to a week without
+   * partitions is repeated once they are made.
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
@@ -93,10 +86,18 @@ export function connect(url: string, log: Logger, max = poolSize, acquireMs = ac
     onConnectionError: () => undefined,
   });
   const prisma = new PrismaClient({ adapter, transactionOptions: { maxWait: 4_000, timeout: 15_000 } });
+  let making: Promise<void> | null = null;
+  // All transactions that find no partition at the same time wait for the same ones.
+  const makePartitions = () => {
+    making ??= ensurePartitions({ query: (statement) => run(pool, statement) }, new Date()).finally(() => {
+      making = null;
+    });
+    return making;
+  };
   return {
     prisma,
     query: (statement) => run(pool, statement),
-    transaction: (work) => transact(pool, work),
+    transaction: (work) => transact(pool, work, makePartitions),
     session: (work, statementMs = statementTimeoutMs) => runAlone(pool, work, statementMs),
     connections: () => ({
       busy: pool.totalCount - pool.idleCount,
@@ -156,27 +157,44 @@ async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement | pg.Q
 const conflictCodes = ['40001', '40P01'];
 const mostRounds = 3;
 
-async function transact<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promise<T> {
+async function transact<T>(
+  pool: pg.Pool,
+  work: (tx: Sql) => Promise<T>,
+  makePartitions: () => Promise<void>,
+): Promise<T> {
+  let areMade = false;
   for (let round = 1; ; round += 1) {
-    const client = await pool.connect();
-    let broken: Error | undefined;
     try {
-      await client.query('BEGIN');
-      const result = await work({ query: (statement) => run(client, statement) });
-      await client.query('COMMIT');
-      return result;
+      return await transactOnce(pool, work);
     } catch (error) {
-      // A ROLLBACK would wait for a silent server once more.
-      if (isSilence(error)) broken = error;
-      else
-        await client.query('ROLLBACK').catch((reason: Error) => {
-          broken = reason;
-        });
-      if (round >= mostRounds || !conflictCodes.includes(codeOf(error))) throw error;
-    } finally {
-      // A connection that could not roll back is discarded instead of being handed on inside a transaction.
-      client.release(broken);
+      const isFirstLack: boolean = !areMade && lacksPartition(error);
+      if (!isFirstLack && (round >= mostRounds || !conflictCodes.includes(codeOf(error)))) throw error;
+      // The clock of the database or of this machine was set to another week, which the chore has not seen yet.
+      if (isFirstLack) await makePartitions();
+      areMade ||= isFirstLack;
     }
+  }
+}
+
+async function transactOnce<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query('BEGIN');
+    const result = await work({ query: (statement) => run(client, statement) });
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    // A ROLLBACK would wait for a silent server once more.
+    if (isSilence(error)) broken = error;
+    else
+      await client.query('ROLLBACK').catch((reason: Error) => {
+        broken = reason;
+      });
+    throw error;
+  } finally {
+    // A connection that could not roll back is discarded instead of being handed on inside a transaction.
+    client.release(broken);
   }
 }
 

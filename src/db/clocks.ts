@@ -1,5 +1,5 @@
 import type { DatabaseClock } from '../clock.ts';
-import type { Database, Sql } from './client.ts';
+import type { Sql } from './sql.ts';
 
 /**
  * SQL: now, in whole milliseconds, as times are stored. `now()` itself would be rounded, often to a moment in the future, and
@@ -8,7 +8,7 @@ import type { Database, Sql } from './client.ts';
 export const dueFromNow = `date_trunc('milliseconds', now())`;
 
 /** Sets a clock by the database's time. */
-export async function tellTime(db: Database, clock: DatabaseClock): Promise<void> {
+export async function tellTime(db: Sql, clock: DatabaseClock): Promise<void> {
   await clock.hear(async () => {
     const [row] = await db.query<{ time: Date }>({ text: 'SELECT clock_timestamp() AS time', values: [] });
     return row ?? null;

@@ -1,3 +1,6 @@
+/** The SQLSTATE of a statement that was canceled, as after its timeout. */
+const canceled = '57014';
+
 /**
  * The beginnings of the codes with which the database is away or does not answer: those of the system and of TLS, of PostgreSQL
  * (its appendix A), and of Prisma.
@@ -7,8 +10,8 @@ const unavailableCodes = [
   ...['ERR_SSL', 'ERR_TLS', 'ERR_SOCKET', 'ERR_STREAM'],
   // The connection failed, the server stops or starts, and the connection was idle in a transaction for too long.
   ...['08', '57P0', '25P03'],
-  // No memory, disk or connections are left, and a statement was canceled, as after its timeout.
-  ...['53', '57014'],
+  // No memory, disk or connections are left.
+  ...['53', canceled],
   // The server is in a state that passes, or is a standby, which cannot write.
   ...['55000', '25006'],
   // The role cannot log in, and the database is not there: both can be while an operator works on the server.
@@ -21,7 +24,7 @@ const unavailableWords =
   /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i;
 
 /** SQLSTATEs: a statement took too long, or more memory than there is. */
-const excessCodes = ['57014', '53200'];
+const excessCodes = [canceled, '53200'];
 
 /** The code of this error from PostgreSQL, Prisma or the system; empty if it has none. */
 export function codeOf(error: unknown): string {
@@ -64,3 +67,13 @@ export function isAway(error: unknown): boolean {
 /** Whether the server gave no answer to a statement at all, within the time that we wait for one. */
 export const isSilence = (error: unknown): error is Error =>
   error instanceof Error && /Query read timeout/i.test(error.message);
+
+/** Whether a statement was canceled, as it took longer than it may. */
+export const tookTooLong = (error: unknown): boolean => codeOf(error) === canceled;
+
+/**
+ * Whether a row belongs to a week that has no partition. PostgreSQL gives this the code of a violated check, but there is no
+ * constraint to name, and its words are in the language of the server.
+ */
+export const lacksPartition = (error: unknown): boolean =>
+  codeOf(error) === '23514' && (error as { constraint?: unknown }).constraint === undefined;

@@ -1,6 +1,6 @@
 import { floorId } from '../ids.ts';
-import type { Sql } from './client.ts';
 import { databaseTime } from './clocks.ts';
+import type { Sql } from './sql.ts';
 
 /** In the order in which they are made: a transaction that writes to one may also write to those before it. */
 const partitioned = [

@@ -9,11 +9,14 @@ import { settle } from '../../src/core/recipients/settlement.ts';
 import * as returns from '../../src/core/returns/returns.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
+import { connect } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { dayLasting } from '../support/midnight.ts';
+import { testServerUrl } from '../support/postgres.ts';
 
 const hourMs = 3_600_000;
 
@@ -143,4 +146,35 @@ t.test('a retired DKIM key stays on the list for its week, even if the clock of 
   mock.timers.enable({ apis: ['Date'], now: Date.now() + 8 * 24 * hourMs });
   await dkimKeys.forgetRetired(db).finally(() => mock.timers.reset());
   t.match(await dkimKeys.list(db, accountId, id), [{ status: 'retired' }]);
+});
+
+t.test('mail is accepted at once after the clock of the database was set to another month', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const keyring = new Keyring(Buffer.alloc(32));
+  await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+  for (const [index, weeks] of [9, -9].entries()) {
+    for (const clock of ['now', 'clock_timestamp']) {
+      await db.query({
+        text: `CREATE OR REPLACE FUNCTION public.${clock}() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+                 $$ SELECT pg_catalog.${clock}() + make_interval(weeks => ${weeks}) $$`,
+      });
+    }
+    await db.query({
+      text: `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$`,
+    });
+    const [there] = await db.query<{ name: string }>({ text: 'SELECT current_database() AS name' });
+    const opened = connect(new URL(`/${there?.name}`, await testServerUrl()).href, silentLog, 4);
+    t.teardown(() => opened.close());
+    const request = requestOf(`s@${domain}`, ['a@receiver.test']);
+    // More at once than the pool has connections: none of them may wait for one that another holds.
+    const calls = Array.from({ length: 12 }, () => accept(opened, queue, holderOf(account), [request]));
+    for (const [accepted] of await Promise.all(calls)) {
+      if (!accepted || !('email' in accepted)) throw new Error('it was not accepted');
+      const off = accepted.email.createdAt.getTime() - Date.now() - weeks * 7 * 24 * hourMs;
+      t.ok(Math.abs(off) < 60_000, `${weeks} weeks`);
+    }
+    t.equal(await opened.prisma.email.count(), (index + 1) * 12);
+  }
 });

@@ -1,6 +1,6 @@
 import { inTime } from '../../db/answers.ts';
 import type { Database } from '../../db/client.ts';
-import { codeOf } from '../../db/errors.ts';
+import { tookTooLong } from '../../db/errors.ts';
 import type { QueueDepth } from '../../process/metrics.ts';
 import { pausedUntil } from '../recipients/waiting-for.ts';
 
@@ -8,8 +8,7 @@ import { pausedUntil } from '../recipients/waiting-for.ts';
 const freshMs = 5_000;
 const restFactor = 20;
 
-/** The SQLSTATE of a statement that took too long: counting so much may do so again. Then it rests for this long. */
-const tookTooLong = '57014';
+/** If counting took too long, it may do so again: then it rests for this long. */
 const longRestMs = 60_000;
 
 /**
@@ -28,7 +27,7 @@ export function watchDepth(db: Database, now = () => performance.now()): () => P
       until = begun + Math.max(freshMs, (now() - begun) * restFactor);
     } catch (error) {
       counted = null;
-      until = begun + (codeOf(error) === tookTooLong ? longRestMs : freshMs);
+      until = begun + (tookTooLong(error) ? longRestMs : freshMs);
     }
     counting = null;
   };
