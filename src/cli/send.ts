@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Idempotency } from '../core/accounts/idempotency.ts';
 import { limits } from '../core/accounts/send-limits.ts';
 import { type Accepted, answerAll } from '../core/emails/emails.ts';
+import { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import type { Sendable } from '../core/emails/template-sending.ts';
 import * as log from '../core/log/email-log.ts';
 import * as hold from '../core/operations/hold.ts';
@@ -102,7 +103,8 @@ async function accept(
     if (!accepted || 'refusal' in accepted) throw accepted?.refusal;
     return { id: accepted.email.id };
   };
-  const [answer] = await answerAll(db, queue, sender, [{ requests: [request], idempotency, respond }]);
+  const call = { requests: [request], idempotency, respond };
+  const [answer] = await answerAll(db, queue, sender, [call], new FreshBodies({ room: 0 }));
   if (!answer || 'error' in answer) throw answer?.error;
   return (answer.response as { id: string }).id;
 }

@@ -1,3 +1,4 @@
+import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import type { OutgoingEmail } from '../core/outgoing/outgoing.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
 import * as recipients from '../core/recipients/recipients.ts';
@@ -68,7 +69,7 @@ export class Dispatcher {
   constructor(
     db: Database,
     queue: Queue,
-    tools: AttemptTools,
+    tools: AttemptTools & { fresh: FreshBodies },
     standing: Standing,
     sources: SourceAddresses,
     recorder: Recorder,

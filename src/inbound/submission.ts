@@ -21,7 +21,7 @@ export interface SubmissionOptions {
   db: Database;
   queue: Queue;
   /** Keeps the bodies of accepted emails for the delivery that soon follows. */
-  fresh?: FreshBodies;
+  fresh: FreshBodies;
   /** Limits how much of the database one account uses at once. */
   commitTurns: AccountTurns;
   log: Logger;

@@ -3,6 +3,7 @@ import t from 'tap';
 import { Acceptance } from '../../src/core/emails/acceptance.ts';
 import type { SendRequest } from '../../src/core/emails/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails/emails.ts';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import * as templates from '../../src/core/emails/templates.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address/address.ts';
@@ -11,6 +12,8 @@ import { requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { newTurns } from '../support/turns.ts';
+
+const fresh = new FreshBodies({ room: 0 });
 
 t.test('simultaneous calls of one API key', async (t) => {
   const { db, queue } = await openQueue(t);
@@ -25,7 +28,7 @@ t.test('simultaneous calls of one API key', async (t) => {
       return db.transaction(work);
     }) as typeof db.transaction,
   };
-  const acceptance = new Acceptance(counting, queue, newTurns());
+  const acceptance = new Acceptance(counting, queue, newTurns(), fresh);
   const idOf = ([accepted]: Accepted[]) => {
     if (!accepted || 'refusal' in accepted) throw accepted?.refusal;
     return accepted.email.id;
@@ -133,6 +136,7 @@ t.test('simultaneous calls of one API key', async (t) => {
       { ...db, transaction: () => Promise.reject(Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })) },
       queue,
       newTurns(),
+      fresh,
     );
     const ends = await Promise.allSettled([failing.answer(holder, call()), failing.answer(holder, call())]);
     for (const end of ends) t.match(end, { status: 'rejected', reason: { code: 'ECONNREFUSED' } });
@@ -157,7 +161,7 @@ t.test('simultaneous calls of one API key', async (t) => {
 
   t.test('leave connections for others, even if many are batches', async (t) => {
     const { watched, most } = watchedTransactions();
-    const crowded = new Acceptance(watched, queue, newTurns());
+    const crowded = new Acceptance(watched, queue, newTurns(), fresh);
     const batch = (): SendCall => ({ ...call(), requests: [...call().requests, ...call().requests] });
     const answers = await Promise.all(Array.from({ length: 30 }, () => crowded.answer(holder, batch())));
     t.equal(answers.length, 30);
@@ -166,7 +170,7 @@ t.test('simultaneous calls of one API key', async (t) => {
 
   t.test('use one connection for an account on a limited plan, however many keys it has', async (t) => {
     const { watched, most } = watchedTransactions();
-    const counted = new Acceptance(watched, queue, newTurns());
+    const counted = new Acceptance(watched, queue, newTurns(), fresh);
     const senders = Array.from({ length: 10 }, () => ({ ...holder, keyId: newId(), plan: 'free' }));
     const busy = Promise.withResolvers<void>();
     const locked = Promise.withResolvers<void>();
@@ -195,7 +199,7 @@ t.test('simultaneous calls of one API key', async (t) => {
         running -= 1;
       });
     }) as typeof db.transaction;
-    const acceptance = new Acceptance({ ...db, transaction }, queue, newTurns());
+    const acceptance = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh);
     const begun = async (count: number) => {
       while (together.length < count) await setTimeout(5);
     };
@@ -214,7 +218,7 @@ t.test('simultaneous calls of one API key', async (t) => {
 
   t.test('small ones do not wait for large ones, and are not refused with them', async (t) => {
     const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 200, patienceMs: 100 });
-    const acceptance = new Acceptance(db, queue, turns);
+    const acceptance = new Acceptance(db, queue, turns, fresh);
     const busy = Promise.withResolvers<void>();
     const turn = turns.take('another', () => busy.promise);
     const file = {

@@ -3,7 +3,6 @@ import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
-import type { AttemptTools } from '../../src/delivery/attempt/attempt.ts';
 import { Dispatcher } from '../../src/delivery/dispatch.ts';
 import type { Recorder } from '../../src/delivery/outcome/record.ts';
 import type { Standing } from '../../src/delivery/outcome/standing.ts';
@@ -32,7 +31,7 @@ function startDispatcher(
       clock: { now: () => new Date() },
       policy: { scheduleMs: [], forMs: 0 },
       lease,
-    } as unknown as AttemptTools,
+    } as unknown as ConstructorParameters<typeof Dispatcher>[2],
     {
       readOrders,
       report: nothing,

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { EmailsAhead } from '../../src/delivery/preparation/emails-ahead.ts';
 import { newId } from '../../src/ids.ts';
@@ -20,7 +21,7 @@ t.test('the next emails are read ahead, and fewer of them if they are large', as
     });
   };
 
-  const ahead = new EmailsAhead(db);
+  const ahead = new EmailsAhead(db, new FreshBodies());
   t.equal(ahead.depth, 300);
   const large = await claims(Array(10).fill('x'.repeat(50_000)));
   t.strictSame(await ahead.readAhead(large), large);

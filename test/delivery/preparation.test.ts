@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { SendRequest } from '../../src/core/emails/draft.ts';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import type { OutgoingEmail } from '../../src/core/outgoing/outgoing.ts';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
@@ -50,6 +51,7 @@ async function scene(t: Test) {
         log: silentLog,
         lease,
         clock: { now: () => now },
+        fresh: new FreshBodies(),
       },
       policy: { scheduleMs: [1_000], forMs: 60_000 },
     },

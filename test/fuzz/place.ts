@@ -1,3 +1,4 @@
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import { deriveKey } from '../../src/crypto/seal.ts';
 import { startReturnsServer } from '../../src/inbound/returns-server.ts';
 import { startSubmission } from '../../src/inbound/submission.ts';
@@ -29,6 +30,7 @@ export function openPlace(closing: Closing) {
     const common = { db: node.db, queue, log: silentLog, tls: certificate };
     const submission = await startSubmission({
       ...common,
+      fresh: new FreshBodies({ room: 0 }),
       commitTurns: newTurns(),
       host: '127.0.0.1',
       ports: { submission: 0, submissions: 0 },

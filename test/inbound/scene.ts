@@ -4,6 +4,7 @@ import { connect as connectTls } from 'node:tls';
 import { createTransport, type SentMessageInfo } from 'nodemailer';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import type { Test } from 'tap';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
 import { type SubmissionOptions, startSubmission } from '../../src/inbound/submission.ts';
 import { silentLog } from '../../src/log.ts';
@@ -31,6 +32,7 @@ export async function startSubmitter(t: Test, options: Partial<SubmissionOptions
   const server = await startSubmission({
     db: node.db,
     queue,
+    fresh: new FreshBodies({ room: 0 }),
     commitTurns: newTurns(),
     log: silentLog,
     host: '127.0.0.1',

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import t from 'tap';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import { startSubmission } from '../../src/inbound/submission.ts';
 import { silentLog } from '../../src/log.ts';
 import { TokenBuckets } from '../../src/pace/rate-limit.ts';
@@ -158,6 +159,7 @@ t.test('a port that is in use stops the start with a line that names it', async 
   const options = {
     db: node.db,
     queue,
+    fresh: new FreshBodies({ room: 0 }),
     commitTurns: newTurns(),
     log: silentLog,
     host: '127.0.0.1',

@@ -1,6 +1,7 @@
 import type { KeyHolder } from '../../src/core/accounts/keys.ts';
 import type { SendRequest } from '../../src/core/emails/draft.ts';
 import { type Accepted, answerAll } from '../../src/core/emails/emails.ts';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import type { Sendable } from '../../src/core/emails/template-sending.ts';
 import type { Database } from '../../src/db/client.ts';
 import { parseMailbox } from '../../src/mail/address/address.ts';
@@ -12,7 +13,7 @@ export async function accept(db: Database, queue: Queue, holder: KeyHolder, requ
   const respond = (results: Accepted[]) => {
     accepted = results;
   };
-  await answerAll(db, queue, holder, [{ requests, idempotency: null, respond }]);
+  await answerAll(db, queue, holder, [{ requests, idempotency: null, respond }], new FreshBodies({ room: 0 }));
   return accepted;
 }
 

@@ -35,13 +35,13 @@ export class Acceptance {
   readonly #db: Database;
   readonly #queue: Queue;
   readonly #turns: AccountTurns;
-  readonly #fresh: FreshBodies | undefined;
+  readonly #fresh: FreshBodies;
   readonly #countedTurns = new AccountTurns(countedLimits);
   readonly #light = new Map<string, Line>();
   readonly #heavy = new Map<string, Line>();
 
-  /** @param fresh of this process, if it delivers as well */
-  constructor(db: Database, queue: Queue, turns: AccountTurns, fresh?: FreshBodies) {
+  /** @param fresh those of this process */
+  constructor(db: Database, queue: Queue, turns: AccountTurns, fresh: FreshBodies) {
     this.#db = db;
     this.#queue = queue;
     this.#turns = turns;

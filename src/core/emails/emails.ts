@@ -46,10 +46,10 @@ export async function answerAll(
   queue: Queue,
   sender: Sender,
   calls: SendCall[],
-  fresh?: FreshBodies,
+  fresh: FreshBodies,
 ): Promise<SendAnswer[]> {
   const { answers, webhookDeliveries, stored } = await db.transaction((tx) => answerIn(tx, queue, sender, calls));
-  if (stored) fresh?.keep(stored.version, stored.drafts);
+  if (stored) fresh.keep(stored.version, stored.drafts);
   queue.wake();
   if (webhookDeliveries > 0) queue.webhooks.wake();
   return answers;

@@ -125,14 +125,14 @@ const sizeOfFiles = `SELECT coalesce(sum(octet_length(f.content)), 0)::integer F
  *
  * @param fresh of this process: bodies in there are not read, and are dropped once their email is loaded
  */
-export async function load(db: Database, wanted: Wanted[], fresh?: FreshBodies): Promise<Map<string, OutgoingEmail>> {
-  const kept: KeptBodies = new Map(wanted.map(({ id }) => [id, fresh?.of(id)]));
+export async function load(db: Database, wanted: Wanted[], fresh: FreshBodies): Promise<Map<string, OutgoingEmail>> {
+  const kept: KeptBodies = new Map(wanted.map(({ id }) => [id, fresh.of(id)]));
   const rows = await readRows(db, wanted, kept);
   const limits = new Map(wanted.map(({ id, most = large }) => [id, most]));
   const isWhole = (row: Row) => row.body_bytes + row.file_bytes < (limits.get(row.id) ?? large);
   const whole = rows.filter(isWhole);
   const contentOf = await loadContents(db, whole, kept);
-  for (const { id } of whole) fresh?.letGo(id);
+  for (const { id } of whole) fresh.letGo(id);
   const keysOfDomains = new Map(rows.flatMap((row) => (row.dkim_private_key ? [[row.domain_id, keysOf(row)]] : [])));
   return new Map(
     rows.map((row) => {

@@ -1,6 +1,5 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
 import type { Clock } from '../../clock.ts';
-import type { FreshBodies } from '../../core/emails/fresh-bodies.ts';
 import type { OutgoingEmail } from '../../core/outgoing/outgoing.ts';
 import { isPersonal } from '../../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
@@ -25,8 +24,6 @@ import type { Journal } from './journal.ts';
 export interface AttemptTools {
   transport: Transport;
   messages: MessageBuilder;
-  /** Bodies of emails that this process has accepted. */
-  fresh?: FreshBodies;
   lease: Lease;
   /** The clock by which times are set; see `DatabaseClock`. */
   clock: Clock;

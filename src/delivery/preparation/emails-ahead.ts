@@ -21,14 +21,14 @@ const recentMs = 1_000;
  */
 export class EmailsAhead {
   readonly #db: Database;
-  readonly #bodies: FreshBodies | undefined;
+  readonly #bodies: FreshBodies;
   /** An entry without an email is not loaded before its turn. */
   readonly #read = new Map<string, { email: OutgoingEmail | undefined; at: number }>();
   #reading: { ids: ReadonlySet<string>; done: Promise<void> } | null = null;
   #depth = deepest;
 
   /** @param fresh bodies of emails that this process has accepted */
-  constructor(db: Database, fresh?: FreshBodies) {
+  constructor(db: Database, fresh: FreshBodies) {
     this.#db = db;
     this.#bodies = fresh;
   }

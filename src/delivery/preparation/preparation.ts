@@ -55,7 +55,8 @@ interface Tools extends RetryRules {
   messages: MessageBuilder;
   lease: Pick<Lease, 'onHold'>;
   log: Logger;
-  fresh?: FreshBodies;
+  /** Bodies of emails that this process has accepted. */
+  fresh: FreshBodies;
 }
 
 /** How emails of one kind, small or large, are prepared. */
