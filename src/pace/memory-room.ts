@@ -1,13 +1,25 @@
+import { getHeapStatistics } from 'node:v8';
 import { Tally } from './tally.ts';
 
-/** The most that all data that clients are sending may take, in bytes. */
-const mostInFlight = 256 * 1024 * 1024;
+const megabyte = 1024 * 1024;
+
+/**
+ * The most that all data that clients are sending may take, in bytes, where the heap is large enough. In a small one as much of
+ * it would end the process: what was sent is there once more as text and once more as values.
+ */
+const mostInFlight = 256 * megabyte;
+/** An account gets half, and the largest body must fit. */
+const leastInFlight = 128 * megabyte;
+
+/** By the limit that V8 has from its options, or from the memory of the machine or the container. */
+const inFlight = () => Math.min(mostInFlight, Math.max(leastInFlight, getHeapStatistics().heap_size_limit / 2));
 
 /**
  * The memory of a process for data of one kind that its clients are sending, as far as it has arrived. An account may have no
  * more than it leaves to the others, so that there is always some left, however slowly it sends.
  */
 export class MemoryRoom {
+  readonly #most = inFlight();
   #taken = 0;
   readonly #of = new Tally<string>();
 
@@ -23,7 +35,7 @@ export class MemoryRoom {
 
   /** False if more is taken than there is, or than this account may have. */
   isEnoughFor(accountId: string | null): boolean {
-    const left = mostInFlight - this.#taken;
+    const left = this.#most - this.#taken;
     return left >= (accountId === null ? 0 : this.#of.of(accountId));
   }
 }
