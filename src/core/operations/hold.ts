@@ -4,7 +4,7 @@ import { unseen } from '../../db/prepared.ts';
 import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
 import { inOneOrder, settleAs, type Undecided } from '../recipients/settlement.ts';
-import { type Key, walk } from '../recipients/waiting.ts';
+import { type Key, type Selection, walk } from '../recipients/waiting.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
 
 /**
@@ -31,6 +31,14 @@ const notHeld = `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${no
 const inDoubt = (dueBy: string) =>
   `${notHeld}
                     AND (r.next_attempt_at <= ${dueBy} OR r.waiting_for IS NOT NULL)`;
+
+/** All recipients in doubt. */
+const allInDoubt = (dueBy: Date): Selection => ({
+  due: 'true',
+  wanted: inDoubt('$1'),
+  values: [dueBy],
+  withJob: true,
+});
 
 /** At most five seconds later no node starts a delivery any more; those under way finish. @returns since when */
 export async function begin(db: Sql): Promise<Date> {
@@ -91,33 +99,19 @@ export async function beginnings(db: Database): Promise<Beginnings | null> {
   return { first, last, starts };
 }
 
-/** The same for those that were due by this time. */
-export async function countDueBy(db: Database, time: Date): Promise<number> {
-  let count = 0;
-  await walkInDoubt(db, time, 10 * batchSize, async (keys) => {
-    count += keys.length;
-  });
-  return count;
-}
+/** How many recipients were due by this time, or put aside, and still wait. */
+export const countDueBy = (db: Database, time: Date): Promise<number> => count(db, allInDoubt(time));
 
 /** How many recipients are due now: what nodes begin with once nothing is on hold. */
-export async function countDue(db: Database): Promise<number> {
-  const some = { due: `next_attempt_at <= ${dueFromNow}`, wanted: notHeld, values: [], withJob: true };
-  let count = 0;
-  await walk(db, some, { size: 10 * batchSize }, async (keys) => {
-    count += keys.length;
-  });
-  return count;
-}
+export const countDue = (db: Database): Promise<number> =>
+  count(db, { due: `next_attempt_at <= ${dueFromNow}`, wanted: notHeld, values: [], withJob: true });
 
-async function walkInDoubt(
-  db: Database,
-  dueBy: Date,
-  size: number,
-  work: (keys: Key[]) => Promise<void>,
-): Promise<void> {
-  const some = { due: 'true', wanted: inDoubt('$1'), values: [dueBy], withJob: true };
-  await walk(db, some, { size }, work);
+async function count(db: Database, selection: Selection): Promise<number> {
+  let counted = 0;
+  await walk(db, selection, { size: 10 * batchSize }, async (keys) => {
+    counted += keys.length;
+  });
+  return counted;
 }
 
 /**
@@ -161,7 +155,7 @@ async function failAll(
   let before: number;
   do {
     before = failed;
-    await walkInDoubt(db, doubt.dueBy, batchSize, async (keys) => {
+    await walk(db, allInDoubt(doubt.dueBy), { size: batchSize }, async (keys) => {
       failed += await db.transaction((tx) => failSome(tx, queue, keys, doubt));
       onProgress(failed);
     });
