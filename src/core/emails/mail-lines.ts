@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../../db/client.ts';
+import type { Database, Sql, Statement } from '../../db/client.ts';
 import { isBuilt } from '../../db/indexes.ts';
 import { rowOf, unseen } from '../../db/prepared.ts';
 import type { EmailType } from '../../generated/prisma/enums.ts';
@@ -148,16 +148,10 @@ async function isIndexed(db: Database): Promise<boolean> {
  * @returns how many recipients were woken, and whether there may be more that could be at once
  */
 export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: number; more: boolean }> {
-  const indexed = await isIndexed(db);
-  const woken = await db.transaction(async (tx) => {
-    const due = await tx.query<Due>({
-      name: indexed ? 'mail-lines-due' : 'mail-lines-due-in-one',
-      text: findDue(indexed ? inTwoLines : inOneLine),
-    });
-    if (due.length > 0) await giveJobs(tx, queue, due);
-    return due.length;
-  });
-  if (woken > 0) queue.wake();
+  const search = (await isIndexed(db))
+    ? { name: 'mail-lines-due', text: findDue(inTwoLines) }
+    : { name: 'mail-lines-due-in-one', text: findDue(inOneLine) };
+  const woken = await wake(db, queue, search);
   return { woken, more: woken === wokenAtOnce };
 }
 
@@ -170,8 +164,13 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
  */
 export async function wakePast(db: Database, queue: Queue, supplied: string[]): Promise<number> {
   if (supplied.length === 0 || !(await isIndexed(db))) return 0;
+  return wake(db, queue, { name: 'mail-lines-past', text: findPast(inTwoLines), values: [supplied] });
+}
+
+/** Makes jobs for what this statement finds and locks. @returns how many recipients */
+async function wake(db: Database, queue: Queue, search: Statement): Promise<number> {
   const woken = await db.transaction(async (tx) => {
-    const due = await tx.query<Due>({ name: 'mail-lines-past', text: findPast(inTwoLines), values: [supplied] });
+    const due = await tx.query<Due>(search);
     if (due.length > 0) await giveJobs(tx, queue, due);
     return due.length;
   });
