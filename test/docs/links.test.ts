@@ -110,4 +110,4 @@ t.test('the table of calls is complete', async (t) => {
 });
 
 /** Of other services. */
-const theirs = ['POSTMARK_API_TEST'];
+const theirs = ['POSTMARK_API_TEST', 'NODE_OPTIONS'];
