@@ -30,33 +30,19 @@ export interface Returned {
   suppress: SuppressionReason | null;
 }
 
-interface Row {
-  id: string;
-  account_id: string;
-  from: string;
-  to: string[];
-  subject: string;
-  tags: string[];
-  status: EmailStatus;
-  created_at: Date;
-  recipients: ReturnedEmail['recipients'];
-}
-
 /** @param withinDays since the email was due; null: of any age. @returns null when there is no such email, or its account is gone */
 export async function find(tx: Sql, emailId: string, withinDays: number | null): Promise<ReturnedEmail | null> {
-  const [row] = await tx.query<Row>({
+  const [email] = await tx.query<ReturnedEmail>({
     name: 'returns-email',
-    text: `SELECT e.id, e.account_id, e."from", e."to", e.subject, e.tags, e.status, e.created_at,
-                  (SELECT json_agg(json_build_object('position', r.position, 'address', r.address, 'destination', r.destination)
-                                   ORDER BY r.position)
-                     FROM recipients r WHERE r.email_id = e.id) AS recipients
+    text: `SELECT e.id, e.account_id AS "accountId", e."from", e."to", e.subject, e.tags, e.status, e.created_at AS "createdAt",
+                  coalesce((SELECT json_agg(json_build_object('position', r.position, 'address', r.address, 'destination', r.destination)
+                                            ORDER BY r.position)
+                              FROM recipients r WHERE r.email_id = e.id), '[]') AS recipients
              FROM emails e JOIN accounts a ON a.id = e.account_id
             WHERE e.id = $1 AND ($2::int IS NULL OR coalesce(e.scheduled_at, e.created_at) > now() - make_interval(days => $2))`,
     values: [emailId, withinDays],
   });
-  if (!row) return null;
-  const { account_id: accountId, created_at: createdAt, recipients, ...rest } = row;
-  return { ...rest, accountId, createdAt, recipients: recipients ?? [] };
+  return email ?? null;
 }
 
 /**

@@ -1,17 +1,7 @@
 import type { Database } from '../../db/client.ts';
-import type { StsMode } from '../../generated/prisma/enums.ts';
 import { Batcher } from '../../pace/batcher.ts';
 import { expiresAt, type StsPolicy } from '../../smtp/policies/mta-sts.ts';
 import type { StsStore } from '../../smtp/policies/sts-policies.ts';
-
-interface Row {
-  domain: string;
-  policy_id: string;
-  mode: StsMode;
-  mx: string[];
-  max_age_seconds: number;
-  fetched_at: Date;
-}
 
 /** The most that one statement looks up. */
 const mostDomains = 1_000;
@@ -44,24 +34,16 @@ export class KnownPolicies implements StsStore {
   }
 
   async #find(domains: string[]): Promise<(StsPolicy | null)[]> {
-    const rows = await this.#db.query<Row>({
+    const rows = await this.#db.query<StsPolicy & { domain: string }>({
       name: 'tls-policies-find',
-      text: `SELECT domain, policy_id, mode, mx, max_age_seconds, fetched_at FROM tls_policies
+      text: `SELECT domain, policy_id AS id, mode, mx, max_age_seconds AS "maxAgeSeconds", fetched_at AS "fetchedAt" FROM tls_policies
               WHERE domain = ANY($1) AND expires_at > now()`,
       values: [[...new Set(domains)]],
     });
-    const found = new Map(rows.map((row) => [row.domain, policyOf(row)]));
+    const found = new Map(rows.map(({ domain, ...policy }) => [domain, policy]));
     return domains.map((domain) => found.get(domain) ?? null);
   }
 }
-
-const policyOf = (row: Row): StsPolicy => ({
-  id: row.policy_id,
-  mode: row.mode,
-  mx: row.mx,
-  maxAgeSeconds: row.max_age_seconds,
-  fetchedAt: row.fetched_at,
-});
 
 /** Deletes policies that expired before anybody fetched them again. */
 export async function forgetExpired(db: Database): Promise<void> {

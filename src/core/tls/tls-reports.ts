@@ -62,7 +62,7 @@ export async function plan(db: Database, spreadMs: number, now: Date): Promise<v
 /** Takes due tasks of one kind, the longest waiting first. No other node gets them until their claims end. */
 export async function claim(db: Database, kind: 'look-up' | 'sending', limit: number, now: Date): Promise<Claim[]> {
   const until = new Date(now.getTime() + claimedMs);
-  const rows = await db.query<Task & { tries: number; first_try_at: Date }>({
+  const rows = await db.query<Omit<Claim, 'until'>>({
     text: `WITH due AS MATERIALIZED (
              SELECT day, domain, uri FROM tls_reports
               WHERE state = 'waiting' AND next_try_at <= $1 AND (uri = '') = $2
@@ -70,10 +70,10 @@ export async function claim(db: Database, kind: 'look-up' | 'sending', limit: nu
            UPDATE tls_reports r
               SET tries = r.tries + 1, first_try_at = coalesce(r.first_try_at, $1), next_try_at = $4
              FROM due WHERE r.day = due.day AND r.domain = due.domain AND r.uri = due.uri
-           RETURNING r.day::text, r.domain, r.uri, r.tries, r.first_try_at`,
+           RETURNING r.day::text, r.domain, r.uri, r.tries, r.first_try_at AS "firstTryAt"`,
     values: [now, kind === 'look-up', limit, until],
   });
-  return rows.map(({ first_try_at: firstTryAt, ...row }) => ({ ...row, firstTryAt, until }));
+  return rows.map((row) => ({ ...row, until }));
 }
 
 /** Records the outcomes of tasks, and creates the tasks that follow from look-ups. Ignores claims that this node has lost. */

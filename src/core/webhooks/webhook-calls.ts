@@ -74,14 +74,6 @@ const notNewMs = 24 * 3_600_000;
 /** Longer than any call takes. If a call began earlier, this machine was suspended meanwhile, or its clock jumped ahead. */
 const longestCall = '1 minute';
 
-interface ClaimRow {
-  id: string;
-  webhook_id: string;
-  account_id: string;
-  job_id: string | null;
-  failing: boolean;
-}
-
 /** The endpoints of these accounts. */
 export async function endpointsOf(tx: Sql, accountIds: string[]): Promise<string[]> {
   if (accountIds.length === 0) return [];
@@ -97,7 +89,7 @@ export async function endpointsOf(tx: Sql, accountIds: string[]): Promise<string
  * an endpoint fails, deliveries beyond its limit become due again.
  */
 export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promise<Claim[]> {
-  const rows = await tx.query<ClaimRow>({
+  const rows = await tx.query<Omit<Claim, 'nodeId' | 'jobId'> & { jobId: string | null }>({
     name: 'webhook-deliveries-claim',
     text: `WITH woken AS (
              SELECT d.id, d.job_id, ${endingOf('w')} AS ending, ${isFailing('w')} AS failing,
@@ -117,50 +109,26 @@ export async function claim(tx: Sql, nodeId: string, jobs: WebhookJob[]): Promis
                   error = c.ending
              FROM decided c
             WHERE d.id = c.id AND d.job_id ${isSame} c.job_id AND d.claimed_by IS NULL
-        RETURNING d.id, d.webhook_id, d.account_id, d.job_id, c.failing`,
+        RETURNING d.id AS "deliveryId", d.webhook_id AS "webhookId", d.account_id AS "accountId", d.job_id AS "jobId", c.failing`,
     values: [nodeId, jobs.map((job) => job.deliveryId), jobs.map((job) => job.id), callsAtOnce],
   });
   const claims = new Map<string, Claim>();
-  for (const { id: deliveryId, webhook_id: webhookId, account_id: accountId, job_id: jobId, failing } of rows) {
-    if (jobId) claims.set(jobId, { nodeId, jobId, deliveryId, webhookId, accountId, failing });
-  }
+  for (const { jobId, ...rest } of rows) if (jobId) claims.set(jobId, { nodeId, jobId, ...rest });
   return jobs.flatMap((job) => claims.get(job.id) ?? []);
 }
 
 /** Loads calls by delivery id, with the endpoint's current URL and secrets. Leaves out those without an enabled endpoint. */
 export async function load(db: Database, deliveryIds: string[]): Promise<Map<string, Call>> {
-  const rows = await db.query<{
-    id: string;
-    event: string;
-    payload: string;
-    attempt_count: number;
-    url: string;
-    times_enabled: number;
-    secret: Buffer;
-    previous_secret: Buffer | null;
-  }>({
+  const rows = await db.query<Call & { id: string }>({
     name: 'webhook-deliveries-load',
-    text: `SELECT d.id, d.event, d.payload, d.attempt_count, w.url, w.times_enabled, w.secret,
-                  CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END AS previous_secret
+    text: `SELECT d.id, d.event, d.payload, d.attempt_count AS "attemptCount", w.url, w.times_enabled AS "timesEnabled", w.secret AS "sealedSecret",
+                  CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END AS "sealedPreviousSecret"
              FROM unnest(${unseen('$1::uuid[]')}) AS wanted (id)
             CROSS JOIN LATERAL ${rowOf('webhook_deliveries', 'id = wanted.id')} d
             CROSS JOIN LATERAL ${rowOf('webhooks', "id = d.webhook_id AND status = 'enabled'")} w`,
     values: [deliveryIds],
   });
-  return new Map(
-    rows.map((row) => [
-      row.id,
-      {
-        event: row.event,
-        payload: row.payload,
-        attemptCount: row.attempt_count,
-        url: row.url,
-        timesEnabled: row.times_enabled,
-        sealedSecret: row.secret,
-        sealedPreviousSecret: row.previous_secret,
-      },
-    ]),
-  );
+  return new Map(rows.map(({ id, ...call }) => [id, call]));
 }
 
 /**
