@@ -29,7 +29,7 @@ export class TokenBuckets {
    */
   take(id: string): { left: number; waitSeconds: number } {
     const tokens = this.#refill(id);
-    const waitSeconds = this.#wait(tokens);
+    const waitSeconds = tokens < 1 ? Math.max(1, Math.ceil((1 - tokens) / this.limit.perSecond)) : 0;
     const left = Math.max(0, tokens - 1);
     if (waitSeconds === 0) {
       this.#buckets.set(id, { tokens: left, at: this.#now() });
@@ -46,15 +46,6 @@ export class TokenBuckets {
   /** Takes as many tokens as were given out elsewhere on behalf of this bucket: it may owe some afterwards. */
   charge(id: string, tokens: number): void {
     this.#buckets.set(id, { tokens: this.#refill(id) - tokens, at: this.#now() });
-  }
-
-  /** After how many seconds there is a token, 0 if there is one now; takes none. */
-  waitSeconds(id: string): number {
-    return this.#wait(this.#refill(id));
-  }
-
-  #wait(tokens: number): number {
-    return tokens < 1 ? Math.max(1, Math.ceil((1 - tokens) / this.limit.perSecond)) : 0;
   }
 
   #refill(id: string): number {

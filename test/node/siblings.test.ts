@@ -39,7 +39,7 @@ t.test('a key has one budget in all processes: what they overspent is paid back'
   await until(() => said.length === 3);
   now += 3_900;
   t.same(takeAll(), [0, 0, 0], '40 too many take four seconds');
-  t.equal(all[0]?.waitSeconds('key'), 1);
+  t.equal(all[0]?.take('key').waitSeconds, 1);
   t.equal(all[0]?.take('another').left, 19, 'nobody else pays for it');
   now += 2_100;
   t.same(takeAll().slice(0, 1), [20], 'and then it is full again');
