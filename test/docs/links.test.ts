@@ -109,5 +109,5 @@ t.test('the table of calls is complete', async (t) => {
   );
 });
 
-/** Of other services. */
+/** Of other services, and of Node. */
 const theirs = ['POSTMARK_API_TEST', 'NODE_OPTIONS'];
