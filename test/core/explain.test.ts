@@ -8,6 +8,7 @@ import type { Classification } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules/rules.ts';
 
 const at = new Date('2026-11-21T09:00:00Z');
+const nothingElse = { returns: [], tls: new Map(), onHoldSince: null };
 const email = { status: 'queued', createdAt: at, scheduledAt: null } as Email;
 
 function adviceFor(
@@ -29,7 +30,7 @@ function adviceFor(
     ...fields,
   };
   const { recipients } = explain(
-    { email, recipients: [recipient as Recipient], attempts: [attempt as Attempt] },
+    { email, recipients: [recipient as Recipient], attempts: [attempt as Attempt], ...nothingElse },
     3_600_000,
     at,
   );
@@ -65,7 +66,12 @@ t.test('what was decided is not taken for an answer', async (t) => {
   const doubtful = { outcome: 'deferred', classification: 'other', reply: null, reason: 'closed' };
   const attempt = { recipient: recipient.address, number: 1, at, ...doubtful };
   const { recipients } = explain(
-    { email, recipients: [{ ...recipient, lastResponse } as Recipient], attempts: [attempt as Attempt] },
+    {
+      email,
+      recipients: [{ ...recipient, lastResponse } as Recipient],
+      attempts: [attempt as Attempt],
+      ...nothingElse,
+    },
     3_600_000,
     at,
   );
@@ -92,7 +98,12 @@ t.test('mail given up before it was known to have arrived does not need to be se
   for (const lastResponse of [stoppedNote, 'taken for not delivered, as was decided']) {
     const told = (attempts: object[]) =>
       explain(
-        { email, recipients: [{ ...recipient, lastResponse } as Recipient], attempts: attempts as Attempt[] },
+        {
+          email,
+          recipients: [{ ...recipient, lastResponse } as Recipient],
+          attempts: attempts as Attempt[],
+          ...nothingElse,
+        },
         3_600_000,
         at,
       ).recipients[0];
@@ -120,8 +131,8 @@ t.test('what a recipient waits for is said in one sentence', async (t) => {
       claimedBy: null,
       waitingFor,
     };
-    return explain({ email, recipients: [recipient as Recipient], attempts: [] }, 3_600_000, at).recipients[0]
-      ?.sentence;
+    return explain({ email, recipients: [recipient as Recipient], attempts: [], ...nothingElse }, 3_600_000, at)
+      .recipients[0]?.sentence;
   };
   t.equal(told(pauseOf('example.com')), 'Waits without using up an attempt: example.com is paused.');
   t.equal(

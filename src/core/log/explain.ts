@@ -34,11 +34,11 @@ interface Explained {
   recipients: Recipient[];
   attempts: Attempt[];
   /** What came back later. */
-  returns?: Return[];
+  returns: Return[];
   /** By destination. */
-  tls?: ReadonlyMap<string, TlsOutlook>;
+  tls: ReadonlyMap<string, TlsOutlook>;
   /** Since when the whole service sends nothing; null: it is not on hold. */
-  onHoldSince?: Date | null;
+  onHoldSince: Date | null;
 }
 
 /**
@@ -47,7 +47,7 @@ interface Explained {
  * @param retryForMs how long after it was due a recipient is tried
  */
 export function explain(
-  { email, recipients, attempts, returns = [], tls = new Map(), onHoldSince = null }: Explained,
+  { email, recipients, attempts, returns, tls, onHoldSince }: Explained,
   retryForMs: number,
   now: Date = new Date(),
 ): Explanation {
