@@ -20,23 +20,16 @@ export interface Claim {
  * @returns one claim for each email of a job, those with higher priority first, then older emails first
  */
 export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[]): Promise<Claim[]> {
-  const rows = await tx.query<{
-    job_id: string;
-    email_id: string;
-    destination: string;
-    position: number;
-    address: string;
-    attempts: number;
-  }>({
+  const rows = await tx.query<Omit<Claim, 'nodeId' | 'recipients'> & Claim['recipients'][number]>({
     name: 'recipients-claim',
     text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now(), waiting_for = NULL
              FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::uuid[]')}) AS job (email_id, id)
             WHERE r.email_id = job.email_id AND r.job_id ${isSame} job.id AND r.next_attempt_at IS NOT NULL AND r.claimed_by IS NULL
-        RETURNING r.job_id, r.email_id, r.destination, r.position, r.address, r.attempts`,
+        RETURNING r.job_id AS "jobId", r.email_id AS "emailId", r.destination, r.position, r.address, r.attempts`,
     values: [nodeId, jobs.flatMap((job) => job.emailIds), jobs.flatMap((job) => job.emailIds.map(() => job.id))],
   });
   const claims = new Map<string, Claim>();
-  for (const { job_id: jobId, email_id: emailId, destination, position, address, attempts } of rows) {
+  for (const { jobId, emailId, destination, position, address, attempts } of rows) {
     const key = `${jobId} ${emailId}`;
     const entry = claims.get(key) ?? { nodeId, jobId, emailId, destination, recipients: [] };
     entry.recipients.push({ position, address, attempts });
