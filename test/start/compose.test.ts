@@ -12,6 +12,7 @@ interface Service {
   healthcheck?: { test: string[] };
   depends_on?: Record<string, { condition: string }>;
   volumes?: string[];
+  logging?: { driver: string; options: Record<string, string> };
 }
 
 const text = fs.readFileSync('docker-compose.yml', 'utf8');
@@ -120,6 +121,13 @@ t.test('the app waits for a healthy database that keeps its data', async (t) => 
   // Since version 18 the image keeps its data one folder higher, and refuses a volume at the old place.
   t.same(postgres.volumes, ['database:/var/lib/postgresql']);
   t.ok('database' in compose.volumes);
+});
+
+t.test('logs cannot fill the disk: Docker keeps all of them unless it is told otherwise', async (t) => {
+  for (const { logging } of [app, postgres]) {
+    t.equal(logging?.driver, 'local');
+    t.match(logging?.options, { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ });
+  }
 });
 
 t.test('everything that the Dockerfile copies exists and is not ignored', async (t) => {
