@@ -270,7 +270,11 @@ t.test('no page scrolls sideways on a phone, and logging out is in reach', inBro
       }),
     })`);
   t.ok((await entriesInView()) >= 2, 'the next page is seen beside this one');
-  for (const width of [641, 1024]) {
+  await page.setViewportSize({ width: 768, height: 844 });
+  t.equal(await sideways(), 0, '768 px');
+  const bar = await page.evaluate<number>(`document.querySelector('nav.side').clientHeight`);
+  t.ok(bar < 80, `768 px: the pages take one line, the bar ${bar} px`);
+  for (const width of [921, 1024]) {
     await page.setViewportSize({ width, height: 844 });
     t.equal(await entriesInView(), await page.locator('nav.side a.item').count(), `${width} px: no page is hidden`);
     t.equal(await sideways(), 0, `${width} px`);

@@ -21,7 +21,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [location] = useLocation();
   useBeginning(location);
   const pages = useRef<HTMLDivElement>(null);
-  // On phones the entries scroll sideways: keep the current page's in view.
+  // On small screens the entries scroll sideways: keep the current page's in view.
   useEffect(() => {
     void location;
     const strip = pages.current;
