@@ -28,12 +28,12 @@ const order: RegExp[] = [
 const ordersWithin: Record<string, string[][]> = {
   core: [
     ['operations'],
-    ['tls', 'privacy'],
+    ['tls', 'privacy', 'orders'],
     ['retention'],
     ['log'],
     ['outgoing'],
     ['emails'],
-    ['domains'],
+    ['domains', 'nodes'],
     ['recipients'],
     ['returns'],
     ['webhooks'],

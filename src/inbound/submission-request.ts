@@ -1,7 +1,7 @@
 import type { Idempotency } from '../core/accounts/idempotency.ts';
 import { limits } from '../core/accounts/send-limits.ts';
 import type { SendRequest } from '../core/emails/draft.ts';
-import { uncertainPolicies } from '../core/log/uncertainty.ts';
+import { uncertainPolicies } from '../core/orders/uncertainty.ts';
 import type { Mailbox } from '../mail/address/address.ts';
 import { refuseAttachment } from '../mail/compose/attachments.ts';
 import type { SubmittedMessage } from '../mail/submission/submission.ts';

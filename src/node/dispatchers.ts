@@ -3,7 +3,7 @@ import { startTlsReports } from '../chores/tls-reports.ts';
 import { DatabaseClock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
-import { Unanswered } from '../core/recipients/unanswered.ts';
+import { Unanswered } from '../core/nodes/unanswered.ts';
 import type { TokenKeys } from '../core/secrets/service-secrets.ts';
 import { record as recordTlsResults } from '../core/tls/tls-results.ts';
 import type { Keyring } from '../crypto/seal.ts';

@@ -1,8 +1,8 @@
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config.ts';
+import * as nodes from '../core/nodes/nodes.ts';
 import * as hold from '../core/operations/hold.ts';
-import * as nodes from '../core/recipients/nodes.ts';
 import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
 import { exposition, type Measured } from '../process/metrics.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ClaimsInDoubt } from '../core/recipients/claims-in-doubt.ts';
+import { ClaimsInDoubt } from '../core/nodes/claims-in-doubt.ts';
 import * as calls from '../core/webhooks/webhook-calls.ts';
 import type { Database } from '../db/client.ts';
 import { BatchLoop } from '../pace/batch-loop.ts';

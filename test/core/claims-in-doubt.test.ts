@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { ClaimsInDoubt } from '../../src/core/recipients/claims-in-doubt.ts';
+import { ClaimsInDoubt } from '../../src/core/nodes/claims-in-doubt.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { connect } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';

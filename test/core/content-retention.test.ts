@@ -1,7 +1,7 @@
 import t from 'tap';
 import * as log from '../../src/core/log/email-log.ts';
-import { resendable } from '../../src/core/log/resending.ts';
-import { cancel } from '../../src/core/log/scheduling.ts';
+import { resendable } from '../../src/core/orders/resending.ts';
+import { cancel } from '../../src/core/orders/scheduling.ts';
 import { pruneContents } from '../../src/core/retention/content-retention.ts';
 import * as suppressions from '../../src/core/returns/suppressions.ts';
 import type { Database } from '../../src/db/client.ts';

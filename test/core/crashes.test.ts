@@ -1,6 +1,6 @@
 import t from 'tap';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as recipients from '../../src/core/recipients/recipients.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { meanings } from '../../src/core/log/advice.ts';
 import { explain } from '../../src/core/log/explain.ts';
-import { stoppedNote } from '../../src/core/log/stopping.ts';
+import { stoppedNote } from '../../src/core/recipients/settlement.ts';
 import { pauseOf, tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import type { Attempt, Email, Recipient } from '../../src/generated/prisma/client.ts';
 import type { Classification } from '../../src/smtp/deliver.ts';

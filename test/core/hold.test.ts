@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';

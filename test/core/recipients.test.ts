@@ -1,8 +1,8 @@
 import t from 'tap';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { explain } from '../../src/core/log/explain.ts';
-import { release } from '../../src/core/log/uncertainty.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
+import { release } from '../../src/core/orders/uncertainty.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';

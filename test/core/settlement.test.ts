@@ -1,6 +1,6 @@
 import t from 'tap';
 import * as lines from '../../src/core/emails/mail-lines.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { stop } from '../../src/core/log/stopping.ts';
+import { stop } from '../../src/core/orders/stopping.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';

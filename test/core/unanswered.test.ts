@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
+import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import { type Claim, claim, release } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
-import { Unanswered } from '../../src/core/recipients/unanswered.ts';
 import { heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';

@@ -3,7 +3,7 @@ import t from 'tap';
 import * as keys from '../../src/core/accounts/keys.ts';
 import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { settle } from '../../src/core/recipients/settlement.ts';
 import * as returns from '../../src/core/returns/returns.ts';

@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Lease, Sight } from '../../src/delivery/claims/lease.ts';
 import { newId } from '../../src/ids.ts';

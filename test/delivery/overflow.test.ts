@@ -1,5 +1,5 @@
 import t from 'tap';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import { claim, park } from '../../src/core/recipients/recipients.ts';
 import { tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import { connect } from '../../src/db/client.ts';

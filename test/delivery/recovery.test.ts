@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
 import { recover } from '../../src/delivery/attempt/recovery.ts';
 import { newId } from '../../src/ids.ts';

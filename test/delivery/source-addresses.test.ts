@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config/sending-ips.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import { forgetOld, list } from '../../src/core/recipients/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
 import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/pools/source-addresses.ts';

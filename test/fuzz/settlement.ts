@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';

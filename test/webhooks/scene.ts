@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { systemClock } from '../../src/clock.ts';
-import * as nodes from '../../src/core/recipients/nodes.ts';
+import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';

@@ -4,11 +4,10 @@ import { type Keyring, seal } from '../../crypto/seal.ts';
 import type { Database } from '../../db/client.ts';
 import { type Part, taking } from '../../db/part.ts';
 import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../../errors.ts';
-import type { Domain, Email } from '../../generated/prisma/client.ts';
+import type { Domain } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 import { AddressError, normalizeDomain, wordsForDomain } from '../../mail/address/address.ts';
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/compose/dkim-key.ts';
-import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../smtp/connections/sending-pools.ts';
 import type { TlsLevel } from '../../smtp/replies/tls-names.ts';
 import { allowsDomain } from '../accounts/plans.ts';
 import * as wakings from '../recipients/wakings.ts';
@@ -178,16 +177,6 @@ export async function change(
   });
   if (waking) await wakings.begin(db, waking);
   return get(db, accountId, id);
-}
-
-/** The source that an email leaves from next; null once it is settled, or if the system chooses. */
-export async function sourceOf(db: Database, email: Email, pools: SendingPools): Promise<SourceOutlook | null> {
-  if (email.status !== 'queued' || pools.addresses.length === 0) return null;
-  const domain = await db.prisma.domain.findFirst({
-    where: { id: email.domainId, accountId: email.accountId },
-    select: { pool: true },
-  });
-  return sourceOutlook(pools, { type: email.type, pool: domain?.pool ?? null });
 }
 
 /**

@@ -1,9 +1,9 @@
 import type { Attempt, Recipient } from '../../generated/prisma/client.ts';
 import { type Classification, saysNobodyThere } from '../../smtp/deliver.ts';
 import { tlsSetting } from '../outgoing/outgoing.ts';
+import { stoppedNote } from '../recipients/settlement.ts';
 import { warmUpOf } from '../recipients/waiting-for.ts';
 import type { Cause } from './cause.ts';
-import { stoppedNote } from './stopping.ts';
 
 /** What each class of failure means, and what people can do about it. */
 export const meanings: Record<Classification, { meaning: string; advice: string }> = {

@@ -5,6 +5,9 @@ import * as suppressions from '../returns/suppressions.ts';
 import { type AttemptRow, insertAttempts } from './attempts.ts';
 import { type Ended, emitEvents, type Settled, type SettledStatus } from './settlement-events.ts';
 
+/** The last response of a recipient that was given up because somebody asked for it. */
+export const stoppedNote = 'stopped before it was delivered, as was asked for';
+
 /** The outcome of one attempt for one recipient. */
 export interface Settlement {
   nodeId: string;

@@ -1,9 +1,9 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
 import type { Clock } from '../../clock.ts';
+import type { Unanswered } from '../../core/nodes/unanswered.ts';
 import type { OutgoingEmail } from '../../core/outgoing/outgoing.ts';
 import { isPersonal } from '../../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
-import type { Unanswered } from '../../core/recipients/unanswered.ts';
 import type { Logger } from '../../log.ts';
 import { createReturnPath } from '../../mail/links/token.ts';
 import type { Metrics } from '../../process/metrics.ts';

@@ -1,5 +1,5 @@
 import { mostInJob } from '../../core/emails/mail-lines.ts';
-import { ClaimsInDoubt } from '../../core/recipients/claims-in-doubt.ts';
+import { ClaimsInDoubt } from '../../core/nodes/claims-in-doubt.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
 import * as recipients from '../../core/recipients/recipients.ts';
 import type { Database } from '../../db/client.ts';

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { DatabaseClock } from '../../clock.ts';
+import * as nodes from '../../core/nodes/nodes.ts';
 import * as hold from '../../core/operations/hold.ts';
-import * as nodes from '../../core/recipients/nodes.ts';
 import type { Database } from '../../db/client.ts';
 import { newId } from '../../ids.ts';
 import type { Logger } from '../../log.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { limits, pastToleranceMs } from '../../core/accounts/send-limits.ts';
-import { uncertainPolicies } from '../../core/log/uncertainty.ts';
+import { uncertainPolicies } from '../../core/orders/uncertainty.ts';
 import { tlsLevels } from '../../smtp/replies/tls-names.ts';
 import { attachment } from './attachment-field.ts';
 import { headers } from './headers-field.ts';

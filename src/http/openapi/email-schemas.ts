@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { uncertainPolicies } from '../../core/log/uncertainty.ts';
+import { uncertainPolicies } from '../../core/orders/uncertainty.ts';
 import { tlsLevels } from '../../smtp/replies/tls-names.ts';
 import { emailStatuses } from '../input/log-query.ts';
 import { flag, id, integer, list, oneOf, time, total, words } from './schema.ts';

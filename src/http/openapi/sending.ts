@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { stoppedNote } from '../../core/log/stopping.ts';
+import { stoppedNote } from '../../core/recipients/settlement.ts';
 import { grouped } from '../../numbers.ts';
 import { shownSendRequest } from '../input/send-fields.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';

@@ -1,8 +1,8 @@
 import type Router from '@koa/router';
-import { sourceOf } from '../../core/domains/domains.ts';
 import * as log from '../../core/log/email-log.ts';
 import { explain } from '../../core/log/explain.ts';
 import * as hold from '../../core/operations/hold.ts';
+import { sourceOf } from '../../core/outgoing/source-outlook.ts';
 import { tlsOutlook } from '../../core/outgoing/tls-outlook.ts';
 import { demandLoginOrKey, demandSessionOrKey, senderOf } from '../credentials/auth.ts';
 import { logQuery } from '../input/log-query.ts';

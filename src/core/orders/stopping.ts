@@ -4,13 +4,10 @@ import type { Email } from '../../generated/prisma/client.ts';
 import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
 import type { Sender } from '../accounts/keys.ts';
-import { settleAs } from '../recipients/settlement.ts';
+import * as log from '../log/email-log.ts';
+import { settleAs, stoppedNote } from '../recipients/settlement.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
-import * as log from './email-log.ts';
 import { demandOwn } from './scheduling.ts';
-
-/** The last response of a recipient that was given up because somebody asked for it. */
-export const stoppedNote = 'stopped before it was delivered, as was asked for';
 
 /**
  * Gives up the recipients of an email that wait, in the queue or for another attempt: they fail for good. Those that a node

@@ -3,7 +3,7 @@ import { conflict, invalidRequest } from '../../errors.ts';
 import { comparable, type Mailbox, parseMailbox } from '../../mail/address/address.ts';
 import { loadFiles } from '../emails/attachments.ts';
 import type { SendRequest } from '../emails/draft.ts';
-import * as log from './email-log.ts';
+import * as log from '../log/email-log.ts';
 
 /**
  * The request that an email was accepted with, to be made again now: to the same recipients, with the same content and files.

@@ -5,9 +5,9 @@ import type { Email } from '../../generated/prisma/client.ts';
 import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
 import type { Sender } from '../accounts/keys.ts';
+import * as log from '../log/email-log.ts';
 import { settleAs } from '../recipients/settlement.ts';
 import { heldNotes, pausedUntil } from '../recipients/waiting-for.ts';
-import * as log from './email-log.ts';
 import { demandOwn } from './scheduling.ts';
 
 /** What to do after an attempt that ended between the final dot and the answer to it. */

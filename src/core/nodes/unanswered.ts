@@ -4,10 +4,10 @@ import { unseen } from '../../db/prepared.ts';
 import { Batcher } from '../../pace/batcher.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 import { isSame, letGo, type Queue } from '../../queue.ts';
-import type { Claim } from './recipients.ts';
-import { inOneOrder } from './settlement.ts';
-import { emitEvents, type Settled, settledAtOnce } from './settlement-events.ts';
-import { heldNote, pausedUntil, unansweredNote } from './waiting-for.ts';
+import type { Claim } from '../recipients/recipients.ts';
+import { inOneOrder } from '../recipients/settlement.ts';
+import { emitEvents, type Settled, settledAtOnce } from '../recipients/settlement-events.ts';
+import { heldNote, pausedUntil, unansweredNote } from '../recipients/waiting-for.ts';
 
 /**
  * Recipients of emails with `on_uncertain: hold` get a note (`unansweredNote`) just before the final dot. Only their node knows

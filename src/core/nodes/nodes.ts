@@ -1,10 +1,10 @@
 import type { Database, Sql } from '../../db/client.ts';
 import type { Logger } from '../../log.ts';
 import { letGo, type Queue } from '../../queue.ts';
-import { givenBack } from './recipients.ts';
-import type { Settled } from './settlement-events.ts';
+import { givenBack } from '../recipients/recipients.ts';
+import type { Settled } from '../recipients/settlement-events.ts';
+import { crashedNote, pausedUntil } from '../recipients/waiting-for.ts';
 import { emitUnanswered, holdUnanswered } from './unanswered.ts';
-import { crashedNote, pausedUntil } from './waiting-for.ts';
 
 /** A node not seen for this long is dead, and its claims are freed. */
 export const deadAfterMs = 30_000;

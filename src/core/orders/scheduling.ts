@@ -6,8 +6,8 @@ import { isId } from '../../ids.ts';
 import { parseMailbox } from '../../mail/address/address.ts';
 import type { Sender } from '../accounts/keys.ts';
 import { demandSendFrom } from '../domains/sender-domains.ts';
+import * as log from '../log/email-log.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
-import * as log from './email-log.ts';
 
 /**
  * Cancels an email that waits for its scheduled time.
