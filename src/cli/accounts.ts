@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import * as accounts from '../core/accounts/accounts.ts';
 import { type PlanName, planNames } from '../core/accounts/plans.ts';
+import { list } from '../core/operations/account-list.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import { oneOf } from '../http/input/validation.ts';
 import * as present from '../http/present.ts';
@@ -13,16 +14,17 @@ import { table } from './table.ts';
 
 const heads = ['ID', 'NAME', 'PLAN', 'TODAY', 'MONTH', 'CREDIT', 'STATE'];
 
-function row(account: Account): (string | number)[] {
-  const { id, name, plan, usage, credit, suspended_at: suspended } = present.account(account);
-  const counted = (emails: number | null) => emails ?? 'not counted';
-  return [id, name, plan, counted(usage.day), counted(usage.month), credit, suspended ? 'suspended' : 'active'];
+type Shown = ReturnType<typeof present.account>;
+
+function row({ id, name, plan, credit, suspended_at: suspended }: Shown, emails: Shown['usage']): (string | number)[] {
+  const counted = (number: number | null) => number ?? 'not counted';
+  return [id, name, plan, counted(emails.day), counted(emails.month), credit, suspended ? 'suspended' : 'active'];
 }
 
-const outputOf = (account: Account, sentence: string): Output => ({
-  json: { account: present.account(account) },
-  text: `${sentence}\n${table(heads, [row(account)], '')}`,
-});
+function outputOf(changed: Account, sentence: string): Output {
+  const account = present.account(changed);
+  return { json: { account }, text: `${sentence}\n${table(heads, [row(account, account.usage)], '')}` };
+}
 
 const noAccounts = (count: number, q: string | undefined) => {
   if (count > 0) return `No accounts on this page; ${count} in total.`;
@@ -41,12 +43,10 @@ export const listAccounts: Command = {
   help: [
     'Usage: sendwright accounts list [--limit <n>] [--offset <n>] [--q <text>] [--sort newest|usage]',
     '',
-    'Lists at most 100 accounts, with their usage today and this month (UTC). Usage that the plan does not limit is not',
-    'counted.',
+    'Lists at most 100 accounts, with the emails accepted today and this month (UTC).',
     '',
     '  --q <text>      only accounts with this text in their name, or in the email address of a user; case does not matter',
-    '  --sort <order>  newest: the newest account first (the default); usage: the one with the most emails this month first,',
-    '                  and accounts whose plan counts none last',
+    '  --sort <order>  newest: the newest account first (the default); usage: the one with the most emails this month first',
   ].join('\n'),
   options: { limit: { type: 'string' }, offset: { type: 'string' }, q: { type: 'string' }, sort: { type: 'string' } },
   async run(env, say, given) {
@@ -61,10 +61,15 @@ export const listAccounts: Command = {
       sort: textOf(given, 'sort'),
     });
     return withDatabase(env, say, async ({ db }) => {
-      const found = await accounts.list(db, { ...page, q: q ?? null, sort });
+      const found = await list(db, { ...page, q: q ?? null, sort });
+      const shown = found.accounts.map(present.listedAccount);
       return {
-        json: { accounts: found.accounts.map((one) => present.account(one)), count: found.count },
-        text: table(heads, found.accounts.map(row), noAccounts(found.count, q)),
+        json: { accounts: shown, count: found.count },
+        text: table(
+          heads,
+          shown.map((account) => row(account, account.accepted)),
+          noAccounts(found.count, q),
+        ),
       };
     });
   },

@@ -236,7 +236,7 @@ export interface CreateAccountBody {
 export interface ListAccountsQuery extends PageQuery {
   /** Only accounts with this text in their name, or in the email address of a user; case does not matter. */
   q?: string;
-  /** The order. `newest` (the default): the newest account first; `usage`: the one with the most emails this month (UTC) first, and accounts whose plan counts none last. */
+  /** The order. `newest` (the default): the newest account first; `usage`: the one with the most emails accepted this month (UTC) first. */
   sort?: 'newest' | 'usage';
 }
 

@@ -488,6 +488,11 @@ export interface Account {
 /** An account in the list of all. */
 export interface ListedAccount extends Account {
   /** How many users it has. */ user_count: number;
+  /** What it sends, by days and months in UTC: all emails in its log, whether or not its plan counts them. */
+  accepted: {
+    /** Emails accepted today. */ day: number;
+    /** Emails accepted this month. */ month: number;
+  };
 }
 
 /** An email in the log of all accounts. */

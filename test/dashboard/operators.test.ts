@@ -88,7 +88,8 @@ t.test('what operators see', inBrowser, async (t) => {
 
   t.test('the accounts that send the most come first if they ask for it', async (t) => {
     await node.db.query({
-      text: `UPDATE accounts SET plan = 'pro', usage_month_count = 321, usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date WHERE id = $1`,
+      text: `INSERT INTO email_count_changes (facet, account_id, hour, status, type, emails)
+             VALUES ('', $1, date_trunc('hour', now()), 'sent', 'transactional', 4321)`,
       values: [shop.account.id],
     });
     const { name } = await node.db.prisma.account.findUniqueOrThrow({ where: { id: shop.account.id } });
@@ -97,7 +98,10 @@ t.test('what operators see', inBrowser, async (t) => {
     await page.getByRole('row', { name: /W{100}/ }).waitFor();
     t.notMatch(await first.textContent(), name);
     await page.getByLabel('Order').selectOption('Most emails this month first');
-    await first.filter({ hasText: name }).filter({ hasText: '321' }).waitFor({ timeout: 20_000 });
+    await first
+      .filter({ hasText: name })
+      .filter({ hasText: /4,3\d\d/ })
+      .waitFor({ timeout: 20_000 });
     t.match(page.url(), /[?]sort=usage$/);
     t.strictSame(complaints, []);
   });

@@ -37,37 +37,50 @@ t.test('plans', async (t) => {
     };
   }
 
-  t.test('the accounts are listed by what they have sent this month', async (t) => {
-    const built = async (plan: string, month: number) => (await (await sender(plan, { month })).account()).id;
-    const few = await built('pro', 7);
-    const none = await built('free', 400);
-    await node.db.query({
-      text: `UPDATE accounts SET usage_month = usage_month - interval '1 month' WHERE id = $1`,
-      values: [none],
-    });
-    const many = await built('pro', 123_456);
-    const uncounted = await built('unlimited', 999_999);
-    const listed = async (query: string) => {
-      const { status, body } = await node.call('GET', `/api/v1/admin/accounts?${query}`, { token: admin });
-      t.equal(status, 200, query);
-      return body.accounts.map(({ id }: { id: string }) => id);
-    };
-    const all: string[] = await listed('sort=usage&limit=100');
-    const made = [few, none, many, uncounted];
-    t.strictSame(
-      all.filter((id) => made.includes(id)),
-      [many, few, none, uncounted],
-    );
-    t.equal(all[0], many);
-    t.strictSame(await listed('sort=usage&limit=2&offset=1'), all.slice(1, 3), 'page by page');
-    t.strictSame(await listed('sort=usage&q=no+such+account'), []);
-    t.strictSame(await listed('sort=newest&limit=4'), made.toReversed());
-    t.strictSame(await listed('limit=4'), made.toReversed());
-    t.match(await node.call('GET', '/api/v1/admin/accounts?sort=size', { token: admin }), {
-      status: 400,
-      body: { detail: 'sort: must be one of newest, usage' },
-    });
-  });
+  t.test(
+    'the accounts are listed by what they have sent this month, whether or not their plan counts it',
+    async (t) => {
+      const sent = async (plan: string, emails: number) => {
+        const { account, batch } = await sender(plan);
+        if (emails > 0) t.equal((await batch(emails)).body.count, emails);
+        return (await account()).id as string;
+      };
+      const few = await sent('pro', 2);
+      const none = await sent('free', 0);
+      await node.db.query({
+        text: `INSERT INTO email_count_changes (facet, account_id, hour, status, type, emails)
+             VALUES ('', $1, date_trunc('month', now(), 'UTC') - interval '1 hour', 'sent', 'transactional', 400)`,
+        values: [none],
+      });
+      const many = await sent('pro', 7);
+      const uncounted = await sent('unlimited', 5);
+      const answer = async (query: string) => {
+        const { status, body } = await node.call('GET', `/api/v1/admin/accounts?${query}`, { token: admin });
+        t.equal(status, 200, query);
+        return body.accounts as { id: string; accepted: unknown }[];
+      };
+      const listed = async (query: string) => (await answer(query)).map(({ id }) => id);
+      const all: string[] = await listed('sort=usage&limit=100');
+      const made = [few, none, many, uncounted];
+      t.strictSame(
+        all.filter((id) => made.includes(id)),
+        [many, uncounted, few, none],
+      );
+      t.equal(all[0], many);
+      t.strictSame(
+        (await answer('limit=4')).map(({ accepted }) => accepted),
+        [5, 7, 0, 2].map((emails) => ({ day: emails, month: emails })),
+      );
+      t.strictSame(await listed('sort=usage&limit=2&offset=1'), all.slice(1, 3), 'page by page');
+      t.strictSame(await listed('sort=usage&q=no+such+account'), []);
+      t.strictSame(await listed('sort=newest&limit=4'), made.toReversed());
+      t.strictSame(await listed('limit=4'), made.toReversed());
+      t.match(await node.call('GET', '/api/v1/admin/accounts?sort=size', { token: admin }), {
+        status: 400,
+        body: { detail: 'sort: must be one of newest, usage' },
+      });
+    },
+  );
 
   t.test('without limits nothing is counted, and the usage is null, not 0', async (t) => {
     const { send, account } = await sender('unlimited', { day: 7, month: 7 });

@@ -1,13 +1,12 @@
 import { hashPassword } from '../../crypto/password.ts';
 import type { Database, Sql } from '../../db/client.ts';
-import { literal } from '../../db/pattern.ts';
 import { ApiError, invalidRequest, notFound } from '../../errors.ts';
 import { type Account, Prisma } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 import { StartError } from '../../process/start-error.ts';
 import type { Idempotency } from './idempotency.ts';
 import * as idempotency from './idempotency.ts';
-import { isCounted, type PlanName, planNames } from './plans.ts';
+import type { PlanName } from './plans.ts';
 import { spellingsOf, withNewEmail } from './users.ts';
 
 /** The user that a new database begins with. */
@@ -100,55 +99,6 @@ export async function create(db: Database, input: NewAccount): Promise<Account> 
   const user = { id: newId(), email: input.user.email, passwordHash, role: 'member' } as const;
   const data = { id: newId(), name, plan, users: { create: user } };
   return withNewEmail(db, user.email, () => db.prisma.account.create({ data }));
-}
-
-/** An account with the number of its users. */
-export type ListedAccount = Account & { userCount: number };
-
-/** The orders that accounts are listed in. */
-export const accountOrders = ['newest', 'usage'] as const;
-export type AccountOrder = (typeof accountOrders)[number];
-
-const uncounted = planNames.filter((name) => !isCounted(name)).map((name) => `'${name}'`);
-
-// What was counted before an account got a plan without limits is not shown any more.
-const orders: Record<AccountOrder, string> = {
-  newest: 'a.id DESC',
-  usage: `CASE WHEN a.plan IN (${uncounted}) THEN NULL
-               WHEN a.usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date THEN a.usage_month_count
-               ELSE 0 END DESC NULLS LAST, a.id DESC`,
-};
-
-/**
- * One page of the accounts, and how many there are.
- *
- * @param page `q`: only accounts with this text in their name, or in the email address of a user, in any case; null: all.
- *   `sort`: `usage` lists those with the most emails this month (UTC) first, and last those whose plan counts none
- */
-export async function list(
-  db: Database,
-  page: { limit: number; offset: number; q: string | null; sort: AccountOrder },
-): Promise<{ accounts: ListedAccount[]; count: number }> {
-  const matches = `($1::text IS NULL OR a.name ILIKE $1
-                    OR EXISTS (SELECT FROM users u WHERE u.account_id = a.id AND u.email ILIKE $1))`;
-  const sought = page.q === null ? null : `%${literal(page.q)}%`;
-  const places = await db.query<{ id: string }>({
-    text: `SELECT a.id FROM accounts a WHERE ${matches} ORDER BY ${orders[page.sort]} LIMIT $2 OFFSET $3`,
-    values: [sought, page.limit, page.offset],
-  });
-  const ids = places.map(({ id }) => id);
-  const rows = await db.prisma.account.findMany({
-    where: { id: { in: ids } },
-    include: { _count: { select: { users: true } } },
-  });
-  const accounts = rows
-    .map(({ _count, ...account }) => ({ ...account, userCount: _count.users }))
-    .sort((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
-  const [all] = await db.query<{ count: number }>({
-    text: `SELECT count(*)::int AS count FROM accounts a WHERE ${matches}`,
-    values: [sought],
-  });
-  return { accounts, count: all?.count ?? 0 };
 }
 
 /**

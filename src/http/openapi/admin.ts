@@ -36,7 +36,15 @@ const accountFields = {
 const account = z.object(accountFields).meta({ id: 'Account', description: 'An account: one customer of the server.' });
 
 const listedAccount = z
-  .object({ ...accountFields, user_count: integer('How many users it has.') })
+  .object({
+    ...accountFields,
+    user_count: integer('How many users it has.'),
+    accepted: z
+      .object({ day: integer('Emails accepted today.'), month: integer('Emails accepted this month.') })
+      .describe(
+        'What it sends, by days and months in UTC: all emails in its log, whether or not its plan counts them.',
+      ),
+  })
   .meta({ id: 'ListedAccount', description: 'An account in the list of all.' });
 
 const example = {
@@ -106,7 +114,7 @@ export const adminGroup: Group = {
       answer: {
         description: 'One page.',
         schema: z.object({ accounts: list(listedAccount, 'The page.'), count: total }),
-        example: { accounts: [{ ...example, user_count: 3 }], count: 1 },
+        example: { accounts: [{ ...example, user_count: 3, accepted: { day: 12, month: 340 } }], count: 1 },
       },
     },
     {

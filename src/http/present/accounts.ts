@@ -1,6 +1,6 @@
-import type { ListedAccount } from '../../core/accounts/accounts.ts';
 import { isCounted, planOf } from '../../core/accounts/plans.ts';
 import type * as users from '../../core/accounts/users.ts';
+import type { ListedAccount } from '../../core/operations/account-list.ts';
 import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 
@@ -24,7 +24,11 @@ export function account(row: Account) {
   };
 }
 
-export const listedAccount = (row: ListedAccount) => ({ ...account(row), user_count: row.userCount });
+export const listedAccount = (row: ListedAccount) => ({
+  ...account(row),
+  user_count: row.userCount,
+  accepted: row.accepted,
+});
 
 /** Adds the account, for operators, who see more than one. */
 export const withAccount = <T extends object>(shown: T, row: { accountId: string }) => ({

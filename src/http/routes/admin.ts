@@ -3,6 +3,7 @@ import { z } from 'zod';
 import * as accounts from '../../core/accounts/accounts.ts';
 import { planNames } from '../../core/accounts/plans.ts';
 import * as log from '../../core/log/email-log.ts';
+import { accountOrders, list } from '../../core/operations/account-list.ts';
 import { newPassword } from '../../crypto/password.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Account } from '../../generated/prisma/client.ts';
@@ -62,10 +63,10 @@ export const accountQuery = z.object({
   q: line(200)
     .optional()
     .describe('Only accounts with this text in their name, or in the email address of a user; case does not matter.'),
-  sort: oneOf(accounts.accountOrders)
+  sort: oneOf(accountOrders)
     .optional()
     .describe(
-      'The order. `newest` (the default): the newest account first; `usage`: the one with the most emails this month (UTC) first, and accounts whose plan counts none last.',
+      'The order. `newest` (the default): the newest account first; `usage`: the one with the most emails accepted this month (UTC) first.',
     ),
 });
 
@@ -90,7 +91,7 @@ export function adminRoutes(router: Router, services: Services): void {
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
     const { q = null, sort = 'newest', ...page } = parse(accountQuery, ctx.query);
-    const found = await accounts.list(db, { ...page, q, sort });
+    const found = await list(db, { ...page, q, sort });
     ctx.body = { accounts: found.accounts.map(present.listedAccount), count: found.count };
   });
 

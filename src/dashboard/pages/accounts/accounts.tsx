@@ -31,10 +31,6 @@ const amounts = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2 });
 
 const money = (credit: string) => amounts.format(Number(credit));
 
-/** Usage is counted only if there is a limit. */
-const used = (number: number | null) =>
-  number === null ? <span title="Not counted on this plan">–</span> : count(number);
-
 const columns: Column<ListedAccount>[] = [
   {
     id: 'name',
@@ -54,8 +50,8 @@ const columns: Column<ListedAccount>[] = [
   },
   { id: 'plan', header: 'Plan', kind: 'narrow', cell: ({ plan }) => plan },
   { id: 'users', header: 'Users', kind: 'number', cell: ({ user_count: users }) => count(users) },
-  { id: 'day', header: 'Today', kind: 'number', cell: ({ usage }) => used(usage.day) },
-  { id: 'month', header: 'This month', kind: 'number', cell: ({ usage }) => used(usage.month) },
+  { id: 'day', header: 'Today', kind: 'number', cell: ({ accepted }) => count(accepted.day) },
+  { id: 'month', header: 'This month', kind: 'number', cell: ({ accepted }) => count(accepted.month) },
   {
     id: 'kept',
     header: 'Keeps',

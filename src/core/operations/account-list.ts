@@ -1,0 +1,77 @@
+import type { Database } from '../../db/client.ts';
+import { literal } from '../../db/pattern.ts';
+import type { Account } from '../../generated/prisma/client.ts';
+import { byStatus } from '../log/email-counts.ts';
+
+/** How many emails were accepted today and this month (UTC), on any plan. */
+export interface Accepted {
+  day: number;
+  month: number;
+}
+
+/** An account with the number of its users and of the emails that it sends. */
+export type ListedAccount = Account & { userCount: number; accepted: Accepted };
+
+/** The orders that accounts are listed in. */
+export const accountOrders = ['newest', 'usage'] as const;
+export type AccountOrder = (typeof accountOrders)[number];
+
+/**
+ * One page of the accounts, and how many there are.
+ *
+ * @param page `q`: only accounts with this text in their name, or in the email address of a user, in any case; null: all.
+ *   `sort`: `usage` lists those first that had the most emails accepted this month (UTC)
+ */
+export async function list(
+  db: Database,
+  page: { limit: number; offset: number; q: string | null; sort: AccountOrder },
+): Promise<{ accounts: ListedAccount[]; count: number }> {
+  const since = thisMonth();
+  const matches = `($1::text IS NULL OR a.name ILIKE $1
+                    OR EXISTS (SELECT FROM users u WHERE u.account_id = a.id AND u.email ILIKE $1))`;
+  const sought = page.q === null ? null : `%${literal(page.q)}%`;
+  const places = await db.query<{ id: string }>(
+    page.sort === 'newest'
+      ? {
+          text: `SELECT a.id FROM accounts a WHERE ${matches} ORDER BY a.id DESC LIMIT $2 OFFSET $3`,
+          values: [sought, page.limit, page.offset],
+        }
+      : {
+          text: `SELECT a.id FROM accounts a LEFT JOIN (${monthOfEach}) month ON month.account_id = a.id
+                  WHERE ${matches} ORDER BY coalesce(month.emails, 0) DESC, a.id DESC LIMIT $2 OFFSET $3`,
+          values: [sought, page.limit, page.offset, since],
+        },
+  );
+  const ids = places.map(({ id }) => id);
+  const [rows, accepted, [all]] = await Promise.all([
+    db.prisma.account.findMany({ where: { id: { in: ids } }, include: { _count: { select: { users: true } } } }),
+    acceptedOf(db, ids, since),
+    db.query<{ count: number }>({
+      text: `SELECT count(*)::int AS count FROM accounts a WHERE ${matches}`,
+      values: [sought],
+    }),
+  ]);
+  const accounts = rows
+    .map(({ _count, ...row }) => ({ ...row, userCount: _count.users, accepted: accepted(row.id) }))
+    .sort((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id));
+  return { accounts, count: all?.count ?? 0 };
+}
+
+/** SQL: how many emails each account had accepted since `$4`, from the counts that the log keeps. */
+const monthOfEach = `SELECT account_id, sum(emails) AS emails
+  FROM (SELECT account_id, emails FROM email_counts WHERE facet = '' AND hour >= $4
+        UNION ALL SELECT account_id, emails FROM email_count_changes WHERE facet = '' AND hour >= $4) counts
+ GROUP BY account_id`;
+
+async function acceptedOf(db: Database, ids: string[], month: Date): Promise<(id: string) => Accepted> {
+  const [ofDay, ofMonth] = await Promise.all([byStatus(db, ids, today()), byStatus(db, ids, month)]);
+  const sum = (emails = {}) => Object.values<number>(emails).reduce((total, ofStatus) => total + ofStatus, 0);
+  return (id) => ({ day: sum(ofDay.get(id)), month: sum(ofMonth.get(id)) });
+}
+
+const today = () => new Date(new Date().setUTCHours(0, 0, 0, 0));
+
+function thisMonth(): Date {
+  const now = new Date();
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
+}
