@@ -68,9 +68,11 @@ t.test('what goes on', inBrowser, async (t) => {
       await node.call('POST', '/api/v1/emails', { token: theirs, body: email });
       await page.clock.runFor(11_000);
       await page.getByRole('row', { name: /of somebody else/ }).waitFor();
-      // The numbers are those of one account, which is said where there are others.
-      await go(page, '/overview', 'How sending from the account Admin is going');
-      await page.getByRole('link', { name: 'emails of all accounts' }).click();
+      // Those of all accounts stand above those of one, and lead to the emails that were counted.
+      await go(page, '/overview', 'below from the account Admin');
+      const { count } = (await node.call('GET', '/api/v1/admin/emails?limit=1', { token })).body;
+      const all = page.locator('.panel').filter({ has: page.getByRole('heading', { name: 'All accounts' }) });
+      await all.getByRole('link', { name: `Accepted ${count} emails` }).click();
       await page.getByRole('row', { name: /of somebody else/ }).waitFor();
     },
   );

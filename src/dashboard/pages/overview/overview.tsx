@@ -14,8 +14,10 @@ import { compact, count, duration, percent, plural } from '../../words/format.ts
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { intervalsOf, type Span } from '../../words/spans.ts';
 import { UntilFirstEmail } from '../sandbox/until-first-email.tsx';
+import { AllAccounts, useHasOthers } from './all-accounts.tsx';
 import { Concerns } from './overview-concerns.tsx';
 import { Failures } from './overview-failures.tsx';
+import { type Tile, Tiles } from './tiles.tsx';
 
 const ranges = {
   day: { label: '24 hours', span: '24h', interval: 'hour' },
@@ -24,25 +26,15 @@ const ranges = {
 } as const;
 type Range = keyof typeof ranges;
 
-/** What the numbers are about; for operators of several accounts, whose, and where the others are. */
-function Scope() {
-  const { user, account } = useSession();
-  const { data } = useQuery({
-    queryKey: ['accounts', 'count'],
-    queryFn: () => api.admin.accounts.list({ limit: 1 }),
-    staleTime: 300_000,
-    enabled: user.role === 'admin',
-  });
-  if ((data?.count ?? 1) === 1) return 'How sending is going, and what needs attention.';
+/** What the numbers are about; for operators of several accounts, whose, and who sends the rest. */
+function Scope({ hasOthers }: { hasOthers: boolean }) {
+  const { account } = useSession();
+  if (!hasOthers) return 'How sending is going, and what needs attention.';
   return (
     <>
-      How sending from the account {account.name} is going, and what needs attention. Of the others:{' '}
-      <Link href="/emails?accounts=all" className="link">
-        emails of all accounts
-      </Link>
-      ,{' '}
+      How sending is going from all accounts, and below from the account {account.name}, with what needs attention.{' '}
       <Link href="/accounts?sort=usage" className="link">
-        who sends the most
+        Who sends the most
       </Link>
     </>
   );
@@ -70,6 +62,7 @@ export function Overview() {
     refetchInterval: 30_000,
   });
   const { data, error } = query;
+  const hasOthers = useHasOthers();
   // Less often: the query reads through everything that waits.
   const scheduled = useQuery({
     queryKey: ['scheduled'],
@@ -80,7 +73,7 @@ export function Overview() {
     <>
       <PageHead
         title="Overview"
-        words={<Scope />}
+        words={<Scope hasOthers={hasOthers} />}
         actions={
           <SegmentedControl
             aria-label="How far back"
@@ -90,6 +83,7 @@ export function Overview() {
           />
         }
       />
+      {hasOthers && <AllAccounts time={ranges[range].span} />}
       <Failed query={query} />
       {!data && !error && <Waiting bars={8} />}
       {data && !data.any && (
@@ -102,7 +96,7 @@ export function Overview() {
       )}
       {data?.any && (
         <div className="overview">
-          <Tiles buckets={data.buckets} queued={data.queued} later={scheduled.data} time={ranges[range].span} />
+          <OwnTiles buckets={data.buckets} queued={data.queued} later={scheduled.data} time={ranges[range].span} />
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns pressing">
             <div>
@@ -117,14 +111,6 @@ export function Overview() {
   );
 }
 
-interface Tile {
-  name: string;
-  value: string;
-  more: string;
-  /** Where the emails that were counted are listed. */
-  href?: string;
-}
-
 interface Numbers {
   buckets: Bucket[];
   queued: number;
@@ -134,7 +120,7 @@ interface Numbers {
   time: Span;
 }
 
-function Tiles({ buckets, queued, later, time }: Numbers) {
+function OwnTiles({ buckets, queued, later, time }: Numbers) {
   const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
   const [delivered, failed] = [sum((one) => one.delivered), sum((one) => one.failed)];
   const latest = buckets.findLast(({ latency_ms: latency }) => latency !== null)?.latency_ms;
@@ -176,28 +162,7 @@ function Tiles({ buckets, queued, later, time }: Numbers) {
     },
     { name: 'Delivery time', value: latest ? duration(latest.p95) : '–', more: 'p95, in the latest interval' },
   ];
-  return (
-    <div className="tiles">
-      {tiles.map(({ name, value, more, href }) => {
-        const content = (
-          <>
-            <div className="name">{name}</div>
-            <div className="value">{value}</div>
-            <div className="more">{more}</div>
-          </>
-        );
-        return href ? (
-          <Link className="tile" key={name} href={href}>
-            {content}
-          </Link>
-        ) : (
-          <div className="tile" key={name}>
-            {content}
-          </div>
-        );
-      })}
-    </div>
-  );
+  return <Tiles tiles={tiles} />;
 }
 
 function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {

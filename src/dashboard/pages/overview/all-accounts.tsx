@@ -1,0 +1,64 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import type { Email } from '../../../client/index.ts';
+import { api } from '../../data/api.ts';
+import { useSession } from '../../data/session.ts';
+import { Panel } from '../../parts/page.tsx';
+import { compact, percent } from '../../words/format.ts';
+import { intervalsOf, type Span } from '../../words/spans.ts';
+import { Tiles } from './tiles.tsx';
+
+/** Whether this user operates a server that others send with, too. */
+export function useHasOthers(): boolean {
+  const { user } = useSession();
+  const { data } = useQuery({
+    queryKey: ['accounts', 'count'],
+    queryFn: () => api.admin.accounts.list({ limit: 1 }),
+    staleTime: 300_000,
+    enabled: user.role === 'admin',
+  });
+  return (data?.count ?? 1) > 1;
+}
+
+/** For operators: the emails of all accounts together. The server has these numbers without reading an email. */
+export function AllAccounts({ time }: { time: Span }) {
+  const { data } = useQuery({
+    queryKey: ['all-accounts', time],
+    queryFn: async () => {
+      const since = { created_after: intervalsOf(time)[0]?.toISOString() ?? '' };
+      const counted = async (query: { status?: Email['status']; created_after?: string }) =>
+        (await api.admin.emails.list({ ...query, limit: 1 })).count;
+      const [accepted, sent, failed, suppressed, queued] = await Promise.all([
+        counted(since),
+        counted({ ...since, status: 'sent' }),
+        counted({ ...since, status: 'failed' }),
+        counted({ ...since, status: 'suppressed' }),
+        counted({ status: 'queued' }),
+      ]);
+      return { accepted, sent, failed, suppressed, queued };
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: 60_000,
+  });
+  if (!data) return null;
+  const { accepted, sent, failed, suppressed, queued } = data;
+  const settled = (emails: number) => `${percent(emails, sent + failed)} of those settled`;
+  const emails = (status: string) => `/emails?accounts=all&status=${status}&time=${time}`;
+  return (
+    <Panel title="All accounts">
+      <Tiles
+        tiles={[
+          { name: 'Accepted', value: compact(accepted), more: 'emails', href: `/emails?accounts=all&time=${time}` },
+          { name: 'Sent', value: compact(sent), more: settled(sent), href: emails('sent') },
+          { name: 'Failed', value: compact(failed), more: settled(failed), href: emails('failed') },
+          { name: 'Suppressed', value: compact(suppressed), more: 'or not to all', href: emails('suppressed') },
+          {
+            name: 'In the queue',
+            value: compact(queued),
+            more: 'now, scheduled ones too',
+            href: '/emails?accounts=all&status=queued',
+          },
+        ]}
+      />
+    </Panel>
+  );
+}
