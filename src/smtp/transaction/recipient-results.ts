@@ -4,12 +4,25 @@ import { isRefusal, isTemporary, type ParsedReply, type Reply } from '../replies
 import { answered, failed, localFailure, type Phase, type RecipientResult } from '../replies/result.ts';
 import { classify, saysEnough, saysTooManyRecipients, slowDown } from '../rules/classify.ts';
 
-interface Decided {
+/** What a transaction came to for its recipients. */
+export interface RecipientsEnd {
+  /** One for each recipient. */
   results: RecipientResult[];
+  /**
+   * Recipients that the server decided nothing about before the dot: another host may take them now. A 421 or a lost
+   * connection cut their turn short, or MAIL or DATA was deferred.
+   */
   elsewhere: string[];
+  /** Those of them that are best sent alone, the last ones: the connection ended before each was accepted. */
   alone: string[];
+  /** True if the connection ended because of one recipient: over another one, this host may take the message for the others. */
   again: boolean;
+  /** Recipients refused as too many for this message, which others got: send the next message to them. */
   crowdedOut: string[];
+  /**
+   * True if the server may only have had enough of this connection: it deferred MAIL or DATA, took no further recipient,
+   * or says so.
+   */
   limited: boolean;
 }
 
@@ -40,8 +53,8 @@ export class RecipientResults {
     return recipients.flatMap((recipient) => this.#results.get(recipient) ?? []);
   }
 
-  /** To be called when nobody is open any more. The fields are those of `TransactionEnd`. */
-  all(): Decided {
+  /** To be called when nobody is open any more. */
+  all(): RecipientsEnd {
     if (this.open.length > 0) throw new Error('a transaction ended without a result for one of its recipients');
     return {
       results: this.of(this.#recipients),

@@ -5,7 +5,7 @@ import type { Phase, RecipientResult } from '../replies/result.ts';
 import { type Content, finalDot } from './content.ts';
 import { type Envelope, needsUtf8 } from './envelope.ts';
 import { refuseLocally } from './local-refusal.ts';
-import { isNoVerdict, RecipientResults } from './recipient-results.ts';
+import { isNoVerdict, RecipientResults, type RecipientsEnd } from './recipient-results.ts';
 
 export interface TransactionRequest {
   envelope: Envelope;
@@ -17,27 +17,9 @@ export interface TransactionRequest {
   deadlines: Deadlines;
 }
 
-export interface TransactionEnd {
-  /** One for each recipient. */
-  results: RecipientResult[];
-  /**
-   * Recipients that the server decided nothing about before the dot: another host may take them now. A 421 or a lost
-   * connection cut their turn short, or MAIL or DATA was deferred.
-   */
-  elsewhere: string[];
-  /** Those of them that are best sent alone, the last ones: the connection ended before each was accepted. */
-  alone: string[];
-  /** True if the connection ended because of one recipient: over another one, this host may take the message for the others. */
-  again: boolean;
-  /** Recipients refused as too many for this message, which others got: send the next message to them. */
-  crowdedOut: string[];
+export interface TransactionEnd extends RecipientsEnd {
   /** False if the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
   alive: boolean;
-  /**
-   * True if the server may only have had enough of this connection: it deferred MAIL or DATA, took no further recipient,
-   * or says so.
-   */
-  limited: boolean;
   /** True if sending the content has begun. */
   begun: boolean;
   /** True if `beforeDot` returned false. */
