@@ -69,7 +69,7 @@ t.test('what goes on', inBrowser, async (t) => {
       await page.clock.runFor(11_000);
       await page.getByRole('row', { name: /of somebody else/ }).waitFor();
       // Those of all accounts stand above those of one, and lead to the emails that were counted.
-      await go(page, '/overview', 'below from the account Admin');
+      await go(page, '/overview', 'The account Admin');
       const { count } = (await node.call('GET', '/api/v1/admin/emails?limit=1', { token })).body;
       const all = page.locator('.panel').filter({ has: page.getByRole('heading', { name: 'All accounts' }) });
       await all.getByRole('link', { name: `Accepted ${count} emails` }).click();

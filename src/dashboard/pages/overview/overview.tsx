@@ -28,11 +28,10 @@ type Range = keyof typeof ranges;
 
 /** What the numbers are about; for operators of several accounts, whose, and who sends the rest. */
 function Scope({ hasOthers }: { hasOthers: boolean }) {
-  const { account } = useSession();
   if (!hasOthers) return 'How sending is going, and what needs attention.';
   return (
     <>
-      How sending is going from all accounts, and below from the account {account.name}, with what needs attention.{' '}
+      How sending is going from all accounts, and then from yours, with what needs attention.{' '}
       <Link href="/accounts?sort=usage" className="link">
         Who sends the most
       </Link>
@@ -63,6 +62,7 @@ export function Overview() {
   });
   const { data, error } = query;
   const hasOthers = useHasOthers();
+  const { account } = useSession();
   // Less often: the query reads through everything that waits.
   const scheduled = useQuery({
     queryKey: ['scheduled'],
@@ -96,7 +96,13 @@ export function Overview() {
       )}
       {data?.any && (
         <div className="overview">
-          <OwnTiles buckets={data.buckets} queued={data.queued} later={scheduled.data} time={ranges[range].span} />
+          <OwnTiles
+            title={hasOthers ? `The account ${account.name}` : null}
+            buckets={data.buckets}
+            queued={data.queued}
+            later={scheduled.data}
+            time={ranges[range].span}
+          />
           <Charts times={data.times} buckets={data.buckets} />
           <div className="columns pressing">
             <div>
@@ -112,6 +118,8 @@ export function Overview() {
 }
 
 interface Numbers {
+  /** Whose numbers these are; null: there is nobody else. */
+  title: string | null;
   buckets: Bucket[];
   queued: number;
   /** How many of those in the queue only wait for their scheduled time; undefined: not known yet. */
@@ -120,7 +128,7 @@ interface Numbers {
   time: Span;
 }
 
-function OwnTiles({ buckets, queued, later, time }: Numbers) {
+function OwnTiles({ title, buckets, queued, later, time }: Numbers) {
   const sum = (read: (bucket: Bucket) => number) => buckets.reduce((total, bucket) => total + read(bucket), 0);
   const [delivered, failed] = [sum((one) => one.delivered), sum((one) => one.failed)];
   const latest = buckets.findLast(({ latency_ms: latency }) => latency !== null)?.latency_ms;
@@ -162,7 +170,8 @@ function OwnTiles({ buckets, queued, later, time }: Numbers) {
     },
     { name: 'Delivery time', value: latest ? duration(latest.p95) : '–', more: 'p95, in the latest interval' },
   ];
-  return <Tiles tiles={tiles} />;
+  const shown = <Tiles tiles={tiles} />;
+  return title === null ? shown : <Panel title={title}>{shown}</Panel>;
 }
 
 function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {
