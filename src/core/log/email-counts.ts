@@ -8,6 +8,16 @@ const hourMs = 3_600_000;
 const batchSize = 20_000;
 const addingUp = `hashtext('sendwright email counts')`;
 
+/** SQL: the kept counts, and the changes that are not added up yet. */
+const countsWhere = (columns: string, where: string) =>
+  `(SELECT ${columns} FROM email_counts WHERE ${where}
+                   UNION ALL SELECT ${columns} FROM email_count_changes WHERE ${where}) counts`;
+
+/** SQL: how many emails each account had accepted since then, as `account_id` and `emails`. @param since a parameter, such as `$4` */
+export const acceptedSince = (since: string) =>
+  `SELECT account_id, sum(emails) AS emails
+     FROM ${countsWhere('account_id, emails', `facet = '' AND hour >= ${since}`)} GROUP BY account_id`;
+
 /** How many emails match in a stretch of time, from `from` until before `to`. */
 export interface Stretch {
   from: Date;
@@ -43,8 +53,7 @@ export async function byHour(
              AND ($4::email_type IS NULL OR type = $4) AND ($5::timestamptz IS NULL OR hour >= $5) AND ($6::timestamptz IS NULL OR hour < $6)`;
   const rows = await db.query<{ hour: Date; emails: number }>({
     text: `SELECT hour, sum(emails)::int AS emails
-             FROM (SELECT hour, emails FROM email_counts WHERE ${where}
-                   UNION ALL SELECT hour, emails FROM email_count_changes WHERE ${where}) counts
+             FROM ${countsWhere('hour, emails', where)}
             GROUP BY hour HAVING sum(emails) > 0 ORDER BY hour DESC`,
     values: [facet, accountId, status, type, from, to],
   });
@@ -61,8 +70,7 @@ export async function byStatus(
   const rows = await db.query<{ id: string; status: EmailStatus; emails: number }>({
     name: 'email-counts-by-status',
     text: `SELECT account_id AS id, status, sum(emails)::int AS emails
-             FROM (SELECT account_id, status, emails FROM email_counts WHERE ${where}
-                   UNION ALL SELECT account_id, status, emails FROM email_count_changes WHERE ${where}) counts
+             FROM ${countsWhere('account_id, status, emails', where)}
             GROUP BY 1, 2 HAVING sum(emails) <> 0 ORDER BY 1, 2`,
     values: [accountIds, since],
   });

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { literal } from '../../db/pattern.ts';
 import type { Account } from '../../generated/prisma/client.ts';
-import { byStatus } from '../log/email-counts.ts';
+import { acceptedSince, byStatus } from '../log/email-counts.ts';
 
 /** How many emails were accepted today and this month (UTC), on any plan. */
 export interface Accepted {
@@ -37,7 +37,7 @@ export async function list(
           values: [sought, page.limit, page.offset],
         }
       : {
-          text: `SELECT a.id FROM accounts a LEFT JOIN (${monthOfEach}) month ON month.account_id = a.id
+          text: `SELECT a.id FROM accounts a LEFT JOIN (${acceptedSince('$4')}) month ON month.account_id = a.id
                   WHERE ${matches} ORDER BY coalesce(month.emails, 0) DESC, a.id DESC LIMIT $2 OFFSET $3`,
           values: [sought, page.limit, page.offset, since],
         },
@@ -56,12 +56,6 @@ export async function list(
     .sort((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id));
   return { accounts, count: all?.count ?? 0 };
 }
-
-/** SQL: how many emails each account had accepted since `$4`, from the counts that the log keeps. */
-const monthOfEach = `SELECT account_id, sum(emails) AS emails
-  FROM (SELECT account_id, emails FROM email_counts WHERE facet = '' AND hour >= $4
-        UNION ALL SELECT account_id, emails FROM email_count_changes WHERE facet = '' AND hour >= $4) counts
- GROUP BY account_id`;
 
 async function acceptedOf(db: Database, ids: string[], month: Date): Promise<(id: string) => Accepted> {
   const [ofDay, ofMonth] = await Promise.all([byStatus(db, ids, today()), byStatus(db, ids, month)]);

@@ -1,10 +1,10 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import type { Email } from '../../../client/index.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Panel } from '../../parts/page.tsx';
 import { compact, percent } from '../../words/format.ts';
-import { intervalsOf, type Span } from '../../words/spans.ts';
+import type { Span } from '../../words/spans.ts';
+import { filtersOf } from '../emails/emails-filters.tsx';
 import { Tiles } from './tiles.tsx';
 
 /** Whether this user operates a server that others send with, too. */
@@ -24,14 +24,13 @@ export function AllAccounts({ time }: { time: Span }) {
   const { data } = useQuery({
     queryKey: ['all-accounts', time],
     queryFn: async () => {
-      const since = { created_after: intervalsOf(time)[0]?.toISOString() ?? '' };
-      const counted = async (query: { status?: Email['status']; created_after?: string }) =>
-        (await api.admin.emails.list({ ...query, limit: 1 })).count;
+      const counted = async (state: { status?: string; time?: Span }) =>
+        (await api.admin.emails.list({ ...filtersOf(state, true), limit: 1 })).count;
       const [accepted, sent, failed, suppressed, queued] = await Promise.all([
-        counted(since),
-        counted({ ...since, status: 'sent' }),
-        counted({ ...since, status: 'failed' }),
-        counted({ ...since, status: 'suppressed' }),
+        counted({ time }),
+        counted({ time, status: 'sent' }),
+        counted({ time, status: 'failed' }),
+        counted({ time, status: 'suppressed' }),
         counted({ status: 'queued' }),
       ]);
       return { accepted, sent, failed, suppressed, queued };
