@@ -1,6 +1,6 @@
+import * as orders from '../core/destinations/destination-orders.ts';
+import * as destinations from '../core/destinations/destinations.ts';
 import * as hold from '../core/operations/hold.ts';
-import * as orders from '../core/recipients/destination-orders.ts';
-import * as destinations from '../core/recipients/destinations.ts';
 import * as present from '../http/present.ts';
 import { destinationQuery } from '../http/routes/destinations.ts';
 import type { Command } from './command.ts';

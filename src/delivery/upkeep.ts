@@ -1,6 +1,6 @@
+import { wakeRest } from '../core/destinations/wakings.ts';
 import * as lines from '../core/emails/mail-lines.ts';
 import * as recipients from '../core/recipients/recipients.ts';
-import { wakeRest } from '../core/recipients/wakings.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { Rounds } from '../pace/rounds.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import * as orders from '../../src/core/destinations/destination-orders.ts';
+import { wakeRest } from '../../src/core/destinations/wakings.ts';
 import * as domains from '../../src/core/domains/domains.ts';
-import * as orders from '../../src/core/recipients/destination-orders.ts';
 import { heldNote, pausedUntil, pauseOf } from '../../src/core/recipients/waiting-for.ts';
-import { wakeRest } from '../../src/core/recipients/wakings.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { addUpkeep } from '../../src/delivery/upkeep.ts';
 import { silentLog } from '../../src/log.ts';

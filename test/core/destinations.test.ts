@@ -1,7 +1,7 @@
 import t from 'tap';
+import * as orders from '../../src/core/destinations/destination-orders.ts';
+import { domainsOf, find, list, type Report, report } from '../../src/core/destinations/destinations.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
-import * as orders from '../../src/core/recipients/destination-orders.ts';
-import { domainsOf, find, list, type Report, report } from '../../src/core/recipients/destinations.ts';
 import { pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';

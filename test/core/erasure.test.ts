@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import * as destinations from '../../src/core/destinations/destinations.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { list } from '../../src/core/log/email-log.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
@@ -6,7 +7,6 @@ import { rotate } from '../../src/core/operations/encryption-key-rotation.ts';
 import { erase, eraseDue } from '../../src/core/privacy/erasing.ts';
 import * as erasures from '../../src/core/privacy/erasures.ts';
 import type { AttemptRow } from '../../src/core/recipients/attempts.ts';
-import * as destinations from '../../src/core/recipients/destinations.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import * as returns from '../../src/core/returns/returns.ts';

@@ -1,11 +1,11 @@
 import t from 'tap';
+import { flush } from '../../src/core/destinations/destination-orders.ts';
+import * as destinations from '../../src/core/destinations/destinations.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { conditions } from '../../src/core/log/email-filter.ts';
 import * as log from '../../src/core/log/email-log.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import * as hold from '../../src/core/operations/hold.ts';
-import { flush } from '../../src/core/recipients/destination-orders.ts';
-import * as destinations from '../../src/core/recipients/destinations.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients/recipients.ts';
 import { crashedNote, heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import * as calls from '../../src/core/webhooks/webhook-calls.ts';

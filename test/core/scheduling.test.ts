@@ -1,8 +1,8 @@
 import t from 'tap';
+import { pause } from '../../src/core/destinations/destination-orders.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import { cancel, move } from '../../src/core/orders/scheduling.ts';
-import { pause } from '../../src/core/recipients/destination-orders.ts';
 import { claim, parkForPause } from '../../src/core/recipients/recipients.ts';
 import { heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config/sending-ips.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
-import { forgetOld, list } from '../../src/core/recipients/warm-up.ts';
+import { forgetOld, list } from '../../src/core/sources/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
 import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/pools/source-addresses.ts';
 import { WarmUpBudget } from '../../src/delivery/pools/warm-up-budget.ts';

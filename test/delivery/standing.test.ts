@@ -1,6 +1,6 @@
 import t from 'tap';
-import { flush } from '../../src/core/recipients/destination-orders.ts';
-import { list } from '../../src/core/recipients/destinations.ts';
+import { flush } from '../../src/core/destinations/destination-orders.ts';
+import { list } from '../../src/core/destinations/destinations.ts';
 import type { Database } from '../../src/db/client.ts';
 import type { AttemptRecord } from '../../src/delivery/outcome/attempt-record.ts';
 import { Standing } from '../../src/delivery/outcome/standing.ts';

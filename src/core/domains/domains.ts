@@ -10,7 +10,7 @@ import { AddressError, normalizeDomain, wordsForDomain } from '../../mail/addres
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/compose/dkim-key.ts';
 import type { TlsLevel } from '../../smtp/replies/tls-names.ts';
 import { allowsDomain } from '../accounts/plans.ts';
-import * as wakings from '../recipients/wakings.ts';
+import * as wakings from '../destinations/wakings.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 
 export interface DnsRecord {

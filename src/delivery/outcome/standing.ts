@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BoundedMap } from '../../bounded-map.ts';
-import * as orders from '../../core/recipients/destination-orders.ts';
-import * as destinations from '../../core/recipients/destinations.ts';
+import * as orders from '../../core/destinations/destination-orders.ts';
+import * as destinations from '../../core/destinations/destinations.ts';
 import type { Database } from '../../db/client.ts';
 import type { Transport } from '../../smtp/deliver.ts';
 import { resolveDestination } from '../../smtp/dns/mx.ts';

@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import { type Clock, systemClock } from '../../clock.ts';
 import type { AttemptRow } from '../../core/recipients/attempts.ts';
 import { warmUpOf } from '../../core/recipients/waiting-for.ts';
-import * as warmUp from '../../core/recipients/warm-up.ts';
+import * as warmUp from '../../core/sources/warm-up.ts';
 import type { Database } from '../../db/client.ts';
 import type { Logger } from '../../log.ts';
 import {

@@ -1,4 +1,4 @@
-import * as warmUp from '../../core/recipients/warm-up.ts';
+import * as warmUp from '../../core/sources/warm-up.ts';
 import type { Database } from '../../db/client.ts';
 import { isUnavailable } from '../../db/errors.ts';
 

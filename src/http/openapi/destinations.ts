@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { states } from '../../core/recipients/destinations.ts';
+import { states } from '../../core/destinations/destinations.ts';
 import { heldPrefix } from '../../core/recipients/waiting-for.ts';
 import { destinationQuery } from '../routes/destinations.ts';
 import type { Group, Operation } from './operation.ts';

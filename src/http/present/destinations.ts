@@ -1,7 +1,7 @@
-import type { OrderName } from '../../core/recipients/destination-orders.ts';
-import type { Standing } from '../../core/recipients/destinations.ts';
-import type { Woken } from '../../core/recipients/wakings.ts';
-import type { Standing as SendingAddressStanding } from '../../core/recipients/warm-up.ts';
+import type { OrderName } from '../../core/destinations/destination-orders.ts';
+import type { Standing } from '../../core/destinations/destinations.ts';
+import type { Woken } from '../../core/destinations/wakings.ts';
+import type { Standing as SendingAddressStanding } from '../../core/sources/warm-up.ts';
 import { iso } from './times.ts';
 
 export function destination(row: Standing) {

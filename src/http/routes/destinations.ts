@@ -1,8 +1,8 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
-import * as orders from '../../core/recipients/destination-orders.ts';
-import * as destinations from '../../core/recipients/destinations.ts';
-import * as warmUp from '../../core/recipients/warm-up.ts';
+import * as orders from '../../core/destinations/destination-orders.ts';
+import * as destinations from '../../core/destinations/destinations.ts';
+import * as warmUp from '../../core/sources/warm-up.ts';
 import { dayOf } from '../../smtp/connections/sending-pools.ts';
 import { refuseFields } from '../body/body.ts';
 import { demandAdmin, demandLogin } from '../credentials/auth.ts';

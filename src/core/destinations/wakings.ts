@@ -3,9 +3,9 @@ import { dueFromNow } from '../../db/clocks.ts';
 import { unseen } from '../../db/prepared.ts';
 import { newId } from '../../ids.ts';
 import type { Logger } from '../../log.ts';
-import { dueNow } from './recipients.ts';
-import { type Key, type Selection, walk } from './waiting.ts';
-import { pausedUntil, pauseOf, warmUpOf } from './waiting-for.ts';
+import { dueNow } from '../recipients/recipients.ts';
+import { type Key, type Selection, walk } from '../recipients/waiting.ts';
+import { pausedUntil, pauseOf, warmUpOf } from '../recipients/waiting-for.ts';
 
 /** How many recipients were made due so far. */
 export interface Woken {

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
 import { normalizeDomain } from '../../mail/address/address.ts';
-import { pausedUntil, unansweredNote } from './waiting-for.ts';
+import { pausedUntil, unansweredNote } from '../recipients/waiting-for.ts';
 
 /** A site as one node sees it. */
 export interface Report {
