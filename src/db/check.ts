@@ -1,4 +1,4 @@
-import type { Sql } from './client.ts';
+import type { Database, Sql } from './client.ts';
 
 const oldestVersion = 150_000;
 
@@ -31,12 +31,38 @@ export interface Demands {
 
 /**
  * Why this database must not be used and what to do about it, in one line; null if it may. A database is refused if it is too
- * old, cannot hold every character, forbids what a node has to do, or has a setting that lets it forget what it has
- * committed, which would make our 200 a lie.
+ * old, cannot hold every character, forbids what a node has to do, has a setting that lets it forget what it has
+ * committed, which would make our 200 a lie, or is behind a pooler that gives a session to one client after the other.
+ *
+ * @param db with two connections at least
  */
-export async function refuseDatabase(db: Sql, demands: Demands): Promise<string | null> {
+export async function refuseDatabase(db: Database, demands: Demands): Promise<string | null> {
   const [facts] = await db.query<Facts>({ text: factsQuery });
-  return facts ? (refuseKind(facts, demands) ?? refuseRights(facts) ?? refuseLimits(facts, demands)) : null;
+  const refusal = facts ? (refuseKind(facts, demands) ?? refuseRights(facts) ?? refuseLimits(facts, demands)) : null;
+  return refusal ?? (await db.session((one) => db.session((other) => refuseSharing(one, other))));
+}
+
+/**
+ * Behind such a pooler the lock of a session, as migrating and the chores take it, stays when its owner is done: the next start
+ * would wait for it forever.
+ *
+ * @param one a connection
+ * @param other another one, open at the same time
+ */
+export async function refuseSharing(one: Sql, other: Sql): Promise<string | null> {
+  const [ofOne, ofOther] = [new Set<number>(), new Set<number>()];
+  // Whoever else uses the pooler may come between once.
+  for (let round = 0; round < 3; round += 1) {
+    ofOne.add(await processOf(one));
+    ofOther.add(await processOf(other));
+  }
+  if (![...ofOne].some((pid) => ofOther.has(pid))) return null;
+  return 'DATABASE_URL leads to a pooler that shares sessions between clients, such as PgBouncer in transaction mode: set it to PostgreSQL itself, or pool_mode to session';
+}
+
+async function processOf(sql: Sql): Promise<number> {
+  const [row] = await sql.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
+  return row?.pid ?? 0;
 }
 
 function refuseKind({ version, versionName, database, encoding, readOnly, unsafe }: Facts, { allowUnsafe }: Demands) {

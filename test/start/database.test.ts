@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import { connect } from '../../src/db/client.ts';
+import { refuseSharing } from '../../src/db/check.ts';
+import { connect, type Statement } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
 import { figure } from '../support/figure.ts';
@@ -56,6 +57,23 @@ t.test('a read-only database, such as a standby: QUE-10', async (t) => {
   t.equal(
     await refusalOf(testEnv(database, { DATA_DIR: await makeFolder(t) })),
     `the database "${name}" is read-only: set DATABASE_URL to the primary server, and default_transaction_read_only off`,
+  );
+});
+
+t.test('a pooler that gives one session to several clients', async (t) => {
+  const db = connect(await createDatabase(), silentLog);
+  t.teardown(() => db.close());
+  await db.session((one) =>
+    db.session(async (other) => {
+      t.equal(await refuseSharing(one, other), null);
+      // What two clients of PgBouncer have in transaction mode, now and then.
+      const turns = [one, other, other, other, one, other];
+      const pooled = { query: <Row>(statement: Statement) => (turns.shift() ?? one).query<Row>(statement) };
+      t.equal(
+        await refuseSharing(pooled, pooled),
+        'DATABASE_URL leads to a pooler that shares sessions between clients, such as PgBouncer in transaction mode: set it to PostgreSQL itself, or pool_mode to session',
+      );
+    }),
   );
 });
 
