@@ -29,6 +29,7 @@ t.test('what was due when a hold began fails, in whatever state, and the rest wa
   await sleep(5);
   await hold.begin(db);
   t.equal(await hold.countWaiting(db), 1_600);
+  await nodes.beat(db, living);
   const told: number[] = [];
   t.same(await hold.end(db, queue, 'fail', (failed) => told.push(failed)), { failed: 1_400 });
   t.ok(told.length >= 4, 'in batches');
@@ -41,6 +42,33 @@ t.test('what was due when a hold began fails, in whatever state, and the rest wa
     { kind: '6', n: 200 },
   ]);
   t.equal(await hold.find(db), null);
+});
+
+t.test('QUE-23: what a node had in hand at a backup is in doubt, though the copy still lists that node', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const [gone, living] = [newId(), newId()];
+  for (const id of [gone, living]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await scheduleMany(db, sender, { emails: 40, to: 'a.test', at: new Date(Date.now() - 60_000) });
+  const claim = `UPDATE recipients SET job_id = gen_random_uuid(), claimed_by = $1 WHERE address ~ $2`;
+  await db.query({ text: claim, values: [gone, '^r1\\d@'] });
+  await db.query({ text: claim, values: [living, '^r2\\d@'] });
+  await hold.begin(db);
+  // Not yet among the dead, which nobody has heard of for 30 s.
+  await db.query({ text: `UPDATE service_hold SET since = since - interval '14 s'` });
+  await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '20 s' WHERE id = $1`, values: [gone] });
+  const since = await hold.find(db);
+  t.ok(since);
+  t.same(await hold.end(db, queue, 'fail'), { failed: 30 });
+  const left = await db.query({
+    text: 'SELECT DISTINCT claimed_by AS node FROM recipients WHERE next_attempt_at IS NOT NULL',
+  });
+  t.strictSame(left, [{ node: living }], 'a node that has been seen since finishes what it has in hand');
+  const [row] = await db.query<{ ms: number }>({
+    text: 'SELECT extract(epoch FROM clock_timestamp() - $1::timestamptz) * 1000 AS ms',
+    values: [since],
+  });
+  t.ok(row && row.ms >= 15_000, 'it might have been about to say that it is alive');
 });
 
 t.test('failing held mail stops when somebody else ends the hold', async (t) => {

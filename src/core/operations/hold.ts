@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Sql } from '../../db/client.ts';
 import { dueFromNow } from '../../db/clocks.ts';
 import { unseen } from '../../db/prepared.ts';
@@ -17,6 +18,9 @@ export const choices = ['send', 'fail'] as const;
 export type Choice = (typeof choices)[number];
 
 const batchSize = 500;
+
+/** A living node says so every five seconds. */
+const silentAfterMs = 15_000;
 
 /** The latest ones. The person who ends a hold is asked about them. */
 const startsKept = 20;
@@ -151,6 +155,7 @@ async function failAll(
   doubt: Doubt,
   onProgress: (failed: number) => void,
 ): Promise<number> {
+  await awaitSilence(db, doubt);
   let failed = 0;
   let before: number;
   do {
@@ -161,6 +166,18 @@ async function failAll(
     });
   } while (failed > before);
   return failed;
+}
+
+/** Waits, for seconds at most, until a node that has not been seen since then has come with the backup, or is dead. */
+async function awaitSilence(db: Database, { dueBy }: Doubt): Promise<void> {
+  for (;;) {
+    const unheard = await db.query({
+      text: 'SELECT FROM nodes WHERE seen_at < $1 AND clock_timestamp() < $1 + make_interval(secs => $2) LIMIT 1',
+      values: [dueBy, silentAfterMs / 1000],
+    });
+    if (unheard.length === 0) return;
+    await sleep(500);
+  }
 }
 
 /** Fails those that still wait. What a living node holds is under way, and finishes. @returns how many failed */
@@ -174,7 +191,8 @@ async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt): Promi
     text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
              FROM unnest(${unseen('$3::uuid[]')}, ${unseen('$4::smallint[]')}) AS k (email_id, position)
             WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL
-              AND EXISTS (SELECT FROM service_hold WHERE since = $5) AND ${inDoubt('$6')} AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes))
+              AND EXISTS (SELECT FROM service_hold WHERE since = $5) AND ${inDoubt('$6')}
+              AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes WHERE seen_at >= $6))
         RETURNING r.email_id AS "emailId", r.position, r.attempts`,
     values: [
       claim.nodeId,
