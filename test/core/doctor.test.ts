@@ -195,7 +195,7 @@ t.test('port 25 is tried at the named host, and at no other', async (t) => {
   const closed = { ...patient, installation: { ...patient.installation, mxPort: 1 } };
   t.match(await port(closed), [{ health: 'problem', found: /could not be reached/, advice: /open outbound port 25/ }]);
   const walled = { ...patient, lookUp: { ...patient.lookUp, allowPrivate: false, ownAddresses: [] } };
-  t.match(await port(walled), [{ health: 'unknown', found: /only private or reserved addresses/ }]);
+  t.match(await port(walled), [{ health: 'unknown', found: /only addresses by which a machine reaches itself/ }]);
 });
 
 t.test('the doctor finishes, whatever does not answer', async (t) => {

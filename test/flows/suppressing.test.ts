@@ -82,7 +82,7 @@ t.test('only addresses that are said not to exist are suppressed', async (t) => 
 t.test('a server that cannot be reached from here costs nobody their mail', async (t) => {
   const sink = await startSink();
   t.teardown(() => sink.close());
-  const zone = { 'receiver.test': { A: ['127.0.0.1'] } };
+  const zone = { 'receiver.test': { A: ['10.0.0.1'] }, 'parked.test': { A: ['127.0.0.1'] } };
   // Not the receiver's own address: mail to that would be a loop.
   const env = { ALLOW_PRIVATE_NETWORKS: 'false', SENDING_IPS: '127.0.0.2', RETRY_SCHEDULE: '1h' };
   const node = await startDirectNode(t, { zone, mxPort: sink.port, env });
@@ -92,6 +92,7 @@ t.test('a server that cannot be reached from here costs nobody their mail', asyn
     sentence: /only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not allow\. The next one/,
     advice: /tried again automatically/,
   });
+  t.match(await endOf(node, 'a@parked.test', 'failed'), { classification: 'network', advice: /It is not tried again/ });
   t.same(await suppressed(node), []);
   t.equal(sink.messages.length, 0);
 });

@@ -169,6 +169,8 @@ t.test('the addresses of a host', async (t) => {
       'none.test': { TXT: ['x'] },
       'broken.test': 'SERVFAIL',
       'alias.test': { CNAME: 'inside.test' },
+      'parked.test': { A: ['127.0.0.1', '0.0.0.0'], AAAA: ['::1', '::', '::ffff:127.0.0.1'] },
+      'half-parked.test': { A: ['127.0.0.1', '10.0.0.1'] },
       'many.test': { A: Array.from({ length: 200 }, (_, at) => `8.8.1.${at}`) },
     },
     { ownAddresses: ['9.9.9.10'] },
@@ -184,6 +186,13 @@ t.test('the addresses of a host', async (t) => {
   t.equal((await found('many.test')).length, 10);
   t.match(await host('inside.test'), { kind: 'temporary', enhanced: '4.4.4', reason: /ALLOW_PRIVATE_NETWORKS/ });
   t.match(await host('alias.test'), { kind: 'temporary', enhanced: '4.4.4' });
+  t.match(await host('parked.test'), {
+    kind: 'permanent',
+    enhanced: '5.4.4',
+    class: 'network',
+    reason: /reaches itself/,
+  });
+  t.match(await host('half-parked.test'), { kind: 'temporary', enhanced: '4.4.4' });
   t.match(await host('own.test'), { kind: 'permanent', enhanced: '5.4.6', class: 'sender', ours: true });
   t.match(await host('own-too.test'), { kind: 'addresses', addresses: ['8.8.8.8'], ours: true });
   t.match(await host('both.test'), { ours: false });

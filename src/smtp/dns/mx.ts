@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isReachable, type PrivateNetworks } from '../../ip.ts';
+import { isReachable, type PrivateNetworks, reachesItself } from '../../ip.ts';
 import { inTime } from './address-look-up.ts';
 import { comparableName } from './host-name.ts';
 import { type Answer, DnsCache, type Resolver } from './resolver.ts';
@@ -108,7 +108,7 @@ async function implicitMx(name: string, options: LookUpOptions): Promise<Destina
 /**
  * The addresses of an MX host, IPv6 and IPv4 alternating, ten at most. Leaves out addresses outside the public internet
  * unless `allowPrivate` permits them, and our own unless it permits everything. If only private ones are left, the result
- * is temporary: a wrong setting must not cost anybody their mail.
+ * is temporary: a wrong setting must not cost anybody their mail. No setting leads from loopback to another machine.
  */
 export function resolveHost(host: string, options: LookUpOptions): Promise<HostAddresses> {
   return upToDate(findAddresses, host, options);
@@ -129,6 +129,9 @@ async function findAddresses(name: string, options: LookUpOptions): Promise<Host
   if (temporary !== undefined) return { ...unanswered(`Addresses of ${name}`, temporary), ours };
   if (ours) return { ...loop(`The host ${name} has the address of this server.`), ours };
   if (found.length === 0) return { ...noRoute(`The host ${name} has no address.`), ours };
+  if (found.every(reachesItself)) {
+    return { ...noRoute(`The host ${name} has only addresses by which a machine reaches itself (${found[0]}).`), ours };
+  }
   const reason = `The host ${name} has only private or reserved addresses, which ALLOW_PRIVATE_NETWORKS does not allow.`;
   return { kind: 'temporary', enhanced: '4.4.4', class: 'network', reason, ours };
 }
