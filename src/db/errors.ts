@@ -14,8 +14,9 @@ const unavailableCodes = [
   ...['53', canceled],
   // The server is in a state that passes, or is a standby, which cannot write.
   ...['55000', '25006'],
-  // The role cannot log in, and the database is not there: both can be while an operator works on the server.
-  ...['28', '3D000'],
+  // The role cannot log in or may not do something, and the database is not there: all can be while an operator works on the
+  // server.
+  ...['28', '3D000', '42501'],
   ...['P1001', 'P1002', 'P1008', 'P1017', 'P2024'],
 ];
 
