@@ -237,7 +237,7 @@ t.test('MX-08: an address that needs SMTPUTF8 does not affect the others, and th
 });
 
 t.test('MX-08: a server without ESMTP is greeted with HELO', async (t) => {
-  for (const refusal of ['500 what', '502 no', '550 no']) {
+  for (const refusal of ['500 what', '502 no', '550 no', '450 what', '451 4.3.0 no']) {
     const { send, mx } = await startScripted(t, async (peer) => {
       peer.send('220 old\r\n');
       await peer.answer(refusal);
@@ -247,4 +247,21 @@ t.test('MX-08: a server without ESMTP is greeted with HELO', async (t) => {
     t.match(resultOf(await send()), { outcome: 'delivered' }, refusal);
     t.match(mx.peers[0]?.received.toString(), 'EHLO client.test\r\nHELO client.test\r\nMAIL FROM:<a@sender.test>\r\n');
   }
+});
+
+t.test('any success is an answer to EHLO or HELO, and what it says about EHLO counts if HELO gets no answer', async (t) => {
+  for (const replies of [['220 mx'], ['502 no', '220 mx']]) {
+    const { send } = await startScripted(t, async (peer) => {
+      peer.send('220 mx\r\n');
+      for (const reply of replies) await peer.answer(reply);
+      await peer.message();
+    });
+    t.match(resultOf(await send()), { outcome: 'delivered' }, replies.join());
+  }
+  const { send } = await startScripted(t, async (peer) => {
+    peer.send('220 mx\r\n');
+    await peer.answer('554 5.7.1 192.0.2.1 is blocked using bl.example');
+    peer.socket.end();
+  });
+  t.match(resultOf(await send()), { outcome: 'deferred', phase: 'ehlo', reply: { code: 554 }, class: 'policy' });
 });

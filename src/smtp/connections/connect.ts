@@ -1,5 +1,5 @@
 import { noTls, type Objection, type TlsPolicy } from '../policies/tls-policy.ts';
-import type { ParsedReply } from '../replies/reply.ts';
+import { isSuccess, type ParsedReply } from '../replies/reply.ts';
 import { answered, type Classification, type Failure, type Phase } from '../replies/result.ts';
 import { classify } from '../rules/classify.ts';
 import { capabilitiesOf, noCapabilities } from './capabilities.ts';
@@ -27,7 +27,7 @@ export interface GreetOptions {
 }
 
 /**
- * On an open connection: reads the greeting, says EHLO (HELO if the server does not know EHLO) and starts TLS if offered.
+ * On an open connection: reads the greeting, says EHLO (HELO if the server refuses EHLO) and starts TLS if offered.
  * Returns null if the connection is ready for a transaction; otherwise the connection is of no further use.
  */
 export async function greet(connection: Connection, options: GreetOptions): Promise<Refusal | null> {
@@ -77,16 +77,17 @@ async function sayHello(connection: Connection, { ehloName, deadlines }: GreetOp
   // With TLS 1.3 a server that refuses the handshake (it may want a certificate of ours) says so after it.
   if (isLost(ehlo))
     return connection.tls === null ? refused(lostAt(connection, 'ehlo', ehlo)) : brokenTls(connection, 'ehlo', ehlo);
-  if (ehlo.reply.code === 250) {
+  if (isSuccess(ehlo.reply)) {
     connection.capabilities = capabilitiesOf(ehlo.lines);
     return null;
   }
   connection.capabilities = noCapabilities;
-  if (ehlo.reply.code < 500) return refused(refusedAt(connection, 'ehlo', ehlo));
+  if (ehlo.reply.code === 421) return refused(refusedAt(connection, 'ehlo', ehlo));
   connection.send(`HELO ${ehloName}`);
   const helo = await connection.read(deadlines.ehlo);
-  if (isLost(helo)) return refused(lostAt(connection, 'ehlo', helo));
-  return helo.reply.code === 250 ? null : refused(refusedAt(connection, 'ehlo', helo));
+  // A server that refuses us, rather than the command, often hangs up with it.
+  if (isLost(helo)) return refused(refusedAt(connection, 'ehlo', ehlo));
+  return isSuccess(helo.reply) ? null : refused(refusedAt(connection, 'ehlo', helo));
 }
 
 async function startTls(connection: Connection, deadlines: Deadlines): Promise<Refusal | null> {
