@@ -249,7 +249,7 @@ t.test('MX-08: a server without ESMTP is greeted with HELO', async (t) => {
   }
 });
 
-t.test('any success is an answer to EHLO or HELO, and what it says about EHLO counts if HELO gets no answer', async (t) => {
+t.test('any 2xx is enough for EHLO and HELO; without an answer to HELO, that to EHLO counts', async (t) => {
   for (const replies of [['220 mx'], ['502 no', '220 mx']]) {
     const { send } = await startScripted(t, async (peer) => {
       peer.send('220 mx\r\n');
