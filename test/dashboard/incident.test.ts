@@ -68,6 +68,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
       'nowlater.test gets nothing for now, 3 recipients waiting: the server wants less mail at a time. Show it',
       'nowsilent.test has accepted nothing for a while, 2 recipients waiting: the server could not be reached. Show it',
     ]);
+    t.match(said[2], /^now\w+[.]test has accepted nothing since \w+ \d+, \d+, .*, 1 recipient waiting: /);
     t.equal(said[5], 'now2 more destinations get nothing. Show all');
     t.notMatch(said.join(), /taking[.]test|empty[.]test|held[.]test|crashed[.]test/);
     await page.setViewportSize({ width: 390, height: 844 });
@@ -102,6 +103,8 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.equal(await row.locator('.status').getAttribute('data-tone'), 'mute');
     const taking = page.getByRole('row', { name: /^taking[.]test/ });
     t.equal(await taking.locator('.status').getAttribute('data-tone'), 'good');
+    await page.getByRole('row', { name: /^one[.]test .*last settled mail 1 h ago · / }).waitFor({ timeout: 20_000 });
+    t.notMatch(await taking.textContent(), /last settled/, 'where mail goes that is no question');
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: 844 });
       const words = row.getByText('451 4.7.650');

@@ -3,7 +3,7 @@ import t from 'tap';
 import * as hold from '../../src/core/operations/hold.ts';
 import { buildSender } from '../support/build.ts';
 import { eventually } from '../support/node.ts';
-import { go, inBrowser, logIn, startDashboard, view } from './browser.ts';
+import { barriersInBoth, go, inBrowser, logIn, startDashboard, view } from './browser.ts';
 
 t.test('what operators see', inBrowser, async (t) => {
   const encryptionKey = randomBytes(32);
@@ -13,6 +13,47 @@ t.test('what operators see', inBrowser, async (t) => {
   const body = { from: `a@${shop.domain}`, to: 'a@anywhere.test', subject: 'Of the shop', text: 't' };
   t.equal((await node.call('POST', '/api/v1/emails', { key: shop.key, body })).status, 200);
   const since = (await hold.find(node.db))?.toISOString();
+
+  t.test(
+    'who sends nothing themselves sees what is wrong with the mail of others, or that it is not known',
+    async (t) => {
+      const storm = await buildSender(node.db, encryptionKey);
+      const settle = (sent: number, failed: number) =>
+        node.db.query({
+          text: `INSERT INTO email_count_changes (facet, account_id, hour, status, type, emails)
+               SELECT '', $1, date_trunc('hour', now()), status::email_status, 'marketing', emails
+                 FROM (VALUES ('sent', $2::int), ('failed', $3::int)) AS settled (status, emails)`,
+          values: [storm.account.id, sent, failed],
+        });
+      await settle(10, 30);
+      const { page } = await view(t, node, '/overview');
+      const concerns = page.locator('.concerns li');
+      await concerns.filter({ hasText: '75.0 % of the emails of all accounts failed.' }).waitFor({ timeout: 20_000 });
+      await concerns.filter({ hasText: 'Nothing has been sent since' }).waitFor();
+      await page.getByText(/^The account .* has sent nothing yet$/).waitFor();
+      t.strictSame(await barriersInBoth(page), []);
+      await page.getByRole('link', { name: 'Show whose' }).click();
+      await page.waitForURL('**/emails?accounts=all&status=failed&time=24h');
+      await settle(-10, -30);
+      for (const [path, panel, words] of [
+        ['admin/emails', 'All accounts', 'This could not be loaded'],
+        ['admin/accounts', 'All accounts', 'Accepted'],
+        ['emails', 'What needs attention', 'This could not be loaded'],
+      ] as const) {
+        const calls = `**/api/v1/${path}?*`;
+        await page.route(calls, (route) => route.fulfill({ status: 400, json: { error: 'not now' } }));
+        await page.goto(`${node.baseUrl}/overview`);
+        const shown = page.locator('.panel').filter({ has: page.getByRole('heading', { name: panel }) });
+        await shown.getByText(words, { exact: true }).waitFor({ timeout: 20_000 });
+        t.equal(
+          await shown.getByText('Nothing: domains are in order').count(),
+          0,
+          `${path}: and nothing is said that is not known`,
+        );
+        await page.unroute(calls);
+      }
+    },
+  );
 
   t.test('while nothing is sent each page says so, since when, how much waits, and what ends it', async (t) => {
     const login = { email: 'admin@example.test', password: node.adminPassword };
@@ -59,6 +100,14 @@ t.test('what operators see', inBrowser, async (t) => {
       'their own are',
     );
     t.equal(await page.locator('tbody tr').count(), 2);
+    const [pill, words] = await page.evaluate<number[]>(`['.status', 'td:last-child > *'].map((one) => {
+      const { top, bottom } = document.querySelector('tbody tr ' + one).getBoundingClientRect();
+      return (top + bottom) / 2;
+    })`);
+    t.ok(
+      Math.abs((pill ?? 0) - (words ?? 0)) < 1,
+      `the status is in line with the words beside it: ${pill} and ${words}`,
+    );
   });
 
   t.test('what one account sends is one press away from the accounts', async (t) => {

@@ -21,3 +21,7 @@ export function isStalled(destination: Destination): boolean {
   const isSilent = success === null || Date.now() - new Date(success).getTime() > silenceMs;
   return isTried && isSilent && isKeptBack && waitingAt(destination) > 0;
 }
+
+/** Whether mail waits for it that it does not get for now, or does not accept: since when is what people ask. */
+export const lacksMail = (destination: Destination): boolean =>
+  isStalled(destination) || (destination.state === 'backing_off' && waitingAt(destination) > 0);

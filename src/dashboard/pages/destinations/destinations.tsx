@@ -16,7 +16,7 @@ import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
 import { count, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
-import { isStalled } from './destination-standing.ts';
+import { isStalled, lacksMail } from './destination-standing.ts';
 
 type State = Destination['state'];
 
@@ -90,16 +90,24 @@ const columns: Column<Destination>[] = [
   {
     id: 'why',
     header: 'Reason and last reply',
-    cell: ({ reason, waiting_for: waiting, last_reply: reply }) => (
-      <>
-        {(reason ?? waiting) && <div className="cut several why">{reason ?? waiting}</div>}
-        {reply && (
-          <span className={`cut why dim mono${reason || waiting ? ' whole' : ''}`} title={reply}>
-            {reply}
-          </span>
-        )}
-      </>
-    ),
+    cell: (one) => {
+      const { reason, waiting_for: waiting, last_reply: reply, last_success_at: success } = one;
+      return (
+        <>
+          {(reason ?? waiting) && <div className="cut several why">{reason ?? waiting}</div>}
+          {reply && (
+            <span className={`cut why dim mono${reason || waiting ? ' whole' : ''}`} title={reply}>
+              {reply}
+            </span>
+          )}
+          {success && lacksMail(one) && (
+            <div className="cut several why dim">
+              last settled mail <Moment at={success} exactly />
+            </div>
+          )}
+        </>
+      );
+    },
   },
   {
     id: 'next',

@@ -1,29 +1,34 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
+import { Failed } from '../../parts/failure.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { compact, percent } from '../../words/format.ts';
 import type { Span } from '../../words/spans.ts';
 import { filtersOf } from '../emails/emails-filters.tsx';
 import { Tiles } from './tiles.tsx';
 
-/** Whether this user operates a server that others send with, too. */
+/** Whether this user operates a server that others send with, too; also where that could not be asked, so that nothing is left out unseen. */
 export function useHasOthers(): boolean {
   const { user } = useSession();
-  const { data } = useQuery({
+  const { data, isError } = useQuery({
     queryKey: ['accounts', 'count'],
     queryFn: () => api.admin.accounts.list({ limit: 1 }),
     staleTime: 300_000,
     enabled: user.role === 'admin',
   });
-  return (data?.count ?? 1) > 1;
+  return isError || (data?.count ?? 1) > 1;
 }
 
-/** For operators: the emails of all accounts together. The server has these numbers without reading an email. */
-export function AllAccounts({ time }: { time: Span }) {
-  const { data } = useQuery({
+/** How many emails of all accounts became what; `queued` now, the others of a stretch of time. */
+export type AllEmails = Record<'accepted' | 'sent' | 'failed' | 'suppressed' | 'queued', number>;
+
+/** For operators: how many emails of all accounts became what. The server has these numbers without reading an email. */
+export function useAllAccounts(time: Span, enabled: boolean) {
+  return useQuery({
+    enabled,
     queryKey: ['all-accounts', time],
-    queryFn: async () => {
+    queryFn: async (): Promise<AllEmails> => {
       const counted = async (state: { status?: string; time?: Span }) =>
         (await api.admin.emails.list({ ...filtersOf(state, true), limit: 1 })).count;
       const [accepted, sent, failed, suppressed, queued] = await Promise.all([
@@ -38,12 +43,25 @@ export function AllAccounts({ time }: { time: Span }) {
     placeholderData: keepPreviousData,
     refetchInterval: 60_000,
   });
-  if (!data) return null;
-  const { accepted, sent, failed, suppressed, queued } = data;
+}
+
+/** These numbers, or why there are none. */
+export function AllAccounts({ time }: { time: Span }) {
+  const query = useAllAccounts(time, true);
+  if (!query.data)
+    return query.error ? (
+      <Panel title="All accounts">
+        <div className="body">
+          <Failed query={query} />
+        </div>
+      </Panel>
+    ) : null;
+  const { accepted, sent, failed, suppressed, queued } = query.data;
   const settled = (emails: number) => `${percent(emails, sent + failed)} of those settled`;
   const emails = (status: string) => `/emails?accounts=all&status=${status}&time=${time}`;
   return (
     <Panel title="All accounts">
+      <Failed query={query} />
       <Tiles
         tiles={[
           { name: 'Accepted', value: compact(accepted), more: 'emails', href: `/emails?accounts=all&time=${time}` },

@@ -10,6 +10,7 @@ import { exact, percent, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
 import { causeAt, isStalled, waitingAt } from '../destinations/destination-standing.ts';
+import { type AllEmails, useAllAccounts } from './all-accounts.tsx';
 import { failuresByClass } from './overview-failures.tsx';
 
 interface Concern {
@@ -27,8 +28,13 @@ const fewest = 20;
 /** If nothing can be reached, every destination would be listed and hide the rest. */
 const mostDestinations = 5;
 
-/** What needs somebody's attention, in words. @param props.time how far back the numbers go */
-export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
+/**
+ * What needs somebody's attention, in words.
+ *
+ * @param props.time how far back the numbers go
+ * @param props.hasOthers whether others send with this server, whom an operator looks after as well
+ */
+export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time: Span; hasOthers: boolean }) {
   const { user, service } = useSession();
   const isAdmin = user.role === 'admin';
   const query = useQuery({
@@ -50,16 +56,18 @@ export function Concerns({ buckets, time }: { buckets: Bucket[]; time: Span }) {
     queryFn: () => api.emails.list({ held: 'true', limit: 1 }),
     refetchInterval: 60_000,
   });
+  const all = useAllAccounts(time, hasOthers);
   const concerns = [
     ...ofHold(service.on_hold_since, isAdmin),
     ...ofHeld(held.data?.count ?? 0),
     ...(data ?? []),
     ...ofNumbers(buckets, time),
+    ...(all.data ? ofAllAccounts(all.data, time) : []),
   ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
-      <Failed query={query} />
-      {data && concerns.length === 0 && (
+      <Failed query={query.error ? query : held} />
+      {data && held.data && concerns.length === 0 && (
         <div className="body soft" style={{ fontSize: 13 }}>
           Nothing: domains are in order, and webhooks answer.
         </div>
@@ -109,7 +117,8 @@ function ofWebhooks(webhooks: Webhook[]): Concern[] {
     const seen = { href: `/webhooks/${id}`, link: 'Show its calls' };
     if (status === 'disabled' && reason)
       return [{ urgent: true, words: `The webhook at ${host} is off: ${reason}.`, ...seen }];
-    return status === 'enabled' && since ? [{ urgent: false, words: `Calls to ${host} fail.`, ...seen }] : [];
+    if (status !== 'enabled' || !since) return [];
+    return [{ urgent: false, words: `Calls to ${host} have failed since ${exact(new Date(since))}.`, ...seen }];
   });
 }
 
@@ -133,11 +142,15 @@ async function stoppedDestinations(): Promise<Destination[]> {
 
 function ofDestinations(destinations: Destination[]): Concern[] {
   const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
-    const { site, state } = destination;
+    const { site, state, last_success_at: success } = destination;
     const waiting = `${plural(waitingAt(destination), 'recipient')} waiting`;
     const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
     if (state === 'paused') return { urgent: false, words: `${site} is paused, ${waiting}.`, ...seen };
-    const what = state === 'backing_off' ? 'gets nothing for now' : 'has accepted nothing for a while';
+    const since = success === null ? null : `has accepted nothing since ${exact(new Date(success))}`;
+    const what =
+      state === 'backing_off'
+        ? `gets nothing for now${since ? `, and ${since}` : ''}`
+        : (since ?? 'has accepted nothing for a while');
     const cause = causeAt(destination) ?? 'it does not answer';
     return { urgent: true, words: `${site} ${what}, ${waiting}: ${cause}.`, ...seen };
   });
@@ -145,6 +158,12 @@ function ofDestinations(destinations: Destination[]): Concern[] {
   if (others === 0) return shown;
   const words = `${plural(others, 'more destination')} ${others === 1 ? 'gets' : 'get'} nothing.`;
   return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
+}
+
+function ofAllAccounts({ sent, failed }: AllEmails, time: Span): Concern[] {
+  if (sent + failed < fewest || failed / (sent + failed) <= worryingFailures) return [];
+  const words = `${percent(failed, sent + failed)} of the emails of all accounts failed.`;
+  return [{ urgent: true, words, href: `/emails?accounts=all&status=failed&time=${time}`, link: 'Show whose' }];
 }
 
 function ofNumbers(buckets: Bucket[], time: Span): Concern[] {

@@ -31,7 +31,7 @@ function Scope({ hasOthers }: { hasOthers: boolean }) {
   if (!hasOthers) return 'How sending is going, and what needs attention.';
   return (
     <>
-      How sending is going from all accounts, and then from yours, with what needs attention.{' '}
+      How sending is going from all accounts, what needs attention, and then the mail of yours.{' '}
       <Link href="/accounts?sort=usage" className="link">
         Who sends the most
       </Link>
@@ -69,6 +69,8 @@ export function Overview() {
     queryFn: () => api.emails.list({ scheduled: 'true', limit: 1 }),
     refetchInterval: 60_000,
   });
+  const time = ranges[range].span;
+  const concerns = <Concerns buckets={data?.buckets ?? []} time={time} hasOthers={hasOthers} />;
   return (
     <>
       <PageHead
@@ -83,13 +85,15 @@ export function Overview() {
           />
         }
       />
-      {hasOthers && <AllAccounts time={ranges[range].span} />}
+      {/* Whoever operates a server often sends nothing themselves: what is wrong with the mail of others does not hang on that. */}
+      {hasOthers && <AllAccounts time={time} />}
+      {hasOthers && concerns}
       <Failed query={query} />
       {!data && !error && <Waiting bars={8} />}
       {data && !data.any && (
         <div className="table-box">
           <UntilFirstEmail
-            title="Nothing has been sent yet"
+            title={hasOthers ? `The account ${account.name} has sent nothing yet` : 'Nothing has been sent yet'}
             words="Once there is mail, this page shows how delivery is going."
           />
         </div>
@@ -101,16 +105,23 @@ export function Overview() {
             buckets={data.buckets}
             queued={data.queued}
             later={scheduled.data}
-            time={ranges[range].span}
+            time={time}
           />
           <Charts times={data.times} buckets={data.buckets} />
-          <div className="columns pressing">
-            <div>
-              <Concerns buckets={data.buckets} time={ranges[range].span} />
-              <Failures buckets={data.buckets} time={ranges[range].span} />
+          {hasOthers ? (
+            <div className="columns">
+              <Providers rows={data.byProvider} />
+              <Failures buckets={data.buckets} time={time} />
             </div>
-            <Providers rows={data.byProvider} />
-          </div>
+          ) : (
+            <div className="columns pressing">
+              <div>
+                {concerns}
+                <Failures buckets={data.buckets} time={time} />
+              </div>
+              <Providers rows={data.byProvider} />
+            </div>
+          )}
         </div>
       )}
     </>

@@ -11,7 +11,7 @@ import { Unshown, Waiting } from '../../parts/failure.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { plural } from '../../words/format.ts';
+import { exact, plural } from '../../words/format.ts';
 import { Deliveries } from './webhook-deliveries.tsx';
 import { EventChoice, eventTypes, Secret } from './webhook-form.tsx';
 
@@ -78,7 +78,7 @@ function Standing({ webhook }: { webhook: Webhook }) {
       <Status value={status} /> {reason}
       {!reason && since && (
         <span style={{ color: 'var(--bad)' }}>
-          every call has failed since <Moment at={since} />
+          every call has failed since {exact(new Date(since))} (<Moment at={since} />)
         </span>
       )}
       {!reason && !since && `called for ${plural(events.length, 'event')}`}
