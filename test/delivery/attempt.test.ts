@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { sealContext } from '../../src/core/domains/domains.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
@@ -22,6 +23,7 @@ import { opportunistic } from '../../src/smtp/policies/tls-policy.ts';
 import { startScripted } from '../smtp/scene.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
+import type { Peer } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 
 const keyring = new Keyring(testKey(1));
@@ -140,26 +142,35 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
 async function tryFor(
   t: Test,
   names: string[],
-  { email = emailOf(), keys = keyring, replies = {} as Record<string, string>, ending = new WindingDown() } = {},
+  {
+    email = emailOf(),
+    keys = keyring,
+    replies = {} as Record<string, string>,
+    ending = new WindingDown(),
+    attempts = 0,
+    slow = false,
+  } = {},
 ) {
   const lease = { nodeId: newId(), valid: () => true } as unknown as Lease;
-  const recipients = names.map((name, position) => ({ position, address: `${name}@example.test`, attempts: 0 }));
+  const recipients = names.map((name, position) => ({ position, address: `${name}@example.test`, attempts }));
   const claim: Claim = {
     ...{ nodeId: lease.nodeId, jobId: newId(), emailId: email.id, destination: 'example.test', recipients },
   };
   const asked: string[] = [];
-  const { transport } = await startScripted(t, async (peer) => {
+  const script = async (peer: Peer) => {
     await peer.greet();
     for (;;) {
       const line = await peer.line();
       const name = /^RCPT TO:<(\w+)@/.exec(line)?.[1];
       if (name !== undefined) asked.push(name);
+      if (slow && name !== undefined) await setTimeout(500);
       peer.send(`${line === 'DATA' ? '354 go' : (replies[name ?? ''] ?? '250 ok')}\r\n`);
       if (line !== 'DATA') continue;
       await peer.until('\r\n.\r\n');
       peer.send('250 taken\r\n');
     }
-  });
+  };
+  const { transport } = await startScripted(t, script, slow ? { deadlines: { rcpt: 200 } } : {});
   const folder = mkdtempSync(join(tmpdir(), 'sendwright-attempt-'));
   const journal = new Journal(folder, silentLog);
   t.teardown(() => {
@@ -202,6 +213,17 @@ t.test('a verdict on one mailbox does not decide about any other copy of a marke
     const { settlements, asked } = await tryFor(t, names, { email, replies: { busy: reply } });
     t.match(settlements, expected, reply);
     t.strictSame(asked, whom, reply);
+  }
+});
+
+t.test('a server that takes longer than the usual deadlines gets the mail at the third attempt', async (t) => {
+  for (const [attempts, status] of [
+    [0, 'deferred'],
+    [1, 'deferred'],
+    [2, 'delivered'],
+  ] as const) {
+    const { settlements } = await tryFor(t, ['ann'], { attempts, slow: true });
+    t.match(settlements, [{ status }], `after ${attempts}`);
   }
 });
 

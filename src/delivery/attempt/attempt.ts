@@ -7,6 +7,7 @@ import type { Claim } from '../../core/recipients/recipients.ts';
 import type { Logger } from '../../log.ts';
 import { createReturnPath } from '../../mail/links/token.ts';
 import type { Metrics } from '../../process/metrics.ts';
+import { patient } from '../../smtp/connections/deadlines.ts';
 import type { SiteLimits } from '../../smtp/connections/site-connections.ts';
 import { type Delivery, deliver, type RecipientResult, type Session, type Transport } from '../../smtp/deliver.ts';
 import { type Failure, failed, localFailure } from '../../smtp/replies/result.ts';
@@ -19,6 +20,9 @@ import type { RetryPolicy } from '../outcome/schedule.ts';
 import type { Ending } from '../outcome/winding-down.ts';
 import type { Source } from '../pools/source-addresses.ts';
 import type { Journal } from './journal.ts';
+
+/** Tries with the usual deadlines. Mail that is left then may be for a server that is always slow. */
+const hastyTries = 2;
 
 /** What all attempts share. */
 export interface AttemptTools {
@@ -163,9 +167,11 @@ async function deliverCopy(
   const [reader] = readers;
   const position = reader?.position ?? 0;
   const named = { position, alone: readers.length === 1 };
+  const { transport } = tools;
+  const isHasty = readers.every(({ attempts }) => attempts < hastyTries);
   const mayGoOn = () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId && !ending.late;
   return tools.messages.with(email, signing, (personal && reader) || null, (message) =>
-    deliver(tools.transport, {
+    deliver(isHasty ? transport : { ...transport, deadlines: patient(transport.deadlines) }, {
       destination: claim.destination,
       envelope: {
         from: createReturnPath(tools.returnPath.key, email.id, tools.returnPath.host, named),

@@ -19,7 +19,10 @@ export interface Deadlines {
   minBytesPerSecond: number;
 }
 
-/** RFC 5321 section 4.5.3.2 asks for minutes at each step; only the dot gets them: a lost reply there means a duplicate. */
+/**
+ * RFC 5321 section 4.5.3.2 asks for minutes at each step; at first only the dot gets them: a lost reply there means a
+ * duplicate.
+ */
 export const defaultDeadlines: Deadlines = {
   connect: 30_000,
   greeting: 60_000,
@@ -33,3 +36,14 @@ export const defaultDeadlines: Deadlines = {
   transaction: 1_200_000,
   minBytesPerSecond: 16_384,
 };
+
+const rfcMs = 300_000;
+
+/** With the five minutes of RFC 5321 for each reply before DATA: a few servers take that long each time. */
+export const patient = (deadlines: Deadlines): Deadlines => ({
+  ...deadlines,
+  greeting: Math.max(deadlines.greeting, rfcMs),
+  ehlo: Math.max(deadlines.ehlo, rfcMs),
+  mail: Math.max(deadlines.mail, rfcMs),
+  rcpt: Math.max(deadlines.rcpt, rfcMs),
+});
