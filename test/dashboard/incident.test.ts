@@ -104,6 +104,8 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const taking = page.getByRole('row', { name: /^taking[.]test/ });
     t.equal(await taking.locator('.status').getAttribute('data-tone'), 'good');
     await page.getByRole('row', { name: /^one[.]test .*last settled mail 1 h ago · / }).waitFor({ timeout: 20_000 });
+    await send({ to: ['a@unknown.test'] });
+    await page.getByRole('row', { name: /^unknown[.]test open 1 0 – / }).waitFor({ timeout: 20_000 });
     t.notMatch(await taking.textContent(), /last settled/, 'where mail goes that is no question');
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: 844 });

@@ -337,10 +337,14 @@ t.test('long names, addresses and subjects leave room for the rest, on small scr
       await go(page, path);
       t.strictSame(await outside(), [], `${path}, ${width} px wide`);
       if (path === '/webhooks') {
-        const tops = await page.evaluate<number[]>(
-          `[...document.querySelectorAll('main tbody .status, main tbody .status + .soft')].map((one) => Math.round(one.getBoundingClientRect().top / 8))`,
+        const [pill, since] = await page.evaluate<number[]>(
+          `[...document.querySelectorAll('main tbody .status, main tbody .status + .soft')].map((one) => one.getBoundingClientRect().top)`,
         );
-        t.strictSame(tops, [tops[0], tops[0]], `${path}, ${width} px wide: since when it fails stands beside that`);
+        const apart = Math.abs((pill ?? 0) - (since ?? Number.NaN));
+        t.ok(
+          apart < 8,
+          `${path}, ${width} px wide: since when it fails stands beside that, ${apart} px lower or higher`,
+        );
       }
       if (path === '/emails' && width === 1280) {
         const height = await page.evaluate<number>(`document.querySelector('main .filters').clientHeight`);

@@ -78,14 +78,18 @@ const columns: Column<Destination>[] = [
     id: 'limit',
     header: 'In flight / limit',
     kind: 'narrow',
-    cell: ({ in_flight: flying, connections, most_connections: most, per_minute: rate, reason }) => (
-      <Tooltip label={reason ?? 'At the maximum.'} multiline maw={380}>
-        <span>
-          {flying} / {connections} <span className="dim">of {most}</span>
-          {rate !== null && <span className="dim"> · {count(rate)} a minute</span>}
-        </span>
-      </Tooltip>
-    ),
+    cell: ({ in_flight: flying, connections, most_connections: most, per_minute: rate, reason }) =>
+      // No node has sent there since it started: there is no limit yet.
+      most === 0 ? (
+        <span className="dim">–</span>
+      ) : (
+        <Tooltip label={reason ?? 'At the maximum.'} multiline maw={380}>
+          <span>
+            {flying} / {connections} <span className="dim">of {most}</span>
+            {rate !== null && <span className="dim"> · {count(rate)} a minute</span>}
+          </span>
+        </Tooltip>
+      ),
   },
   {
     id: 'why',
