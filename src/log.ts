@@ -1,4 +1,5 @@
 import { type Logger, pino } from 'pino';
+import { isFile, LogFile, type Output } from './log-file.ts';
 
 export type { Logger };
 
@@ -10,19 +11,21 @@ const secrets = ['password', 'token', 'secret', 'key', 'authorization', 'apiKey'
  *
  * @param base fields of each line, if several processes write to one stream
  */
-export function createLog(
-  level: string,
-  stdout: NodeJS.WriteStream,
-  base: Record<string, unknown> | null = null,
-): Logger {
+export function createLog(level: string, stdout: Output, base: Record<string, unknown> | null = null): Logger {
   const options = {
     level,
     base,
     redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), remove: true },
   };
-  return stdout.isTTY
-    ? pino(options, { write: (line: string) => stdout.write(forTerminal(line)) })
-    : pino(options, stdout);
+  if (stdout.isTTY) return pino(options, { write: (line: string) => stdout.write(forTerminal(line)) });
+  if (!isFile(stdout)) return pino(options, stdout);
+  const log: Logger = pino(
+    options,
+    new LogFile(stdout.fd, (lines, error) =>
+      log.warn({ lines, error }, 'lines of the log were lost, as they could not be written'),
+    ),
+  );
+  return log;
 }
 
 /** A logger that says nothing, for tests and for tools that print for themselves. */

@@ -18,6 +18,8 @@ const stopWorkersMs = 2_000;
 const remindEveryMs = 1_000;
 
 const say = (sentence: string) => process.stderr.write(`${sentence}\n`);
+// Where it goes to may be a file on a full disk.
+process.stderr.on('error', () => undefined);
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);

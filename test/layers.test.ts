@@ -20,6 +20,7 @@ const order: RegExp[] = [
   /^crypto\//,
   /^trouble\.ts$/,
   /^(errors|log|ids|numbers|clock|ip|timestamp|spelling|bounded-map)\.ts$|^generated\//,
+  /^log-file\.ts$/,
   /^dashboard\//,
   /^client\//,
 ];
