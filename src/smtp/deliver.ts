@@ -307,12 +307,13 @@ class Attempt {
 
   /** Connects to the first of these routes that answers, greets it and sends the message. */
   async #connectAndSend(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
-    const { ehloName, ownHosts, deadlines, mxPort, connect, trust, tlsResults } = this.#transport;
+    const { ehloName, ownHosts, deadlines, mxPort, connect, terms, tlsResults } = this.#transport;
     const { signal, site } = this.#request;
     const start = this.#reports.start();
     const { conversation } = start;
     conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', without TLS because it failed'}`);
-    const target = { host, port: mxPort, connect, serverName: policy.serverName ?? host, trust };
+    const serverName = policy.serverName ?? host;
+    const target = { host, port: mxPort, connect, serverName, terms, anyTls: !policy.needsTls };
     const runners = tls ? routes.slice(0, this.#triesLeft.addresses) : routes;
     const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
     const end = await (site ? this.#transport.pool.open(site, dial) : dial());

@@ -1,10 +1,10 @@
 import type { Socket, TcpNetConnectOpts } from 'node:net';
-import { createSecureContext, type SecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../clock.ts';
 import type { PrivateNetworks } from '../ip.ts';
 import { type Logger, silentLog } from '../log.ts';
 import { type Deadlines, defaultDeadlines } from './connections/deadlines.ts';
 import { ConnectionPool, type PoolOptions } from './connections/pool.ts';
+import { TlsTerms, usualTerms } from './connections/tls-socket.ts';
 import { createResolver, DnsCache, type Resolver } from './dns/resolver.ts';
 import { SilentHosts } from './dns/silent-hosts.ts';
 import { TlsPolicies } from './policies/tls-policies.ts';
@@ -50,8 +50,7 @@ export interface Transport {
   readonly ownAddresses: string[];
   readonly tlsPolicies: TlsPolicies;
   readonly tlsResults: TlsResults;
-  /** Undefined: the usual certification authorities. */
-  readonly trust: SecureContext | undefined;
+  readonly terms: TlsTerms;
   readonly deadlines: Deadlines;
   readonly pool: ConnectionPool;
   readonly cache: DnsCache;
@@ -81,7 +80,7 @@ export function createTransport(options: TransportOptions): Transport {
     ownAddresses: [...sendingIps, ...ownAddresses],
     tlsPolicies: options.tlsPolicies ?? new TlsPolicies(),
     tlsResults: options.tlsResults ?? new TlsResults(),
-    trust: options.ca === undefined ? undefined : createSecureContext({ ca: options.ca }),
+    terms: options.ca === undefined ? usualTerms : new TlsTerms(options.ca),
     deadlines: { ...defaultDeadlines, ...options.deadlines },
     pool,
     cache: new DnsCache(),

@@ -28,6 +28,23 @@ t.test('inside TLS the server is asked again what it can do', async (t) => {
   t.match(mx.peers[0]?.received.toString(), /STARTTLS\r\nEHLO client\.test\r\nMAIL FROM:<a@sender\.test>\r\n/);
 });
 
+t.test('an old version of TLS is better than none, unless TLS is asked for', async (t) => {
+  for (const version of ['TLSv1', 'TLSv1.1'] as const) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await peer.greet('STARTTLS');
+      await peer.answer('220 go');
+      await peer.startTls({ minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' });
+      await peer.answer('250 mx.example.test');
+      await peer.message();
+      await peer.answer('250 reset');
+    });
+    t.match((await send()).sessions, [{ tls: { version }, results: [{ outcome: 'delivered' }] }], version);
+    const asked = await send({ tls: { level: 'required', by: 'the email' } });
+    t.match(asked.sessions, [{ tls: null, reused: false, results: [{ outcome: 'deferred', phase: 'starttls' }] }]);
+    t.equal(mx.peers.length, 2, 'the kept connection is not used for it');
+  }
+});
+
 t.test('SMG-06: clear text sent along with the reply to STARTTLS ends the session', async (t) => {
   const injections = ['250-mx.example.test\r\n250 SIZE 1\r\n', '250 ok\r\n', '250', 'x'];
   for (const injected of injections) {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { createSecureContext, TLSSocket } from 'node:tls';
+import { createSecureContext, type SecureContextOptions, TLSSocket } from 'node:tls';
 import { certificate } from './sink.ts';
 
 export {
@@ -116,10 +116,11 @@ export class Peer {
   }
 
   /** Continues inside TLS. */
-  async startTls(): Promise<void> {
+  async startTls(options: SecureContextOptions = {}): Promise<void> {
     const { key, cert } = certificate();
     this.socket.removeAllListeners('data');
-    const secure = new TLSSocket(this.socket, { isServer: true, secureContext: createSecureContext({ key, cert }) });
+    const secureContext = createSecureContext({ key, cert, ...options });
+    const secure = new TLSSocket(this.socket, { isServer: true, secureContext });
     this.socket = secure;
     this.#listen(secure);
     await once(secure, 'secure');

@@ -1,12 +1,12 @@
 import type { X509Certificate } from 'node:crypto';
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
-import { type SecureContext, TLSSocket } from 'node:tls';
+import { TLSSocket } from 'node:tls';
 import type { Conversation } from '../replies/conversation.ts';
 import { codeOf, ownTrouble } from '../replies/own-trouble.ts';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from '../replies/reply.ts';
 import type { TlsInfo } from '../replies/result.ts';
 import { type Capabilities, noCapabilities } from './capabilities.ts';
-import { certificatesOf, startTls, tlsInfoOf } from './tls-socket.ts';
+import { certificatesOf, startTls, type TlsTerms, tlsInfoOf, usualTerms } from './tls-socket.ts';
 
 /** Why a session cannot go on. `reason` completes a sentence that starts with the host's name. */
 export interface Lost {
@@ -26,8 +26,10 @@ export interface Target {
   localAddress?: string | undefined;
   /** The name to ask the server's certificate for; default: the host. */
   serverName?: string | undefined;
-  /** Whom to trust; default: the system's authorities. */
-  trust?: SecureContext | undefined;
+  /** Default: the system's authorities. */
+  terms?: TlsTerms;
+  /** Old and weak TLS will do, as the alternative is none. */
+  anyTls?: boolean;
   connect?: ((options: TcpNetConnectOpts) => Socket) | undefined;
 }
 
@@ -181,8 +183,8 @@ export class Connection {
     if (this.#lost !== null || plain === null) return this.#lost;
     if (this.pending) return this.#lose({ lost: 'protocol', reason: 'sent clear text after its reply to STARTTLS' });
     this.#detach();
-    const { host, serverName = host, trust } = this.target;
-    const secure = startTls(plain, serverName, trust);
+    const { host, serverName = host, terms = usualTerms, anyTls = false } = this.target;
+    const secure = startTls(plain, serverName, anyTls ? terms.any : terms.modern);
     this.#attach(secure);
     await this.#until(ms, 'did not finish the TLS handshake in time', (done) => secure.once('secureConnect', done));
     if (this.#lost !== null) return this.#lost;

@@ -45,11 +45,12 @@ export class KeptConnections {
   #fits(host: string, policy: TlsPolicy): (kept: Connection) => boolean {
     const from = this.#sendingIps;
     const isOurs = ({ target }: Connection) => from.length === 0 || from.includes(target.localAddress ?? '');
-    // The certificate was validated for the server name asked for at the handshake.
-    const isNamed = ({ target }: Connection) => !policy.needsTls || target.serverName === (policy.serverName ?? host);
+    // The certificate was validated for the server name asked for at the handshake, and by what was accepted then.
+    const isSecure = ({ target: { serverName, anyTls } }: Connection) =>
+      !policy.needsTls || (serverName === (policy.serverName ?? host) && !anyTls);
     // It may have carried mail of another site with a higher limit per connection.
     const isFresh = (kept: Connection) => this.#pool.mayCarry(kept, this.#site?.perConnection ?? undefined);
-    return (kept) => isOurs(kept) && isNamed(kept) && isFresh(kept) && policy.mayUseConnection(kept) === null;
+    return (kept) => isOurs(kept) && isSecure(kept) && isFresh(kept) && policy.mayUseConnection(kept) === null;
   }
 }
 

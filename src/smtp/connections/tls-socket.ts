@@ -1,7 +1,8 @@
-import { X509Certificate } from 'node:crypto';
+import { constants, X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
 import {
   createSecureContext,
+  DEFAULT_CIPHERS,
   type DetailedPeerCertificate,
   type SecureContext,
   type TLSSocket,
@@ -12,20 +13,47 @@ import type { TlsInfo } from '../replies/result.ts';
 
 const maxCertificates = 10;
 
-let usualTrust: SecureContext | null = null;
+/** Whom to trust, and what to speak with them. */
+export class TlsTerms {
+  readonly #ca: { ca?: string };
+  #modern: SecureContext | null = null;
+  #any: SecureContext | null = null;
+
+  /** @param ca certification authorities to trust instead of the usual ones, in PEM */
+  constructor(ca?: string) {
+    this.#ca = ca === undefined ? {} : { ca };
+  }
+
+  /** Created once: creating a context reads all root certificates. */
+  get modern(): SecureContext {
+    this.#modern ??= createSecureContext(this.#ca);
+    return this.#modern;
+  }
+
+  /** Takes what old servers speak, too: TLS 1.0, keys and signatures that are weak today, renegotiation as of old. */
+  get any(): SecureContext {
+    this.#any ??= createSecureContext({
+      ...this.#ca,
+      minVersion: 'TLSv1',
+      ciphers: `${DEFAULT_CIPHERS}:@SECLEVEL=0`,
+      secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
+    });
+    return this.#any;
+  }
+}
+
+/** Trusts the system's authorities. */
+export const usualTerms = new TlsTerms();
 
 /**
  * Starts TLS over an open connection. The certificate is judged (`tlsInfoOf`) but not required.
  *
  * @param serverName the name to ask the certificate for
- * @param trust whom to trust; undefined: the system's authorities
  */
-export function startTls(socket: Socket, serverName: string, trust: SecureContext | undefined): TLSSocket {
-  // Created once: creating a context reads all root certificates.
-  if (trust === undefined) usualTrust ??= createSecureContext();
+export function startTls(socket: Socket, serverName: string, secureContext: SecureContext): TLSSocket {
   return tlsConnect({
     socket,
-    secureContext: trust ?? usualTrust ?? undefined,
+    secureContext,
     rejectUnauthorized: false,
     ...(isIP(serverName) === 0 ? { servername: serverName } : {}),
   });
