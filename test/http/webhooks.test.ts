@@ -141,6 +141,7 @@ t.test('endpoints', async (t) => {
       [{}, 'since: is required'],
       [{ since: 'yesterday' }, /^since: must be an RFC 3339 timestamp/],
       [{ since: '2026-01-02T00:00:00Z', until: '2026-01-01T00:00:00Z' }, 'until: must be later than since'],
+      [{ since: '2126-01-02T00:00:00Z' }, 'since: is in the future'],
     ] as const)
       t.match((await call('POST', `/webhooks/${made}/replay`, body)).body, { error: 'invalid request', detail });
     for (const [query, detail] of [
@@ -367,6 +368,44 @@ t.test('deliveries', async (t) => {
     t.ok(Date.parse(first.next_since) > since.getTime());
     t.strictSame(await replay(new Date(first.next_since), until), { count: 10_100 - first.count, next_since: null });
     await call('DELETE', `/webhooks/${id}`);
+  });
+
+  t.test('a replay also sends what waits for its next attempt, which keeps its place in the schedule', async (t) => {
+    const { account, call } = await logIn(node);
+    let status = 500;
+    const hook = await startHook(t, async () => status);
+    const { body } = await call('POST', '/webhooks', { url: hook.url, events: ['email.sent'] });
+    await emit(node, account.id, 'email.sent', 'email.sent');
+    // As after an outage of a day.
+    const putOff = `UPDATE webhook_deliveries SET next_attempt_at = now() + interval '12 hours', attempt_count = 7
+                     WHERE account_id = $1 AND attempt_count > 0 AND job_id IS NULL RETURNING id`;
+    await eventually(async () => (await node.db.query({ text: putOff, values: [account.id] })).length === 2);
+    const missed = hook.calls.length;
+    const since = new Date(Date.now() - 600_000);
+    const replay = async () => (await call('POST', `/webhooks/${body.webhook.id}/replay`, { since })).body;
+    t.strictSame(
+      await replay(),
+      { count: 2, next_since: null },
+      'the endpoint was mended, and asks for what it missed',
+    );
+    const listed = async () => (await call('GET', '/webhook-deliveries')).body.deliveries;
+    const failedAgain = await eventually(async () => {
+      const deliveries = await listed();
+      const isTried = ({ next_attempt_at: at }: { next_attempt_at: string }) =>
+        Date.parse(at) > Date.now() + 13 * 3_600_000;
+      return hook.calls.length === missed + 2 && deliveries.every(isTried) && deliveries;
+    });
+    t.equal(
+      failedAgain.length,
+      2,
+      'it was not mended, so the next attempts are those of the schedule, after most of a day',
+    );
+    status = 200;
+    t.strictSame(await replay(), { count: 2, next_since: null });
+    await eventually(async () =>
+      (await listed()).every((delivery: { status: string }) => delivery.status === 'succeeded'),
+    );
+    t.equal(hook.calls.length, missed + 4);
   });
 
   t.test('a delivery that is sent again by hand keeps its place in the schedule', async (t) => {

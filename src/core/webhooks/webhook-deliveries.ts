@@ -104,9 +104,10 @@ export async function retry(db: Database, queue: Queue, accountId: string, id: s
 }
 
 /**
- * Sends the endpoint's deliveries of a time range again, under the same ids, including those that succeeded. Pending
- * deliveries do not change, and tests are left out. One call takes the oldest `replayedAtOnce`, plus any others of the same
- * millisecond as the last of them.
+ * Sends the endpoint's deliveries of a time range again, under the same ids, including those that succeeded. Those that wait
+ * for another attempt are due at once, and keep their place in the schedule; those that are being sent, or are about to be, do
+ * not change. Tests are left out. One call takes the oldest `replayedAtOnce`, plus any others of the same millisecond as the
+ * last of them.
  *
  * @returns how many, and where to continue when there are more
  * @throws ApiError 404, or 409 when the endpoint is disabled
@@ -121,7 +122,8 @@ export async function replay(
   return db.transaction(async (tx) => {
     await demandEnabled(tx, accountId, webhookId);
     const since = floorId(range.since);
-    const chosen = `webhook_id = $1 AND id >= $2 AND id < $3 AND status <> 'pending' AND event <> $4`;
+    const isIdle = `(status <> 'pending' OR job_id IS NULL AND next_attempt_at > now())`;
+    const chosen = `webhook_id = $1 AND id >= $2 AND id < $3 AND ${isIdle} AND event <> $4`;
     const [next] = await tx.query<{ id: string }>({
       text: `SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id OFFSET $5 LIMIT 1`,
       values: [webhookId, since, floorId(range.until), testEvent, replayedAtOnce - 1],
@@ -133,7 +135,8 @@ export async function replay(
     const rows = await tx.query({
       text: `WITH chosen AS (SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id FOR UPDATE)
              UPDATE webhook_deliveries d
-                SET status = 'pending', error = NULL, attempt_count = 0, next_attempt_at = ${dueFromNow}
+                SET attempt_count = CASE WHEN status = 'pending' THEN attempt_count ELSE 0 END,
+                    status = 'pending', error = NULL, next_attempt_at = ${dueFromNow}
                FROM chosen WHERE d.id = chosen.id RETURNING d.id`,
       values: [webhookId, since, floorId(nextSince ?? range.until), testEvent],
     });

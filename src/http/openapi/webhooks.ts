@@ -229,7 +229,7 @@ export const webhookGroup: Group = {
       path: '/api/v1/webhooks/:id/replay',
       summary: 'Send a time range again',
       description:
-        'Sends all deliveries of that time again, including those that succeeded, with the same ids and oldest first. There are none for the time when the endpoint was disabled: list the emails of that time instead. One call covers 10,000 deliveries, and all others of the same millisecond as the last.',
+        'Sends all deliveries of that time again, including those that succeeded and those that wait for another attempt, with the same ids and oldest first. There are none for the time when the endpoint was disabled: list the emails of that time instead. One call covers 10,000 deliveries, and all others of the same millisecond as the last.',
       access: 'login',
       params,
       body: { schema: range, example: { since: '2026-11-20T00:00:00Z', until: '2026-11-21T00:00:00Z' } },

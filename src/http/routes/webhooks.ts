@@ -71,8 +71,9 @@ export const range = z
     since: timestamp.describe('Deliveries made at this time or later.'),
     until: timestamp.nullish().describe('Deliveries made before this time. Omitted: now.'),
   })
-  .transform(({ since, until }) => ({ since, until: until ?? new Date() }))
-  .refine(({ since, until }) => since < until, { path: ['until'], message: 'must be later than since' });
+  .refine(({ since, until }) => until || since < new Date(), { path: ['since'], message: 'is in the future' })
+  .refine(({ since, until }) => !until || since < until, { path: ['until'], message: 'must be later than since' })
+  .transform(({ since, until }) => ({ since, until: until ?? new Date() }));
 
 /** `/webhooks`: endpoints and their secrets. `/webhook-deliveries`: what was sent to them, and sending it again. */
 export function webhookRoutes(router: Router, services: Services): void {
