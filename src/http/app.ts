@@ -71,7 +71,7 @@ export function createApp(services: Services): Koa {
   app.use(releaseBody);
   app.use(requestId(services.log));
   app.use(accessLog(services.metrics));
-  app.use(errors);
+  app.use(errors(services.log));
   app.use(securityHeaders(services.baseUrl.startsWith('https:')));
   app.use(demandUrl);
   app.use(demandHost);

@@ -12,6 +12,7 @@ import {
 import { newId } from '../ids.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../process/metrics.ts';
+import { Trouble } from '../trouble.ts';
 
 /** Gives the request an id, in the answer and in every log line about it (`ctx.state.log`). */
 export function requestId(log: Logger): Middleware {
@@ -45,6 +46,7 @@ export function accessLog(metrics: Metrics): Middleware {
         status: ctx.status,
         ms: Math.round(ms),
         ...(emailId === undefined ? {} : { emailId }),
+        ...(ctx.state.unavailable === undefined ? {} : { error: ctx.state.unavailable }),
       },
       'request',
     );
@@ -101,34 +103,46 @@ function hasPath(ctx: Context): boolean {
 /** The bodies of these have only an `error`: what to do about it is in a header. */
 const bare = [401, 403, 404];
 
-/** The only place that writes error bodies. */
-export const errors: Middleware = async function errors(ctx, next) {
-  try {
-    await next();
-    // The router only sets a status. For a method that it does not know at all, that is 501 on any path.
-    if (ctx.status === 501) throw ctx.response.get('Allow') ? methodNotAllowed() : noSuchCall();
-    if (ctx.status === 404 && ctx.body === undefined) throw noSuchCall();
-    if (ctx.status === 405) throw methodNotAllowed();
-  } catch (error) {
-    const shown = toApiError(error);
-    const log = ctx.state.log as Logger;
-    if (shown.status === 500) log.error({ error: (error as Error).stack }, 'a request failed');
-    if (shown.status === 503) log.warn({ error: (error as Error).message }, 'a request was answered with 503');
-    ctx.status = shown.status;
-    ctx.set(shown.headers);
-    const rest = discardRest(ctx);
-    // Node closes the connection with such an answer, although the client is still writing.
-    if (!ctx.res.shouldKeepAlive) await rest;
-    const isBare = bare.includes(shown.status);
-    // The detail of a 404 echoes input, and is only for the command line.
-    if (isBare && shown.status !== 404 && shown.detail !== undefined) ctx.set('X-Error-Detail', shown.detail);
-    ctx.body = {
-      error: shown.message,
-      ...(shown.detail === undefined || isBare ? {} : { detail: shown.detail }),
-      ...shown.extra,
-    };
-  }
-};
+/**
+ * The only place that writes error bodies. Why a request was answered with 503 is in its own line of the log; how many there
+ * are depends on the clients, so a warning comes once a minute.
+ */
+export function errors(log: Logger): Middleware {
+  const refusing = new Trouble(log, { failing: 'requests are answered with 503' });
+  return async function errors(ctx, next) {
+    try {
+      await next();
+      // The router only sets a status. For a method that it does not know at all, that is 501 on any path.
+      if (ctx.status === 501) throw ctx.response.get('Allow') ? methodNotAllowed() : noSuchCall();
+      if (ctx.status === 404 && ctx.body === undefined) throw noSuchCall();
+      if (ctx.status === 405) throw methodNotAllowed();
+    } catch (error) {
+      const shown = toApiError(error);
+      if (shown.status === 500) (ctx.state.log as Logger).error({ error: (error as Error).stack }, 'a request failed');
+      if (shown.status === 503) {
+        ctx.state.unavailable = (error as Error).message;
+        refusing.failed(error as Error);
+      }
+      await answer(ctx, shown);
+    }
+  };
+}
+
+async function answer(ctx: Context, shown: ApiError): Promise<void> {
+  ctx.status = shown.status;
+  ctx.set(shown.headers);
+  const rest = discardRest(ctx);
+  // Node closes the connection with such an answer, although the client is still writing.
+  if (!ctx.res.shouldKeepAlive) await rest;
+  const isBare = bare.includes(shown.status);
+  // The detail of a 404 echoes input, and is only for the command line.
+  if (isBare && shown.status !== 404 && shown.detail !== undefined) ctx.set('X-Error-Detail', shown.detail);
+  ctx.body = {
+    error: shown.message,
+    ...(shown.detail === undefined || isBare ? {} : { detail: shown.detail }),
+    ...shown.extra,
+  };
+}
 
 /** How long a client may keep writing a refused body, as with nginx and Apache: 40 MB take a link of 16 Mbit/s twenty seconds. */
 const lingerMs = 30_000;

@@ -399,7 +399,7 @@ t.test('a client that hangs up within its body does not look like a database tha
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const app = new Koa();
   app.silent = true;
-  app.use(requestId(log)).use(accessLog(new Metrics())).use(errors).use(releaseBody);
+  app.use(requestId(log)).use(accessLog(new Metrics())).use(errors(log)).use(releaseBody);
   app.use(async (ctx) => {
     app.emit('begun');
     ctx.body = await readJson(ctx, MB);

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { watchDepth } from '../../src/core/operations/queue-depth.ts';
 import { watchAnswers } from '../../src/db/answers.ts';
-import { accessLog, requestId } from '../../src/http/middleware.ts';
+import { accessLog, errors, requestId } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
 import { exposition, Metrics } from '../../src/process/metrics.ts';
 import { openMetrics } from '../../src/process/metrics-port.ts';
@@ -288,6 +288,26 @@ t.test('each request is a line that names it and the email it was about', async 
     { requestId: ids[1], path: '/many' },
   ]);
   t.notOk('emailId' in (lines[1] ?? {}));
+});
+
+t.test('a refusal for overload is one line, which says why, and a warning once a minute', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const app = new Koa();
+  app
+    .use(requestId(log))
+    .use(accessLog(new Metrics()))
+    .use(errors(log))
+    .use(() => {
+      throw new Error('Connection terminated unexpectedly');
+    });
+  const server = await listen(app, '127.0.0.1', 0);
+  t.teardown(() => server.close(0));
+  for (let call = 0; call < 20; call += 1) t.equal((await fetch(`http://127.0.0.1:${server.port}/x`)).status, 503);
+  const error = 'Connection terminated unexpectedly';
+  t.match(lines.splice(0, 1), [{ level: 40, error, msg: 'requests are answered with 503' }]);
+  t.equal(lines.length, 20);
+  for (const line of lines) t.match(line, { level: 30, requestId: String, status: 503, error, msg: 'request' });
 });
 
 t.test('the line of a request names no address and no token', async (t) => {
