@@ -47,7 +47,7 @@ const ofContainer = [
 ];
 
 /** Variables of Node, Prisma and glibc. */
-const ofOthers = ['NODE_ENV', 'CHECKPOINT_DISABLE', 'MALLOC_ARENA_MAX', 'MALLOC_MMAP_THRESHOLD_'];
+const ofOthers = ['NODE_ENV', 'NODE_OPTIONS', 'CHECKPOINT_DISABLE', 'MALLOC_ARENA_MAX', 'MALLOC_MMAP_THRESHOLD_'];
 
 const secrets = {
   POSTGRES_PASSWORD: '0123456789abcdef'.repeat(3),
@@ -57,7 +57,8 @@ const secrets = {
 
 t.test('the variables are documented, and the secrets are required', async (t) => {
   const known = new Set(variables.map(({ name }) => name));
-  for (const name of Object.keys(app.environment)) t.ok(known.has(name), name);
+  t.match(environment({ ...secrets, NODE_OPTIONS: '--max-old-space-size=256' }), { NODE_OPTIONS: /=256$/ });
+  for (const name of Object.keys(app.environment)) t.ok(known.has(name) || ofOthers.includes(name), name);
   for (const [, name] of dockerfile.matchAll(/\b([A-Z_]{6,})=(?!\/bin)/g)) {
     t.ok(known.has(name ?? '') || ofOthers.includes(name ?? ''), `${name} in the Dockerfile`);
   }
