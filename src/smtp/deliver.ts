@@ -1,11 +1,10 @@
 import { isIPv6 } from 'node:net';
-import { greet, type Refusal, refused, refusedBy } from './connections/connect.ts';
-import { attemptEnded, type Connection } from './connections/connection.ts';
+import { refusedBy } from './connections/connect.ts';
+import { attemptEnded } from './connections/connection.ts';
 import { KeptConnections } from './connections/kept-connections.ts';
-import { race, unreached } from './connections/race.ts';
-import { type Route, routesTo, steadySources } from './connections/routes.ts';
-import type { SiteLimits } from './connections/site-connections.ts';
+import { routesTo, steadySources } from './connections/routes.ts';
 import { DeliveryProgress } from './delivery-progress.ts';
+import type { DeliveryRequest } from './delivery-request.ts';
 import { HostLookUps } from './dns/host-look-ups.ts';
 import {
   afresh,
@@ -17,16 +16,16 @@ import {
   type Unreachable,
 } from './dns/mx.ts';
 import { TriesLeft } from './dns/tries-left.ts';
+import { HostSessions } from './host-sessions.ts';
 import type { DestinationTls, HostTls } from './policies/tls-policies.ts';
-import { opportunistic, type TlsDemand } from './policies/tls-policy.ts';
-import { type Delivery, type Failure, localFailure, type RecipientResult, type Session } from './replies/result.ts';
-import type { TlsPolicyName } from './replies/tls-names.ts';
-import { transactAll } from './series.ts';
-import { endpointsOf, SessionReports, type Start } from './session-reports.ts';
+import { opportunistic } from './policies/tls-policy.ts';
+import { type Delivery, type Failure, localFailure } from './replies/result.ts';
+import { SessionReports, type Start } from './session-reports.ts';
 import { type Content, prepareContent } from './transaction/content.ts';
-import { assertEnvelope, type Envelope } from './transaction/envelope.ts';
+import { assertEnvelope } from './transaction/envelope.ts';
 import type { Transport } from './transport.ts';
 
+export type { DeliveryRequest, OpenSession } from './delivery-request.ts';
 export {
   type Classification,
   type Delivery,
@@ -36,32 +35,6 @@ export {
   saysNobodyThere,
 } from './replies/result.ts';
 export { createTransport, type Transport } from './transport.ts';
-
-/** One message for the recipients of one destination. */
-export interface DeliveryRequest {
-  /** The recipients' domain, in its ASCII form. */
-  destination: string;
-  envelope: Envelope;
-  /** The complete message with CRLF line ends, in one or more pieces of whole lines. */
-  message: readonly Buffer[];
-  /** Which of the transport's addresses the message may leave from, one picked per sender; default: all. */
-  sendingIps?: readonly string[] | undefined;
-  /** The first notes of the conversation's record: why now, and by which limits. */
-  remarks?: string[];
-  /** The site that the servers belong to, if its connections are limited. */
-  site?: SiteLimits | undefined;
-  /** What the sender asks for; default: opportunistic TLS. */
-  tls?: TlsDemand;
-  /** Asked in each transaction for these recipients just before the end of the message is written; false gives it up. */
-  beforeDot: (recipients: string[], session: OpenSession) => boolean | Promise<boolean>;
-  /** Told those recipients' results as soon as they are known, before the attempt is over. */
-  afterDot?: (results: RecipientResult[]) => void;
-  /** Ends the attempt: undecided recipients are deferred, and uncertain if the final dot was written. */
-  signal?: AbortSignal;
-}
-
-/** A session whose end is not known yet. */
-export type OpenSession = Omit<Session, 'durationMs' | 'results' | 'conversation'>;
 
 /**
  * Tries once to deliver a message: the destination's MX hosts in order, at most five addresses and two sessions. Every
@@ -83,20 +56,9 @@ const slowLookUpMs = 500;
 /** Ends the wait for a look-up when the attempt is ended. */
 const ended = new Error('the attempt was ended');
 
-/** The result of trying some addresses of a host. */
-interface Tried {
-  /** Null if there was a transaction. */
-  refusal: Refusal | null;
-  /** The route that answered. */
-  winner: Route | null;
-  /** The routes to try next. */
-  left: Route[];
-}
-
 class Attempt {
   readonly #transport: Transport;
   readonly #request: DeliveryRequest;
-  readonly #content: Content;
   readonly #reports: SessionReports;
   /** At most one per family; empty: whatever the system chooses. */
   readonly #sendingIps: readonly string[];
@@ -106,16 +68,13 @@ class Attempt {
   readonly #triesLeft = new TriesLeft();
   /** No other host may be asked. */
   #stopped = false;
-  /** The last connection carried as many messages as it may, and recipients are left. */
-  #usedUp = false;
-  #connection: Connection | null = null;
+  readonly #sessions: HostSessions;
   /** Rejects when the attempt is ended from outside. */
   readonly #ended = Promise.withResolvers<never>();
 
   constructor(transport: Transport, request: DeliveryRequest, content: Content) {
     this.#transport = transport;
     this.#request = request;
-    this.#content = content;
     this.#sendingIps = steadySources(request.sendingIps ?? transport.sendingIps, request.envelope.from);
     this.#kept = new KeptConnections(transport.pool, this.#sendingIps, request.site);
     this.#addresses = new HostLookUps(
@@ -124,6 +83,15 @@ class Attempt {
     );
     this.#reports = new SessionReports(transport, request.remarks ?? []);
     this.#progress = new DeliveryProgress(request.envelope.recipients, this.#reports);
+    this.#sessions = new HostSessions({
+      transport,
+      request,
+      content,
+      kept: this.#kept,
+      reports: this.#reports,
+      progress: this.#progress,
+      triesLeft: this.#triesLeft,
+    });
     // Nobody may be waiting for a look-up when it is rejected.
     this.#ended.promise.catch(() => undefined);
   }
@@ -131,7 +99,7 @@ class Attempt {
   async run(): Promise<Delivery> {
     const { signal } = this.#request;
     const onAbort = () => {
-      this.#connection?.destroy(attemptEnded);
+      this.#sessions.destroy(attemptEnded);
       this.#ended.reject(ended);
     };
     signal?.addEventListener('abort', onAbort);
@@ -141,10 +109,10 @@ class Attempt {
       await this.#tryAll().catch((error: unknown) => {
         if (error !== ended) throw error;
       });
-      this.#progress.conclude({ aborted: signal?.aborted ?? false, stopped: this.#stopped });
+      this.#progress.conclude({ aborted: signal?.aborted ?? false, stopped: this.#isStopped });
     } finally {
       signal?.removeEventListener('abort', onAbort);
-      this.#connection?.destroy();
+      this.#sessions.destroy();
     }
     return { sessions: this.#reports.all };
   }
@@ -164,6 +132,10 @@ class Attempt {
     return resolveHost(host, { ...this.#transport, onlyIpv6: ips.length > 0 && ips.every((ip) => isIPv6(ip)) });
   }
 
+  get #isStopped(): boolean {
+    return this.#stopped || this.#sessions.givenUp;
+  }
+
   /** True while another address may be tried, at a host whose turn it is. */
   get #mayTryMore(): boolean {
     return this.#triesLeft.any && this.#isWanted;
@@ -171,7 +143,7 @@ class Attempt {
 
   /** True while recipients are left to try and the attempt has not been ended. */
   get #isWanted(): boolean {
-    return this.#progress.recipientsLeft.length > 0 && !this.#stopped && !this.#request.signal?.aborted;
+    return this.#progress.recipientsLeft.length > 0 && !this.#isStopped && !this.#request.signal?.aborted;
   }
 
   async #tryAll(): Promise<void> {
@@ -248,10 +220,9 @@ class Attempt {
     const takeBackTries = this.#triesLeft.mark();
     const { laterMayHelp } = this.#progress;
     do {
-      this.#usedUp = false;
       await this.#tryHostOnce(host, tls);
       // Each round has decided about somebody, so there are no more rounds than recipients.
-      if (!this.#usedUp) return;
+      if (!this.#sessions.usedUp) return;
       takeBackTries();
       // What this host is unable to take, it will not take over the next connection either.
       this.#progress.laterMayHelp = laterMayHelp;
@@ -260,7 +231,7 @@ class Attempt {
   }
 
   async #tryHostOnce(host: string, tls: HostTls): Promise<void> {
-    if (await this.#sendOverIdle(host, tls)) return;
+    if (await this.#sessions.sendOverIdle(host, tls)) return;
     const start = this.#reports.start();
     const { ours, ...found } = await this.#lookedUp(this.#addresses.of(host));
     if (found.kind === 'addresses') await this.#tryAddresses(start, host, found.addresses, tls);
@@ -276,111 +247,18 @@ class Attempt {
     let routes = routesTo(addresses, this.#sendingIps);
     if (routes.length === 0) return this.#progress.fail(start, host, noSendingIp(host));
     while (routes.length > 0 && this.#mayTryMore) {
-      const tried = await this.#connectAndSend(host, routes, tls);
+      const tried = await this.#sessions.connectAndSend(host, routes, tls);
       const { winner, left } = tried;
       let { refusal } = tried;
       // With and without TLS count as one session, so that the last session of an attempt can also fall back to clear.
       if (winner !== null && refusal?.tryClear && this.#isWanted) {
-        ({ refusal } = await this.#connectAndSend(host, [winner], tls, false));
+        ({ refusal } = await this.#sessions.connectAndSend(host, [winner], tls, false));
       }
       if (refusal === null) return;
       // The host greeted as this server itself.
       if (refusal.permanent) this.#stopped = true;
       routes = left;
     }
-  }
-
-  /** True if an idle connection to the host answered; one that had died meanwhile leaves no trace. */
-  async #sendOverIdle(host: string, { policy }: HostTls): Promise<boolean> {
-    const start = this.#reports.start();
-    const connection = this.#kept.take(host, policy);
-    if (connection === null) return false;
-    start.conversation.note(
-      `the connection to ${host} (${connection.remoteAddress}) is reused from an earlier message`,
-    );
-    connection.conversation = start.conversation;
-    this.#connection = connection;
-    const answered = await this.#send(start, connection, policy.name, true);
-    if (answered) this.#triesLeft.countSession();
-    return answered;
-  }
-
-  /** Connects to the first of these routes that answers, greets it and sends the message. */
-  async #connectAndSend(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
-    const { ehloName, ownHosts, deadlines, mxPort, connect, terms, tlsResults } = this.#transport;
-    const { signal, site } = this.#request;
-    const start = this.#reports.start();
-    const { conversation } = start;
-    conversation.note(`TLS policy: ${policy.name}${tls ? '' : ', without TLS because it failed'}`);
-    const serverName = policy.serverName ?? host;
-    const target = { host, port: mxPort, connect, serverName, terms, anyTls: !policy.needsTls };
-    const runners = tls ? routes.slice(0, this.#triesLeft.addresses) : routes;
-    const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
-    const end = await (site ? this.#transport.pool.open(site, dial) : dial());
-    // A route that was only slower may be dialled again, and counts then.
-    if (tls) this.#triesLeft.countAddresses(end.losses.length + (end.winner === null ? 0 : 1));
-    if (end.winner === null) {
-      const failure = unreached(end.losses);
-      if (end.losses.some(({ lost }) => lost.lost === 'timeout')) this.#transport.silentHosts.note(host);
-      const [only, ...others] = end.losses;
-      this.#progress.fail(start, others.length === 0 && only ? only.connection : host, failure);
-      return { refusal: refused(failure), winner: null, left: [] };
-    }
-    const { connection, route } = end.winner;
-    this.#connection = connection;
-    const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
-    if (connection.lost?.lost === 'timeout') this.#transport.silentHosts.note(host);
-    else this.#transport.silentHosts.answered(host);
-    if (tls) tlsResults.session(published, connection, refusal);
-    // A session that the policy forbids does not count: the next host may comply.
-    if (tls && (refusal === null || refusal.objection === null)) this.#triesLeft.countSession();
-    if (refusal === null) {
-      await this.#send(start, connection, policy.name, false);
-    } else {
-      // Do not wait for the reply to QUIT.
-      this.#transport.pool.dismiss(connection);
-      this.#connection = null;
-      this.#progress.fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
-    }
-    return { refusal, winner: route, left: end.left };
-  }
-
-  async #send(start: Start, connection: Connection, policyName: TlsPolicyName, reused: boolean): Promise<boolean> {
-    const { envelope, beforeDot, afterDot = () => undefined } = this.#request;
-    const { deadlines, pool } = this.#transport;
-    const perConnection = this.#request.site?.perConnection ?? undefined;
-    const verification = connection.tls === null ? 'none' : policyName;
-    const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
-    const series = await transactAll(connection, {
-      envelope: { ...envelope, recipients: this.#progress.recipientsLeft },
-      content: this.#content,
-      beforeDot: (accepted) => beforeDot(accepted, session),
-      afterDot,
-      deadlines,
-      alone: this.#progress.alone,
-      reused,
-      mayCarry: () => pool.mayCarry(connection, perConnection),
-    });
-    if ('stale' in series) {
-      if (series.stale === 'limited') this.#reports.remark(`the reused connection is dropped: ${series.reason}`);
-      this.#leave(connection);
-      return false;
-    }
-    const { limited } = series;
-    this.#usedUp = series.usedUp;
-    this.#stopped ||= series.givenUp;
-    this.#progress.answered(start, connection, series, { reused, verification });
-    if (limited) this.#leave(connection);
-    this.#connection = null;
-    connection.conversation = null;
-    if (!limited && connection.lost === null) pool.release(connection, perConnection);
-    return true;
-  }
-
-  #leave(connection: Connection): void {
-    this.#connection = null;
-    connection.conversation = null;
-    if (connection.lost === null) this.#transport.pool.dismiss(connection);
   }
 }
 
