@@ -1,2 +1,13 @@
-/** A number for people, with its thousands grouped: 5,242,880. */
-export const grouped = (value: number): string => value.toLocaleString('en-US');
+/**
+ * A number for people, with its thousands grouped: 5,242,880. By hand, as the first `toLocaleString` of a process loads what ICU
+ * knows of languages, which is a hundredth of the processor time of a start.
+ *
+ * @param value a whole number that is safe
+ */
+export function grouped(value: number): string {
+  const digits = String(Math.abs(value));
+  const first = digits.length % 3;
+  const groups = first > 0 ? [digits.slice(0, first)] : [];
+  for (let at = first; at < digits.length; at += 3) groups.push(digits.slice(at, at + 3));
+  return `${value < 0 ? '-' : ''}${groups.join(',')}`;
+}
