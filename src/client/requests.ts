@@ -50,7 +50,7 @@ export interface SendEmailQuery {
 }
 
 export interface ListEmailsQuery extends PageQuery {
-  /** The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added. */
+  /** The `next_cursor` of the previous page. Unlike `offset`, which it replaces, it stays correct while emails are added. */
   cursor?: string;
   /** Only emails with this status. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
   /** Only emails of this type. */ type?: 'transactional' | 'marketing';
@@ -254,7 +254,7 @@ export interface AddCreditBody {
 
 export interface ListAllEmailsQuery extends PageQuery {
   /** Only emails of this account. */ account_id?: string;
-  /** The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added. */
+  /** The `next_cursor` of the previous page. Unlike `offset`, which it replaces, it stays correct while emails are added. */
   cursor?: string;
   /** Only emails with this status. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
   /** Only emails of this type. */ type?: 'transactional' | 'marketing';

@@ -78,10 +78,12 @@ t.test('the log is searched and paged', async (t) => {
     ['tag=a%00', /^tag: contains control characters/],
     ['q=a&q=b', /^q: /],
     ['cursor=x', /^cursor: must be the next_cursor/],
+    [`cursor=${ids.news}&offset=3`, /^offset: must be omitted, or 0, when there is a cursor/],
     ['created_after=yesterday', /^created_after: must be an RFC 3339/],
   ] as const) {
     t.match(await search(query), { status: 400, body: { error: 'invalid request', detail } }, query);
   }
+  t.equal((await search(`cursor=${ids.news}&offset=0`)).status, 200, 'as of a program that sends all parameters');
 });
 
 /** A time in winter, with its offset. */

@@ -22,7 +22,9 @@ const sharedFields = {
   ...pageFields,
   cursor: id('must be the next_cursor of a previous page')
     .optional()
-    .describe('The `next_cursor` of the previous page. Unlike `offset`, it stays correct while emails are added.'),
+    .describe(
+      'The `next_cursor` of the previous page. Unlike `offset`, which it replaces, it stays correct while emails are added.',
+    ),
   status: oneOf(emailStatuses).optional().describe('Only emails with this status.'),
   type: oneOf(['transactional', 'marketing']).optional().describe('Only emails of this type.'),
   tag: line(256).optional().describe('Only emails with this tag.'),
@@ -43,6 +45,11 @@ const sharedFields = {
   created_after: timestampInQuery.optional().describe('Only emails accepted at this time or later.'),
   created_before: timestampInQuery.optional().describe('Only emails accepted before this time.'),
 };
+
+/** Whoever adds to the offset and passes the cursor on too would skip ever more emails. */
+const isOneWay = ({ cursor, offset }: { cursor?: string | undefined; offset: number }) =>
+  cursor === undefined || offset === 0;
+const oneWay = { path: ['offset'], message: 'must be omitted, or 0, when there is a cursor' };
 
 /** The parameters in the form that the core takes. */
 function pageAndFilter(query: z.output<z.ZodObject<typeof sharedFields>>) {
@@ -69,6 +76,7 @@ export const logQuery = z
     ...sharedFields,
     scheduled: oneOf(['true']).optional().describe('Only emails that wait for their `scheduled_at`.'),
   })
+  .refine(isOneWay, oneWay)
   .transform(({ scheduled, ...query }) => {
     const { page, filter } = pageAndFilter(query);
     return { page, filter: { ...filter, scheduled: scheduled !== undefined } };
@@ -80,4 +88,5 @@ export const allLogsQuery = z
     account_id: id('must be an account id').optional().describe('Only emails of this account.'),
     ...sharedFields,
   })
+  .refine(isOneWay, oneWay)
   .transform(({ account_id: accountId, ...query }) => ({ accountId: accountId ?? null, ...pageAndFilter(query) }));
