@@ -155,6 +155,30 @@ t.test('what operators see', inBrowser, async (t) => {
     t.strictSame(complaints, []);
   });
 
+  t.test('an account whose mail fails is named, also where that of others goes out', async (t) => {
+    const storm = await buildSender(node.db, encryptionKey);
+    const to = Array.from({ length: 20 }, (_, place) => ({
+      from: `a@${storm.domain}`,
+      to: `a${place}@gone.test`,
+      subject: 's',
+      text: 't',
+    }));
+    t.equal((await node.call('POST', '/api/v1/emails/batch', { key: storm.key, body: { emails: to } })).status, 200);
+    await node.db.query({
+      text: `UPDATE emails SET status = 'failed', failed = 1, pending = 0 WHERE account_id = $1`,
+      values: [storm.account.id],
+    });
+    const { name } = await node.db.prisma.account.findUniqueOrThrow({ where: { id: storm.account.id } });
+    const { page, complaints } = await view(t, node, '/overview');
+    const concern = page
+      .locator('.concerns li')
+      .filter({ hasText: `100 % of the emails of the account ${name} failed.` });
+    await concern.getByRole('link', { name: 'Show them' }).click({ timeout: 20_000 });
+    await page.waitForURL(`**/emails?accounts=${storm.account.id}&status=failed&time=24h`);
+    await page.getByText('20 emails', { exact: true }).waitFor();
+    t.strictSame(complaints, []);
+  });
+
   t.test('before going live they are told what is wrong and what to do, to pass on as text', async (t) => {
     const { page, context, complaints } = await view(t, node, '/doctor');
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);

@@ -11,6 +11,7 @@ import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
 import { causeAt, isStalled, waitingAt } from '../destinations/destination-standing.ts';
 import { type AllEmails, useAllAccounts } from './all-accounts.tsx';
+import { type AccountFailures, useFailingAccounts } from './failing-accounts.ts';
 import { failuresByClass } from './overview-failures.tsx';
 
 interface Concern {
@@ -57,17 +58,19 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
     refetchInterval: 60_000,
   });
   const all = useAllAccounts(time, hasOthers);
+  const failing = useFailingAccounts(time, hasOthers);
+  const asked = hasOthers ? [query, held, failing] : [query, held];
   const concerns = [
     ...ofHold(service.on_hold_since, isAdmin),
     ...ofHeld(held.data?.count ?? 0),
     ...(data ?? []),
     ...ofNumbers(buckets, time),
-    ...(all.data ? ofAllAccounts(all.data, time) : []),
+    ...ofOthers(all.data, failing.data, time),
   ].sort((a, b) => Number(b.urgent) - Number(a.urgent));
   return (
     <Panel title="What needs attention">
-      <Failed query={query.error ? query : held} />
-      {data && held.data && concerns.length === 0 && (
+      <Failed query={asked.find(({ error }) => error) ?? query} />
+      {asked.every((one) => one.data) && concerns.length === 0 && (
         <div className="body soft" style={{ fontSize: 13 }}>
           Nothing: domains are in order, and webhooks answer.
         </div>
@@ -160,10 +163,25 @@ function ofDestinations(destinations: Destination[]): Concern[] {
   return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
 }
 
-function ofAllAccounts({ sent, failed }: AllEmails, time: Span): Concern[] {
-  if (sent + failed < fewest || failed / (sent + failed) <= worryingFailures) return [];
-  const words = `${percent(failed, sent + failed)} of the emails of all accounts failed.`;
-  return [{ urgent: true, words, href: `/emails?accounts=all&status=failed&time=${time}`, link: 'Show whose' }];
+const isWorrying = ({ sent, failed }: { sent: number; failed: number }) =>
+  sent + failed >= fewest && failed / (sent + failed) > worryingFailures;
+
+/** Names the accounts whose mail fails; if it is that of many, says so. */
+function ofOthers(all: AllEmails | undefined, accounts: AccountFailures[] | undefined, time: Span): Concern[] {
+  if (!all || !accounts) return [];
+  const shareOf = ({ sent, failed }: { sent: number; failed: number }) => percent(failed, sent + failed);
+  const seen = (id: string) => `/emails?accounts=${id}&status=failed&time=${time}`;
+  const named = accounts.filter(isWorrying).map(
+    (one): Concern => ({
+      urgent: true,
+      words: `${shareOf(one)} of the emails of the account ${one.name} failed.`,
+      href: seen(one.id),
+      link: 'Show them',
+    }),
+  );
+  if (named.length > 0 || !isWorrying(all)) return named;
+  const words = `${shareOf(all)} of the emails of all accounts failed.`;
+  return [{ urgent: true, words, href: seen('all'), link: 'Show whose' }];
 }
 
 function ofNumbers(buckets: Bucket[], time: Span): Concern[] {
