@@ -11,7 +11,7 @@ import { findPostmaster } from '../../src/db/postgres-process.ts';
 import { directEnv } from '../support/direct.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
-import { ownEnv } from '../support/process.ts';
+import { flags, ownEnv } from '../support/process.ts';
 import { makeFolder } from '../support/start.ts';
 import { startZone } from '../support/zone.ts';
 import { createEmptyDatabase } from './empty-database.ts';
@@ -118,7 +118,7 @@ t.test('a real process: start, commands next to it on its embedded database, and
   const port = String(await freePort());
   const off = { HTTP_PORT: port, INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
   const env = { ...ownEnv(), ...off, DATA_DIR: join(await makeFolder(t), 'data'), LOG_LEVEL: 'silent' };
-  const service = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', '--liftoff-only', cli, 'start'], {
+  const service = spawn(process.execPath, [...flags, cli, 'start'], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -170,7 +170,7 @@ t.test('a real process: start, commands next to it on its embedded database, and
     MAIL_HOSTNAME: 'mail.example.com',
     DNS_SERVERS: `127.0.0.1:${silent.address().port}`,
   };
-  const waiting = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, 'doctor'], {
+  const waiting = spawn(process.execPath, [...flags, cli, 'doctor'], {
     env: { ...env, ...slow },
     stdio: 'ignore',
   });

@@ -17,7 +17,7 @@ import { startGate } from '../support/gate.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { adminPassword, eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
-import { type SendwrightProcess, startSendwright } from '../support/process.ts';
+import { flags, type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { administer, lastWordsOf, makeFolder, makeRole, refusalOf, takePort } from '../support/start.ts';
 import { nicenessOf } from '../support/threads.ts';
 import { startZone } from '../support/zone.ts';
@@ -61,7 +61,7 @@ async function folder(t: Test): Promise<string> {
 
 /** The processes whose metrics Prometheus gets there. */
 async function measured(port: string): Promise<string[]> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { Connection: 'close' } })).text();
   return [...text.matchAll(/^sendwright_database_up\{process="(\d+)"\} 1$/gm)].map(([, name = '']) => name).sort();
 }
 
@@ -222,48 +222,51 @@ t.test(
   },
 );
 
-t.test('a connection that was handed to a worker and not accepted ends when the worker does', async (t) => {
-  const { env } = await startReceiver(t);
-  const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2' };
-  const app = await startSendwright(testEnv(await createDatabase(), all));
-  t.teardown(() => app.end('SIGKILL'));
-  const [frozen = 0] = childrenOf(app.pid);
-  process.kill(frozen, 'SIGSTOP');
-  const calls = Array.from({ length: 6 }, () => {
-    const state = { over: false };
-    const socket = connect(Number(new URL(app.baseUrl).port), '127.0.0.1');
-    t.teardown(() => socket.destroy());
-    socket.on('error', () => undefined).on('close', () => (state.over = true));
-    socket.end('GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').resume();
-    return state;
-  });
-  const open = () => calls.filter(({ over }) => !over).length;
-  await eventually(async () => open() === 1);
-  await sleep(300);
-  t.equal(open(), 1, 'the other worker has answered the rest');
-  process.kill(frozen, 'SIGKILL');
-  await eventually(async () => open() === 0);
-});
-
 const noPrlimit = spawnSync('prlimit', ['--version']).status !== 0 && 'prlimit, of util-linux, is not here';
 
-t.test('if no process can be created, the others go on, and it is tried again', { skip: noPrlimit }, async (t) => {
+t.test('two workers of one service, without any mail', async (t) => {
   const { env } = await startReceiver(t);
-  const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2' };
+  const port = String(await freePort());
+  const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2', METRICS_PORT: port };
   const app = await startSendwright(testEnv(await createDatabase(), all));
   t.teardown(() => app.end('SIGKILL'));
-  const allow = (descriptors: number) =>
-    t.equal(spawnSync('prlimit', ['--pid', `${app.pid}`, `--nofile=${descriptors}:`]).status, 0);
-  const before = childrenOf(app.pid);
-  // A new process needs more of them than a dead one frees.
-  allow(readdirSync(`/proc/${app.pid}/fd`).length);
-  process.kill(before[0] ?? 0, 'SIGKILL');
-  await eventually(async () => app.stdout().includes('"a worker could not be started"'));
-  allow(1_000);
-  await eventually(async () => childrenOf(app.pid).length === 2);
-  t.ok(childrenOf(app.pid).includes(before[1] ?? 0), 'the other one was left alone');
-  t.equal((await app.call('GET', '/healthz')).status, 200);
-  t.equal(await app.end('SIGTERM'), 0);
+
+  t.test('a connection that was handed to a worker and not accepted ends when the worker does', async (t) => {
+    const [frozen = 0] = childrenOf(app.pid);
+    process.kill(frozen, 'SIGSTOP');
+    const calls = Array.from({ length: 6 }, () => {
+      const state = { over: false };
+      const socket = connect(Number(new URL(app.baseUrl).port), '127.0.0.1');
+      t.teardown(() => socket.destroy());
+      socket.on('error', () => undefined).on('close', () => (state.over = true));
+      socket.end('GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').resume();
+      return state;
+    });
+    const open = () => calls.filter(({ over }) => !over).length;
+    await eventually(async () => open() === 1);
+    await sleep(300);
+    t.equal(open(), 1, 'the other worker has answered the rest');
+    process.kill(frozen, 'SIGKILL');
+    await eventually(async () => open() === 0);
+  });
+
+  t.test('if no process can be created, the others go on, and it is tried again', { skip: noPrlimit }, async (t) => {
+    // The one that replaces the killed one works by now.
+    await eventually(async () => (await measured(port)).length === 2);
+    const allow = (descriptors: number) =>
+      t.equal(spawnSync('prlimit', ['--pid', `${app.pid}`, `--nofile=${descriptors}:`]).status, 0);
+    const before = childrenOf(app.pid);
+    t.equal(before.length, 2);
+    // A new process needs more of them than a dead one frees.
+    allow(readdirSync(`/proc/${app.pid}/fd`).length);
+    process.kill(before[0] ?? 0, 'SIGKILL');
+    await eventually(async () => app.stdout().includes('"a worker could not be started"'));
+    allow(1_000);
+    await eventually(async () => childrenOf(app.pid).length === 2);
+    t.ok(childrenOf(app.pid).includes(before[1] ?? 0), 'the other one was left alone');
+    t.equal((await app.call('GET', '/healthz')).status, 200);
+    t.equal(await app.end('SIGTERM'), 0);
+  });
 });
 
 t.test('a worker that is stopped during its start takes itself off the list of nodes', async (t) => {
@@ -273,7 +276,7 @@ t.test('a worker that is stopped during its start takes itself off the list of n
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
   t.teardown(() => client.end());
-  cluster.setupPrimary({ exec: fileURLToPath(new URL('../../src/main.ts', import.meta.url)), execArgv: [] });
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('../../src/main.ts', import.meta.url)), execArgv: flags });
   const worker = cluster.fork(all);
   t.teardown(() => worker.process.kill('SIGKILL'));
   const ended = once(worker, 'exit');

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { portsOff } from '../support/node.ts';
-import { ownEnv, startSendwright, startTogether } from '../support/process.ts';
+import { flags, ownEnv, startSendwright, startTogether } from '../support/process.ts';
 import { freshEnv, loginOf, makeFolder, opens } from '../support/start.ts';
 
 t.test('kill -9 at any moment of the first start: one of the shown passwords works', async (t) => {
@@ -13,7 +13,7 @@ t.test('kill -9 at any moment of the first start: one of the shown passwords wor
   const shown: string[] = [];
   // From the first word about a password on it may work, or a moment later; before that, it cannot.
   for (const moment of [/Preparing the schema/, /Admin login .*generated now/]) {
-    const child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], { env });
+    const child: ChildProcess = spawn(process.execPath, [...flags, main], { env });
     let said = '';
     child.stderr?.on('data', (chunk) => {
       said += chunk;

@@ -4,10 +4,10 @@ import { connect, type Socket } from 'node:net';
 import t from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { eventually, testEnv } from '../support/node.ts';
-import { ownEnv } from '../support/process.ts';
+import { flags, ownEnv } from '../support/process.ts';
 import { makeFolder } from '../support/start.ts';
 
-const script = 'ulimit -n 120; exec "$0" --disable-warning=ExperimentalWarning src/main.ts';
+const script = 'ulimit -n 120; exec "$0" "$@" src/main.ts';
 
 for (const workers of ['1', '2']) {
   const what = workers === '1' ? 'a process' : 'a process whose connections go to workers';
@@ -15,7 +15,7 @@ for (const workers of ['1', '2']) {
     const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DNS_SERVERS: '127.0.0.1:9' };
     const mode = workers === '1' ? {} : { ...direct, WORKERS: workers };
     const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t), ...mode });
-    const child = spawn('sh', ['-c', script, process.execPath], {
+    const child = spawn('sh', ['-c', script, process.execPath, ...flags], {
       env: { ...ownEnv(), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -13,7 +13,7 @@ import { createDatabase } from '../support/db.ts';
 import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
 import { testEnv } from '../support/node.ts';
-import { ownEnv, startSendwright } from '../support/process.ts';
+import { flags, ownEnv, startSendwright } from '../support/process.ts';
 import { makeFolder, refusalOf } from '../support/start.ts';
 
 const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
@@ -21,7 +21,7 @@ const [old, next] = [testKey(1).toString('hex'), testKey(2).toString('hex')];
 
 /** Runs a command as an operator does. It is killed when its output has these words: `killAt`. */
 async function run(env: Record<string, string>, args = ['keys', 'rotate-encryption'], killAt?: RegExp) {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', cli, ...args], {
+  const child = spawn(process.execPath, [...flags, cli, ...args], {
     env: { ...ownEnv(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -23,10 +23,10 @@ const endWithinMs = 120_000;
 const { heap } = await import(new URL('../../scripts/start/launch.mjs', import.meta.url).href);
 
 /**
- * Compiling WebAssembly again, for speed, is a fifth of a start; these processes end before it pays off. So would be copying what
- * is young again and again, until there is room for all of it.
+ * What Node is told for a process of ours. Compiling WebAssembly again, for speed, is a fifth of a start; these processes end
+ * before it pays off. So would be copying what is young again and again, until there is room for all of it.
  */
-const flags = ['--disable-warning=ExperimentalWarning', ...heap, '--min-semi-space-size=32', '--liftoff-only'];
+export const flags = ['--disable-warning=ExperimentalWarning', ...heap, '--min-semi-space-size=32', '--liftoff-only'];
 
 /**
  * The part of our environment that every process of the project gets: where programs are, and the compile cache, which
