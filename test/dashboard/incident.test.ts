@@ -103,6 +103,11 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.equal(await row.locator('.status').getAttribute('data-tone'), 'mute');
     const taking = page.getByRole('row', { name: /^taking[.]test/ });
     t.equal(await taking.locator('.status').getAttribute('data-tone'), 'good');
+    const { emails } = (await node.call('GET', '/api/v1/emails?to=a@silent.test', { key: node.key })).body;
+    await go(page, `/emails/${emails[0].id}`, 'under Destinations');
+    await page.getByRole('link', { name: 'Show the destination' }).first().click();
+    await page.waitForURL('**/destinations?q=silent.test');
+    await go(page, '/destinations');
     await page.getByRole('row', { name: /^one[.]test .*last settled mail 1 h ago · / }).waitFor({ timeout: 20_000 });
     await send({ to: ['a@unknown.test'] });
     await page.getByRole('row', { name: /^unknown[.]test open 1 0 – / }).waitFor({ timeout: 20_000 });

@@ -1,6 +1,6 @@
 import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useLocation, useParams } from 'wouter';
+import { Link, useLocation, useParams } from 'wouter';
 import type { Email, EmailWithRecipients, Explanation, Recipient } from '../../../client/index.ts';
 import { copyText } from '../../browser/clipboard.ts';
 import { api, CannotBeDone, isUnshown, whileThere } from '../../data/api.ts';
@@ -187,6 +187,7 @@ const mostAsked = 5;
 
 /** @param props.listed whether to show the address's entry in the suppression list */
 function RecipientLine({ recipient, listed }: { recipient: Explanation; listed: boolean }) {
+  const { user } = useSession();
   const { address, status, sentence, advice, next_attempt_at: next, gives_up_at: end } = recipient;
   return (
     <div className="recipient">
@@ -208,7 +209,19 @@ function RecipientLine({ recipient, listed }: { recipient: Explanation; listed: 
         )}
       </div>
       <p>{forPeople(sentence)}</p>
-      {advice && <p className="dim">{forPeople(advice)}</p>}
+      {advice && (
+        <p className="dim">
+          {forPeople(advice)}{' '}
+          {user.role === 'admin' && advice.includes('/admin/destinations') && (
+            <Link
+              href={`/destinations?q=${encodeURIComponent(address.slice(address.lastIndexOf('@') + 1))}`}
+              className="link"
+            >
+              Show the destination
+            </Link>
+          )}
+        </p>
+      )}
       {listed && <OnTheList address={address} />}
       {recipient.tls && recipient.tls.notes.length > 0 && <p className="dim">TLS: {recipient.tls.notes.join(' ')}</p>}
     </div>
