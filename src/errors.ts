@@ -53,7 +53,8 @@ export const notFound = (detail?: string) => new ApiError(404, 'not found', { de
 export const noSuchCall = () =>
   new ApiError(404, 'not found', {
     headers: {
-      'X-Error-Detail': 'there is no such call: all begin with /api/v1/, and the reference at /docs lists them',
+      'X-Error-Detail':
+        'there is no such call: all begin with /api/v1/ and end without a slash, and the reference at /docs lists them',
     },
   });
 

@@ -86,10 +86,12 @@ t.test('a 404 says in the same header whether there is no such call', async (t) 
     t.strictSame([status, body], [404, { error: 'not found' }], `${method} ${path}`);
     return headers.get('x-error-detail');
   };
-  const noSuchCall = 'there is no such call: all begin with /api/v1/, and the reference at /docs lists them';
+  const noSuchCall =
+    'there is no such call: all begin with /api/v1/ and end without a slash, and the reference at /docs lists them';
   for (const [method, path] of [
     ['POST', '/emails'],
     ['POST', `/api/v1/emails/${id}/cancel`],
+    ['GET', '/api/v1/emails/'],
     ['PROPFIND', '/nowhere'],
   ] as const)
     t.equal(await saidBy(method, path), noSuchCall, `${method} ${path}`);
