@@ -2,7 +2,7 @@ import t from 'tap';
 import { connectionsOfNode } from '../../src/node/database.ts';
 import { testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
-import { administer, makeFolder, makeRole, refusalOf } from '../support/start.ts';
+import { administer, firstScreenOf, makeFolder, makeRole, refusalOf } from '../support/start.ts';
 
 t.test('a database whose role lacks permissions that a node needs', async (t) => {
   const dataDir = await makeFolder(t);
@@ -25,8 +25,7 @@ t.test('a database whose role lacks permissions that a node needs', async (t) =>
   await administer([`GRANT ALL ON SCHEMA other TO ${name}`], name);
   t.match(await refusalOf(env), /creates its tables in the schema "other", not in public: run ALTER ROLE/);
   await administer([`ALTER ROLE "${name}" IN DATABASE "${name}" SET search_path = public`], name);
-  const app = await startSendwright(env);
-  t.equal(await app.end('SIGTERM'), 0, 'following those lines is enough');
+  await t.resolves(firstScreenOf(env), 'following those lines is enough');
 
   await administer([`ALTER ROLE ${name} IN DATABASE ${name} SET default_transaction_read_only = on`]);
   t.match(await refusalOf(env), /is read-only: set DATABASE_URL to the primary server/);

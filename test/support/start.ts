@@ -9,7 +9,7 @@ import { startErrorOf } from '../../src/db/failure.ts';
 import { silentLog } from '../../src/log.ts';
 import { start } from '../../src/node/start.ts';
 import { createDatabase } from './db.ts';
-import { portsOff, testEnv } from './node.ts';
+import { call, portsOff, testEnv } from './node.ts';
 import { testServerUrl } from './postgres.ts';
 import { runSendwright, type SendwrightProcess } from './process.ts';
 
@@ -31,6 +31,33 @@ export async function refusalOf(env: Record<string, string>): Promise<string> {
   const message = startErrorOf(refusal)?.message;
   if (message === undefined || message.includes('\n')) throw refusal;
   return message;
+}
+
+/**
+ * Starts with this environment in this process, which costs a fifth of a process of its own, and stops again.
+ *
+ * @returns what it said, to the end of the first screen
+ * @throws whatever kept it from starting or stopping
+ */
+export async function firstScreenOf(
+  env: Record<string, string>,
+  use: (node: Pick<SendwrightProcess, 'call'>) => Promise<void> = async () => undefined,
+): Promise<string> {
+  const said: string[] = [];
+  const stops: (() => Promise<void>)[] = [];
+  try {
+    await start(readConfig({ HTTP_PORT: '0', ...portsOff, ...env }), {
+      log: silentLog,
+      say: (sentence) => said.push(sentence),
+      stops,
+    });
+    const baseUrl = /Dashboard +(http:\S+)[\s\S]*Stop with Ctrl-C/.exec(said.join('\n'))?.[1];
+    if (baseUrl === undefined) throw new Error(`no first screen: ${said.join('\n')}`);
+    await use({ call: (method, path, options) => call(baseUrl, method, path, options) });
+  } finally {
+    for (const stop of stops.toReversed()) await stop();
+  }
+  return said.join('\n');
 }
 
 /** The one line with which a process that must not start ends, without the program's name. */
@@ -100,7 +127,7 @@ export async function loginOf(app: SendwrightProcess): Promise<{ email: string; 
 }
 
 /** Whether this login works. */
-export async function opens(app: SendwrightProcess, email: string, password: string): Promise<boolean> {
+export async function opens(app: Pick<SendwrightProcess, 'call'>, email: string, password: string): Promise<boolean> {
   return (await app.call('POST', '/api/v1/auth/login', { body: { email, password } })).status === 200;
 }
 
