@@ -8,7 +8,7 @@ import { createDatabase } from '../support/db.ts';
 import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
 import { startScriptedMx } from '../support/mx.ts';
-import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
 import { type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { startZone } from '../support/zone.ts';
 
@@ -37,8 +37,8 @@ const waiting = (statement: string) =>
   `FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '${statement}'`;
 
 /**
- * An email whose node was killed after its receiver had said 250, and before that was written down. The other node sends nothing itself,
- * so that what comes of the email is decided by what the test asks of it.
+ * An email whose node was killed after its receiver had said 250, and before that was written down. The other node, which
+ * is in this process, sends nothing itself, so that what comes of the email is decided by what the test asks of it.
  */
 async function openScene(t: Test) {
   const databaseUrl = await createDatabase();
@@ -56,11 +56,6 @@ async function openScene(t: Test) {
   const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
   const hook = await startHook(t);
-  const folder = async () => {
-    const path = await mkdtemp(join(tmpdir(), 'sendwright-stopped-'));
-    t.teardown(() => rm(path, { recursive: true, force: true }));
-    return path;
-  };
   const env = testEnv(databaseUrl, directEnv(zone, mx.port));
   const start = (more: Record<string, string>) => {
     const starting = startSendwright({ ...env, ...more });
@@ -73,14 +68,15 @@ async function openScene(t: Test) {
     );
     return starting;
   };
-  const other = await start({ DATA_DIR: await folder(), ROLES: 'api,webhooks' });
+  const other = await startTestNode(t, { ...env, ROLES: 'api,webhooks' });
   const key = await prepareSender(other, zone, 'killed.test');
   const admin = { email: 'admin@example.test', password: adminPassword };
   const { token } = (await other.call('POST', '/api/v1/auth/login', { body: admin })).body;
   const events = ['email.sent', 'email.delivered', 'email.failed'];
   await other.call('POST', '/api/v1/webhooks', { token, body: { url: hook.url, events } });
 
-  const DATA_DIR = await folder();
+  const DATA_DIR = await mkdtemp(join(tmpdir(), 'sendwright-stopped-'));
+  t.teardown(() => rm(DATA_DIR, { recursive: true, force: true }));
   const sending = await start({ DATA_DIR });
   const [node] = await db.query<{ id: string }>({ text: `SELECT id FROM nodes WHERE 'mta' = ANY(roles)` });
   const body = { from: 'a@killed.test', to: 'b@receiver.test', subject: 'stopped', text: 'stopped' };
@@ -132,7 +128,7 @@ t.test('given up after its node was found dead: it failed, and is explained as w
   t.same(await readdir(join(DATA_DIR, 'journal')), []);
   t.equal(received.length, 1);
   await eventually(async () => hook.calls.length > 0);
-  t.equal(await other.end('SIGTERM'), 0);
+  await t.resolves(other.stop());
   t.same(
     hook.calls.map(({ json }) => json.type),
     ['email.failed'],
@@ -155,6 +151,6 @@ t.test('to be given up while the journal of its node is written down: it was del
   t.equal(await again?.end('SIGTERM'), 0);
   t.equal(received.length, 1, 'and is not sent again');
   await eventually(async () => hook.calls.length === 2);
-  t.equal(await other.end('SIGTERM'), 0);
+  await t.resolves(other.stop());
   t.same(hook.calls.map(({ json }) => json.type).sort(), ['email.delivered', 'email.sent']);
 });

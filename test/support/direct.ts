@@ -72,7 +72,7 @@ export async function startDirectNode(
 }
 
 /** Logs in, adds the domain, publishes what it is told to, verifies, and creates a key, like a real operator. */
-export async function prepareSender(app: SendwrightProcess, zone: Zone, domain: string): Promise<string> {
+export async function prepareSender(app: Pick<SendwrightProcess, 'call'>, zone: Zone, domain: string): Promise<string> {
   const login = await app.call('POST', '/api/v1/auth/login', {
     body: { email: 'admin@example.test', password: adminPassword },
   });
