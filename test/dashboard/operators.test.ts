@@ -18,12 +18,13 @@ t.test('what operators see', inBrowser, async (t) => {
     'who sends nothing themselves sees what is wrong with the mail of others, or that it is not known',
     async (t) => {
       const storm = await buildSender(node.db, encryptionKey);
+      const hour = new Date(new Date().setUTCMinutes(0, 0, 0));
       const settle = (sent: number, failed: number) =>
         node.db.query({
           text: `INSERT INTO email_count_changes (facet, account_id, hour, status, type, emails)
-               SELECT '', $1, date_trunc('hour', now()), status::email_status, 'marketing', emails
+               SELECT '', $1, $4, status::email_status, 'marketing', emails
                  FROM (VALUES ('sent', $2::int), ('failed', $3::int)) AS settled (status, emails)`,
-          values: [storm.account.id, sent, failed],
+          values: [storm.account.id, sent, failed, hour],
         });
       await settle(10, 30);
       const { page } = await view(t, node, '/overview');
