@@ -7,7 +7,7 @@ import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { type Peer, startScriptedMx } from '../support/mx.ts';
-import { eventually, testEnv } from '../support/node.ts';
+import { eventually, startTestNode, testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { startZone } from '../support/zone.ts';
 
@@ -17,7 +17,7 @@ interface Scene {
   kill(): Promise<void>;
 }
 
-/** A service that is killed in the middle of its first message, when `atDot` says so, and restarted. */
+/** A service that is killed in the middle of its first message, when `atDot` says so, and restarted, in this process. */
 async function killAndRestart(t: Test, atDot: (scene: Scene) => Promise<void>) {
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-journal-'));
   t.teardown(() => rm(dataDir, { recursive: true, force: true }));
@@ -37,20 +37,20 @@ async function killAndRestart(t: Test, atDot: (scene: Scene) => Promise<void>) {
   const zone = await startZone(receiverZone);
   t.teardown(() => zone.close());
   const env = testEnv(databaseUrl, { ...directEnv(zone, mx.port), DATA_DIR: dataDir });
-  let app = await startSendwright(env);
+  const app = await startSendwright(env);
+  t.teardown(() => app.end('SIGKILL'));
   const key = await prepareSender(app, zone, 'killed.test');
   const body = { from: 'a@killed.test', to: 'b@receiver.test', subject: 'journal', text: 'journal' };
   const { id } = (await app.call('POST', '/api/v1/emails', { key, body })).body.email;
   await dead.promise;
   t.equal((await readdir(join(dataDir, 'journal'))).length, 1, 'the killed process left its journal');
 
-  const restarted = await startSendwright(env);
-  app = restarted;
+  const restarted = await startTestNode(t, env);
   const read = async (path = '') => (await restarted.call('GET', `/api/v1/emails/${id}${path}`, { key })).body;
   await eventually(async () => (await read()).email.status === 'sent');
   const { email } = await read();
   const { attempts } = await read('/attempts');
-  t.equal(await restarted.end('SIGTERM'), 0);
+  await t.resolves(restarted.stop());
   t.same(await readdir(join(dataDir, 'journal')), [], 'nothing is left to recover');
   return { received, email, attempts };
 }

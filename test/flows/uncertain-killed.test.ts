@@ -8,7 +8,7 @@ import { createDatabase } from '../support/db.ts';
 import { directEnv, mailHostname, prepareSender } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
 import { startScriptedMx } from '../support/mx.ts';
-import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { startZone } from '../support/zone.ts';
 
@@ -38,14 +38,10 @@ t.test(
     t.teardown(() => zone.close());
     const hook = await startHook(t);
     const env = testEnv(databaseUrl, directEnv(zone, mx.port));
-    const start = async () => {
-      const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-uncertain-'));
-      t.teardown(() => rm(dataDir, { recursive: true, force: true }));
-      const app = await startSendwright({ ...env, DATA_DIR: dataDir });
-      t.teardown(() => app.end('SIGKILL'));
-      return app;
-    };
-    const killed = await start();
+    const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-uncertain-'));
+    t.teardown(() => rm(dataDir, { recursive: true, force: true }));
+    const killed = await startSendwright({ ...env, DATA_DIR: dataDir });
+    t.teardown(() => killed.end('SIGKILL'));
     const key = await prepareSender(killed, zone, 'killed.test');
     const admin = { email: 'admin@example.test', password: adminPassword };
     const { token } = (await killed.call('POST', '/api/v1/auth/login', { body: admin })).body;
@@ -62,7 +58,7 @@ t.test(
     answers = true;
 
     const [dead] = await db.query<{ id: string }>({ text: 'SELECT id FROM nodes' });
-    const other = await start();
+    const other = await startTestNode(t, env);
     // As if it had not been seen for that long.
     await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '40 s' WHERE id = $1`, values: [dead?.id] });
     const read = async (path: string) => (await other.call('GET', `/api/v1/emails/${path}`, { key })).body;
@@ -92,6 +88,6 @@ t.test(
     t.match(released, { status: 200, body: { released: 1 } });
     await eventually(async () => (await read(held)).email.status === 'sent');
     t.same(received.sort(), ['held', 'held', 'retried', 'retried'], 'it was sent again once that was decided');
-    t.equal(await other.end('SIGTERM'), 0);
+    await t.resolves(other.stop());
   },
 );
