@@ -4,6 +4,7 @@ import * as keys from '../../src/core/accounts/keys.ts';
 import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
+import { wakeAhead } from '../../src/core/recipients/ahead.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { settle } from '../../src/core/recipients/settlement.ts';
 import * as returns from '../../src/core/returns/returns.ts';
@@ -44,6 +45,23 @@ t.test('mail is due by the clock of the database, whatever the clock of the acce
     t.ok(Math.abs((first?.due.getTime() ?? 0) - began) < 60_000);
     t.match(second, { taken: false, due: new Date(began + hourMs) });
   }
+});
+
+t.test('mail accepted while the clock of the database was ahead is due once that is corrected', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const later = new Date(Date.now() + 40 * 24 * hourMs);
+  const request = (scheduledAt: Date | null) => requestOf(`s@${domain}`, ['a@receiver.test'], { scheduledAt });
+  await accept(db, queue, holderOf(account), [request(null), request(new Date(Date.now() + hourMs))]);
+  await db.query({ text: 'UPDATE recipients SET next_attempt_at = $1', values: [later] });
+  const due = async () =>
+    (await db.query({ text: 'SELECT FROM recipients WHERE next_attempt_at <= now() AND job_id IS NULL' })).length;
+  await wakeAhead(db, new Date());
+  t.equal(await due(), 0, 'it was accepted by a right clock');
+  // As if the clock had been two hours ahead when they were accepted.
+  await wakeAhead(db, new Date(Date.now() - 2 * hourMs));
+  t.equal(await due(), 1, 'but for the scheduled one');
 });
 
 t.test('what a node does takes effect now, even if its clock is a day ahead', async (t) => {
