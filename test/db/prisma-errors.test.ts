@@ -13,7 +13,13 @@ t.test('PostgreSQL errors that come through Prisma are understood like direct on
   });
   t.ok(isUnavailable(late), `a statement that took too long: ${codeOf(late)}`);
   t.notOk(isAway(late), 'it may be done alone');
-  for (const [code, unavailable] of Object.entries({ 25006: true, 42501: true, 53200: true, 55000: true, 22012: false })) {
+  for (const [code, unavailable] of Object.entries({
+    25006: true,
+    42501: true,
+    53200: true,
+    55000: true,
+    22012: false,
+  })) {
     const error = await errorOf(db.prisma.$executeRawUnsafe(`DO 'BEGIN RAISE EXCEPTION SQLSTATE ''${code}''; END'`));
     t.equal(isUnavailable(error), unavailable, code);
   }
