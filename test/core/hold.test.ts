@@ -71,6 +71,22 @@ t.test('QUE-23: what a node had in hand at a backup is in doubt, though the copy
   t.ok(row && row.ms >= 15_000, 'it might have been about to say that it is alive');
 });
 
+t.test('a hold ends, and living nodes keep what they have, if the clock was ahead when it began', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const living = newId();
+  await nodes.register(db, { id: living, hostname: 'test', roles: ['mta'] }, false);
+  await scheduleMany(db, sender, { emails: 20, to: 'a.test', at: new Date(Date.now() - 60_000) });
+  const claim = `UPDATE recipients SET job_id = gen_random_uuid(), claimed_by = $1 WHERE address ~ '^r1\\d@'`;
+  await db.query({ text: claim, values: [living] });
+  await hold.begin(db);
+  await db.query({ text: `UPDATE service_hold SET since = since + interval '2 days'` });
+  const beating = setInterval(() => void nodes.beat(db, living), 200);
+  t.teardown(() => clearInterval(beating));
+  t.same(await hold.end(db, queue, 'fail'), { failed: 10 });
+  clearInterval(beating);
+});
+
 t.test('failing held mail stops when somebody else ends the hold', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));

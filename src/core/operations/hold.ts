@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Sql } from '../../db/client.ts';
-import { dueFromNow } from '../../db/clocks.ts';
+import { dueFromNow, noLater } from '../../db/clocks.ts';
 import { unseen } from '../../db/prepared.ts';
 import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
@@ -155,13 +155,15 @@ async function failAll(
   doubt: Doubt,
   onProgress: (failed: number) => void,
 ): Promise<number> {
-  await awaitSilence(db, doubt);
+  // The hold may have begun while the clock of the database was ahead.
+  const aliveSince = await noLater(db, doubt.dueBy);
+  await awaitSilence(db, aliveSince);
   let failed = 0;
   let before: number;
   do {
     before = failed;
     await walk(db, allInDoubt(doubt.dueBy), { size: batchSize }, async (keys) => {
-      failed += await db.transaction((tx) => failSome(tx, queue, keys, doubt));
+      failed += await db.transaction((tx) => failSome(tx, queue, keys, { ...doubt, aliveSince }));
       onProgress(failed);
     });
   } while (failed > before);
@@ -169,19 +171,23 @@ async function failAll(
 }
 
 /** Waits, for seconds at most, until a node that has not been seen since then has come with the backup, or is dead. */
-async function awaitSilence(db: Database, { dueBy }: Doubt): Promise<void> {
+async function awaitSilence(db: Database, since: Date): Promise<void> {
   for (;;) {
     const unheard = await db.query({
       text: 'SELECT FROM nodes WHERE seen_at < $1 AND clock_timestamp() < $1 + make_interval(secs => $2) LIMIT 1',
-      values: [dueBy, silentAfterMs / 1000],
+      values: [since, silentAfterMs / 1000],
     });
     if (unheard.length === 0) return;
     await sleep(500);
   }
 }
 
-/** Fails those that still wait. What a living node holds is under way, and finishes. @returns how many failed */
-async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt): Promise<number> {
+/**
+ * Fails those that still wait. What a living node holds, one that has been seen since `aliveSince`, is under way, and finishes.
+ *
+ * @returns how many failed
+ */
+async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt & { aliveSince: Date }): Promise<number> {
   // Claimed as by a node, because only claimed recipients are settled.
   const claim = { nodeId: newId(), jobId: newId() };
   const ordered = inOneOrder(keys);
@@ -192,7 +198,7 @@ async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt): Promi
              FROM unnest(${unseen('$3::uuid[]')}, ${unseen('$4::smallint[]')}) AS k (email_id, position)
             WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL
               AND EXISTS (SELECT FROM service_hold WHERE since = $5) AND ${inDoubt('$6')}
-              AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes WHERE seen_at >= $6))
+              AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes WHERE seen_at >= $7))
         RETURNING r.email_id AS "emailId", r.position, r.attempts`,
     values: [
       claim.nodeId,
@@ -201,6 +207,7 @@ async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt): Promi
       ordered.map(({ position }) => position),
       doubt.since,
       doubt.dueBy,
+      doubt.aliveSince,
     ],
   });
   await settleAs(tx, queue, claim, waiting, {
