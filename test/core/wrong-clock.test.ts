@@ -4,6 +4,7 @@ import * as keys from '../../src/core/accounts/keys.ts';
 import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
+import * as hold from '../../src/core/operations/hold.ts';
 import { wakeAhead } from '../../src/core/recipients/ahead.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { settle } from '../../src/core/recipients/settlement.ts';
@@ -62,6 +63,18 @@ t.test('mail accepted while the clock of the database was ahead is due once that
   // As if the clock had been two hours ahead when they were accepted.
   await wakeAhead(db, new Date(Date.now() - 2 * hourMs));
   t.equal(await due(), 1, 'but for the scheduled one');
+});
+
+t.test('such mail is in doubt in a backup of that time, like what was due', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@receiver.test'])]);
+  await db.query({ text: `UPDATE recipients SET next_attempt_at = now() + interval '2 hours'` });
+  await hold.begin(db);
+  t.equal(await hold.countWaiting(db), 0);
+  await wakeAhead(db, new Date(Date.now() - 2 * hourMs));
+  t.equal(await hold.countWaiting(db), 1, 'the original has woken it, too, and may have sent it');
 });
 
 t.test('what a node does takes effect now, even if its clock is a day ahead', async (t) => {
