@@ -135,6 +135,17 @@ t.test('an aborted attempt defers, and is in doubt only after the dot', async (t
   t.equal(mx.peers.length, 0);
 });
 
+t.test('what a server said about EHLO is not why an attempt ended that waits for HELO', async (t) => {
+  const ended = new AbortController();
+  const { send } = await startScripted(t, async (peer) => {
+    peer.send('220 mx\r\n');
+    await peer.answer('502 no');
+    await peer.until('HELO');
+    ended.abort();
+  });
+  t.match(resultOf(await send({ signal: ended.signal })), { outcome: 'deferred', reply: null, class: 'other' });
+});
+
 t.test('an aborted attempt does not wait for DNS', { timeout: 30_000 }, async (t) => {
   const never = () => new Promise<never>(() => {});
   for (const silent of [{ resolveMx: never }, { resolve4: never, resolve6: never }]) {

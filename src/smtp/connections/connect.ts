@@ -85,8 +85,11 @@ async function sayHello(connection: Connection, { ehloName, deadlines }: GreetOp
   if (ehlo.reply.code === 421) return refused(refusedAt(connection, 'ehlo', ehlo));
   connection.send(`HELO ${ehloName}`);
   const helo = await connection.read(deadlines.ehlo);
-  // A server that refuses us, rather than the command, often hangs up with it.
-  if (isLost(helo)) return refused(refusedAt(connection, 'ehlo', ehlo));
+  if (isLost(helo)) {
+    // A server that refuses us, rather than the command, often hangs up with it.
+    const isTheirs = helo.lost === 'closed' || helo.lost === 'timeout';
+    return refused(isTheirs ? refusedAt(connection, 'ehlo', ehlo) : lostAt(connection, 'ehlo', helo));
+  }
   return isSuccess(helo.reply) ? null : refused(refusedAt(connection, 'ehlo', helo));
 }
 
