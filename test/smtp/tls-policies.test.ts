@@ -227,6 +227,24 @@ t.test('a policy in testing mode is reported but refuses nothing; one of mode no
   t.match(resultOf(await stranger.send()), { outcome: 'delivered' });
   t.match(stranger.transport.tlsResults.take(), [{ type: 'sts', result: 'validation-failure', sessions: 1 }]);
 
+  const old = await startScripted(
+    t,
+    async (peer) => {
+      await peer.greet('STARTTLS');
+      await peer.answer('220 go');
+      await peer.startTls({ ...valid, maxVersion: 'TLSv1.1', minVersion: 'TLSv1', ciphers: 'DEFAULT@SECLEVEL=0' });
+      await peer.answer('250 mx.example.test');
+      await peer.message();
+    },
+    { ca: authority.cert, ...published('testing') },
+  );
+  t.match((await old.send()).sessions, [{ tls: { version: 'TLSv1.1', authorized: true } }], 'rather than none');
+  t.match(
+    old.transport.tlsResults.take(),
+    [{ type: 'sts', result: 'validation-failure', reason: /TLSv1\.1/ }],
+    'it would be refused if the policy were enforced',
+  );
+
   const none = await startSecure(t, {}, published('none', []));
   t.match((await none.send()).sessions, [{ verification: 'none', results: [{ outcome: 'delivered' }] }]);
   t.match(none.transport.tlsResults.take(), [{ type: 'no-policy-found', result: 'starttls-not-supported' }]);

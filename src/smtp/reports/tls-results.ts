@@ -4,6 +4,7 @@ import type { Refusal } from '../connections/connect.ts';
 import type { Connection } from '../connections/connection.ts';
 import type { PublishedPolicy } from '../policies/tls-policies.ts';
 import { noTls, type Objection } from '../policies/tls-policy.ts';
+import type { TlsInfo } from '../replies/result.ts';
 import type { TlsFailure } from '../replies/tls-names.ts';
 
 /** The TLS outcome of a group of sessions that are alike (RFC 8460 section 4.4). */
@@ -83,12 +84,20 @@ export class TlsResults {
 // Hashed: a policy can have many kilobytes, and long keys of equal length collide in a Map.
 const kindOf = (told: unknown[]): string => createHash('sha256').update(JSON.stringify(told)).digest('hex');
 
+/** Opportunistic mail took it; mail that the policy protects would not. */
+const tooOld = ({ version }: TlsInfo): Objection | null =>
+  ['TLSv1', 'TLSv1.1'].includes(version)
+    ? { failure: 'validation-failure', reason: `speaks no newer version of TLS than ${version}` }
+    : null;
+
 function shortcoming({ rule }: PublishedPolicy, connection: Connection, refusal: Refusal | null): Objection | null {
   // Whatever ended it before the server said anything inside TLS is held to be the end of the handshake.
   const isBroken = refusal?.phase === 'ehlo' && refusal.reply === null;
   if (connection.tls !== null && !isBroken) {
-    // A policy that is not enforced did not keep the session from a host that it does not name.
-    return rule?.mayUseHost(connection.target.host) ?? rule?.mayUseConnection(connection) ?? null;
+    // A policy that is not enforced did not keep the session from a host that it does not name, nor from old TLS.
+    return (
+      rule?.mayUseHost(connection.target.host) ?? rule?.mayUseConnection(connection) ?? (rule && tooOld(connection.tls))
+    );
   }
   if (refusal === null) return noTls;
   return refusal.objection ?? { failure: 'validation-failure', reason: refusal.reason };
