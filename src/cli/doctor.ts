@@ -106,7 +106,11 @@ async function examineWithoutTables(opened: Opened, examine: Examine): Promise<O
   );
   const sentence =
     'The database has no Sendwright tables yet: the first start creates them. Everything else is checked now.';
-  return outputOf(findings, { sentence, prepared: false, refusal });
+  // The refusal names a missing right.
+  return outputOf(
+    findings.filter(({ check }) => check !== 'database_rights'),
+    { sentence, prepared: false, refusal },
+  );
 }
 
 /** The embedded database is made by the first start, on this machine and by its clock. */
@@ -116,7 +120,7 @@ async function examineWithoutServer(config: Config, examine: Examine): Promise<O
   const findings = await withoutDataDir(config, (existing) => examine({ ...subject, config: existing }));
   const sentence = `DATA_DIR ${config.dataDir} has no database yet: the first start creates it. Everything else is checked now.`;
   return outputOf(
-    findings.filter(({ check }) => check !== 'clock' && check !== 'database_durability'),
+    findings.filter(({ check }) => check === 'domain' || !ofDatabase.has(check)),
     { sentence, prepared: false, refusal: null },
   );
 }
@@ -135,7 +139,7 @@ async function examineWithoutAnswer(config: Config, refusal: string, examine: Ex
 }
 
 /** These look into the database alone. */
-const ofDatabase = new Set<CheckName>(['clock', 'database_durability', 'domain']);
+const ofDatabase = new Set<CheckName>(['clock', 'database_durability', 'database_rights', 'domain']);
 
 /** A database without tables has no domains. The doctor uses no other table of it. */
 const withoutDomains = (db: Pick<Database, 'query'>) =>

@@ -515,6 +515,7 @@ export interface Finding {
     | 'clock'
     | 'disk_space'
     | 'database_durability'
+    | 'database_rights'
     | 'base_url'
     | 'smtp_certificate';
   /** The address, domain or host that was checked. */ subject: string;

@@ -51,12 +51,16 @@ export async function refuseDatabase(db: Database, demands: Demands): Promise<st
  */
 export async function refuseSharing(one: Sql, other: Sql): Promise<string | null> {
   const [ofOne, ofOther] = [new Set<number>(), new Set<number>()];
-  // Whoever else uses the pooler may come between once.
+  const asked: [Sql, Set<number>][] = [
+    [one, ofOne],
+    [other, ofOther],
+  ];
+  // Whoever else uses the pooler may come between once, and it may give its sessions in turn.
   for (let round = 0; round < 3; round += 1) {
-    ofOne.add(await processOf(one));
-    ofOther.add(await processOf(other));
+    for (const [sql, pids] of round === 1 ? asked.toReversed() : asked) pids.add(await processOf(sql));
   }
-  if (![...ofOne].some((pid) => ofOther.has(pid))) return null;
+  const areOwn = ofOne.size === 1 && ofOther.size === 1 && ofOne.isDisjointFrom(ofOther);
+  if (areOwn) return null;
   return 'DATABASE_URL leads to a pooler that shares sessions between clients, such as PgBouncer in transaction mode: set it to PostgreSQL itself, or pool_mode to session';
 }
 
@@ -79,16 +83,45 @@ function refuseKind({ version, versionName, database, encoding, readOnly, unsafe
   return null;
 }
 
-function refuseRights({ schema, makesTables, makesSchemas, role, database }: Facts) {
+/** A right that the role of `DATABASE_URL` needs and does not have. */
+export interface MissingRight {
+  /** What it cannot do, as the beginning of a sentence. */
+  lacks: string;
+  /** The SQL that gives it to the role. */
+  remedy: string;
+}
+
+/** The first right that the role lacks to make tables, or those of the queue; null if it has all. */
+export async function missingRight(sql: Sql): Promise<MissingRight | null> {
+  const [facts] = await sql.query<Facts>({ text: factsQuery });
+  return facts ? missingOf(facts) : null;
+}
+
+function refuseRights(facts: Facts) {
+  const missing = missingOf(facts);
+  return missing && `${missing.lacks}: run ${missing.remedy}`;
+}
+
+function missingOf({ schema, makesTables, makesSchemas, role, database }: Facts): MissingRight | null {
   const [who, where] = [quoted(role), quoted(database)];
+  const whose = `the role ${who} of DATABASE_URL`;
   if (!makesTables) {
-    return `the role ${who} of DATABASE_URL cannot create tables: run GRANT CREATE, USAGE ON SCHEMA public TO ${who} in the database ${where}`;
+    return {
+      lacks: `${whose} cannot create tables`,
+      remedy: `GRANT CREATE, USAGE ON SCHEMA public TO ${who} in the database ${where}`,
+    };
   }
   if (schema !== 'public') {
-    return `the role ${who} of DATABASE_URL creates its tables in ${schema === null ? 'no schema' : `the schema ${quoted(schema)}`}, not in public: run ALTER ROLE ${who} IN DATABASE ${where} SET search_path = public`;
+    return {
+      lacks: `${whose} creates its tables in ${schema === null ? 'no schema' : `the schema ${quoted(schema)}`}, not in public`,
+      remedy: `ALTER ROLE ${who} IN DATABASE ${where} SET search_path = public`,
+    };
   }
   if (!makesSchemas) {
-    return `the role ${who} of DATABASE_URL cannot create the queue's schema: run GRANT CREATE ON DATABASE ${where} TO ${who}`;
+    return {
+      lacks: `${whose} cannot create the queue's schema`,
+      remedy: `GRANT CREATE ON DATABASE ${where} TO ${who}`,
+    };
   }
   return null;
 }

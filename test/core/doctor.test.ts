@@ -9,13 +9,16 @@ import { checkMailHostname, checkReverse } from '../../src/core/operations/docto
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
+import { connect } from '../../src/db/client.ts';
+import { listPartitions } from '../../src/db/partitions.ts';
+import { silentLog } from '../../src/log.ts';
 import { createResolver, resolveWith } from '../../src/smtp/dns/resolver.ts';
 import { buildAccount, buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { startScriptedMx } from '../support/mx.ts';
 import { packet, startRawDns } from '../support/raw-dns.ts';
-import { makeFolder } from '../support/start.ts';
+import { makeFolder, makeRole, urlFor } from '../support/start.ts';
 import { startZone, type ZoneEntry } from '../support/zone.ts';
 
 const ip = '127.0.0.1';
@@ -204,14 +207,14 @@ t.test('the doctor finishes, whatever does not answer', async (t) => {
   const healthy = (found: Finding[]) => found.filter(({ health }) => health === 'ok').map(({ check }) => check);
   let found: Finding[] = [];
   // It finishes however short the time is; checks without a name server may need more time on a busy machine.
-  for (let withinMs = 200; withinMs < 4_000 && healthy(found).length < 3; withinMs *= 2)
+  for (let withinMs = 200; withinMs < 4_000 && healthy(found).length < 4; withinMs *= 2)
     found = ofNames(await examine(patient, null, { withinMs }));
   t.notOk(isWell(found), 'what could not be checked is not well');
   t.strictSame(
     found.filter(({ found }) => /no answer within/.test(found)).map(({ check }) => check),
     ['domain', 'outbound_port_25', 'mail_hostname', 'reverse_dns', 'blocklist', 'return_path'],
   );
-  t.strictSame(healthy(found), ['clock', 'base_url', 'smtp_certificate']);
+  t.strictSame(healthy(found), ['clock', 'database_rights', 'base_url', 'smtp_certificate']);
 });
 
 t.test('many sending addresses are checked in parallel, however slow the name server is', async (t) => {
@@ -297,4 +300,19 @@ t.test('the doctor says that a name server is no resolver', async (t) => {
   t.equal(found.length, 2);
   for (const finding of found)
     t.match(finding, { health: 'unknown', found: /only refers to others: DNS_SERVERS must name resolvers/ });
+});
+
+t.test('the doctor says when the database role may make no more tables, and until when there are some', async (t) => {
+  const { db, patient } = await healthyServer();
+  const role = await makeRole(t, '');
+  const database = (await db.query<{ name: string }>({ text: 'SELECT current_database() AS name' }))[0]?.name ?? '';
+  const ends = (await listPartitions(db)).map(({ to }) => to.toISOString().slice(0, 10));
+  // The tests' own role may do everything.
+  const other = connect(await urlFor({ database, role: role.name }), silentLog, 2);
+  t.teardown(() => other.close());
+  const rights = async () =>
+    shown((await examine({ ...patient, db: other }, null)).filter(({ check }) => check === 'database_rights'));
+  t.strictSame(await rights(), [
+    `database_rights problem: The role "${role.name}" of DATABASE_URL cannot create tables. There are tables for mail until ${ends.at(-1)}; after that it is refused. Run GRANT CREATE, USAGE ON SCHEMA public TO "${role.name}" in the database "${database}".`,
+  ]);
 });

@@ -1,6 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
-import type { Database } from '../../db/client.ts';
+import { missingRight } from '../../db/check.ts';
+import type { Database, Sql } from '../../db/client.ts';
+import { listPartitions } from '../../db/partitions.ts';
 import { about, type Finding } from './finding.ts';
 
 /** Beyond this difference a node stops using its own clock, and times are corrected when they are written. */
@@ -62,6 +64,21 @@ export async function checkDurability(db: Database): Promise<Finding[]> {
     if (setting !== 'off') return ok(`It is ${setting}.`);
     return problem('It is off, so accepted mail can be lost.', `Set ${name} = on in the configuration of PostgreSQL.`);
   });
+}
+
+/** Whether the role of the database still has the rights that it had at the start: each week needs new tables. */
+export async function checkRights(db: Sql): Promise<Finding[]> {
+  const { ok, problem } = about('database_rights', 'the database');
+  const missing = await missingRight(db);
+  if (missing === null) return [ok('Tables for the weeks to come can be made.')];
+  const tables = Map.groupBy(await listPartitions(db), ({ table }) => table);
+  const ends = [...tables.values()].map((weeks) => Math.max(...weeks.map(({ to }) => to.getTime())));
+  const end = Math.min(...ends);
+  const until = Number.isFinite(end)
+    ? ` There are tables for mail until ${new Date(end).toISOString().slice(0, 10)}; after that it is refused.`
+    : '';
+  const { lacks, remedy } = missing;
+  return [problem(`${lacks.charAt(0).toUpperCase()}${lacks.slice(1)}.${until}`, `Run ${remedy}.`)];
 }
 
 /** Whether calls to the API, and the links in mail, are encrypted. */

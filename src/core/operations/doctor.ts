@@ -4,7 +4,14 @@ import { type Greeted, greetedBy } from '../../smtp/connections/greeting.ts';
 import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
 import * as domains from '../domains/domains.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
-import { checkBaseUrl, checkCertificate, checkClock, checkDisk, checkDurability } from './doctor-machine.ts';
+import {
+  checkBaseUrl,
+  checkCertificate,
+  checkClock,
+  checkDisk,
+  checkDurability,
+  checkRights,
+} from './doctor-machine.ts';
 import {
   checkBlocklists,
   checkDomains,
@@ -86,6 +93,7 @@ function checksOf(patient: Patient, mxHost: string | null): Check[] {
     { name: 'clock', subject: 'this machine', run: () => checkClock(db) },
     { name: 'disk_space', subject: dataDir, run: () => checkDisk(dataDir, embedded) },
     { name: 'database_durability', subject: 'the database', run: () => checkDurability(db) },
+    { name: 'database_rights', subject: 'the database', run: () => checkRights(db) },
     { name: 'domain', subject: 'all domains', run: () => checkDomains(db, surroundings) },
   ];
   if (deliveryMode === 'sandbox') {

@@ -11,6 +11,7 @@ export const checkNames = [
   'clock',
   'disk_space',
   'database_durability',
+  'database_rights',
   'base_url',
   'smtp_certificate',
 ] as const;
