@@ -155,6 +155,18 @@ t.test('SSRF-12: an answer that is truncated over TCP too says nothing about DAN
   t.match(await new ValidatingResolver(address, { tries: 1 }).query('_25._tcp.mx.test', 'TLSA'), { kind: 'temporary' });
 });
 
+t.test('a TLSA record that is too short is a malformed answer, and no server that is silent', async (t) => {
+  const { address } = await startRawDns(t, (question) => {
+    const record = { type: 'TLSA', data: { usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(0) } };
+    const bytes = packet(question, [record as Record], { flags: dnsPacket.AUTHENTIC_DATA });
+    // The record ends after its usage.
+    return [withNumber(bytes, bytes.length - 5, 1).subarray(0, -2)];
+  });
+  const resolver = new ValidatingResolver(address, { timeoutMs: 1_000, tries: 2 });
+  const answer = await resolver.query('_25._tcp.mx.test', 'TLSA');
+  t.match(answer, { kind: 'temporary', reason: 'the name server sent a malformed answer' });
+});
+
 t.test('a validating resolver that there is no way to is a look-up that failed', async (t) => {
   // To a broadcast address no socket may be connected: an error at once, as without a route.
   const answer = await new ValidatingResolver('127.255.255.255', { timeoutMs: 100 }).query('a.test', 'MX');

@@ -51,15 +51,26 @@ function encode({ name, type, id }: Query): Buffer {
   });
 }
 
-/** Decodes the answer to this query; null for any other packet. */
-function answerTo({ name, type, id }: Query, bytes: Buffer): DecodedPacket | null {
+/** Decodes the answer to this query; null for any other packet. @throws EBADRESP if what answers it cannot be read */
+function answerTo(query: Query, bytes: Buffer): DecodedPacket | null {
+  if (!answers(query, bytes)) return null;
   try {
-    const packet = dnsPacket.decode(bytes);
+    return dnsPacket.decode(bytes);
+  } catch {
+    throw failed('EBADRESP');
+  }
+}
+
+/** Whether it is a response to this query, by its header and its question alone. */
+function answers({ name, type, id }: Query, bytes: Buffer): boolean {
+  try {
+    // Without its counts of records, none is decoded.
+    const packet = dnsPacket.decode(Buffer.from(bytes).fill(0, 6, 12));
     const [question, ...more] = packet.questions ?? [];
     const fits = packet.type === 'response' && packet.id === id && more.length === 0;
-    return fits && question?.type === type && sameName(question.name, name) ? packet : null;
+    return fits && question?.type === type && sameName(question.name, name);
   } catch {
-    return null;
+    return false;
   }
 }
 
@@ -75,8 +86,12 @@ export function askByUdp({ address, port }: NameServer, query: Query, ms: number
     };
     socket.once('error', (error: NodeJS.ErrnoException) => end(() => reject(failed(error.code ?? 'ESERVFAIL'))));
     socket.on('message', (bytes) => {
-      const answer = answerTo(query, bytes);
-      if (answer !== null) end(() => resolve(answer));
+      try {
+        const answer = answerTo(query, bytes);
+        if (answer !== null) end(() => resolve(answer));
+      } catch (error) {
+        end(() => reject(error));
+      }
     });
     // No callback of `connect`: it would be called with an error too, which then is no event.
     socket.once('connect', () => socket.send(encode(query)));
@@ -103,9 +118,13 @@ export function askByTcp({ address, port }: NameServer, query: Query, ms: number
       received = Buffer.concat([received, chunk]);
       const length = received.length < 2 ? bytesOfTcp : received.readUInt16BE(0);
       if (received.length < 2 + length) return;
-      const answer = answerTo(query, received.subarray(2, 2 + length));
-      if (answer === null) broken('EBADRESP');
-      else end(() => resolve(answer));
+      try {
+        const answer = answerTo(query, received.subarray(2, 2 + length));
+        if (answer === null) broken('EBADRESP');
+        else end(() => resolve(answer));
+      } catch (error) {
+        end(() => reject(error));
+      }
     });
     socket.once('connect', () => {
       const bytes = encode(query);
