@@ -65,7 +65,7 @@ function judge(
   const code = notice.code ?? (isTransient ? 450 : 550);
   const text = withoutCodes(diagnostic ?? '', code);
   const enhanced = inClassOf(code, status) ?? movedToClassOf(code, notice.status);
-  const reply = text.replace(eximGaveUp, '');
+  const reply = text.replace(gaveUp, '');
   const said = classify(notice.phase, { code, enhanced, text: reply });
   const own = reply !== text && said === 'mailbox_full' ? said : classifyOwnWords(notice, status, text);
   const is = own ?? said;
@@ -75,8 +75,9 @@ function judge(
   return { classification: is === 'bad_domain' && !permanent ? 'network' : is, status, permanent };
 }
 
-/** What Exim adds to the last reply, or to what kept it from delivering. */
-const eximGaveUp = /: retry time(?:out)? exceeded/;
+/** What Exim and qmail add to the last reply, or to what kept them from delivering. */
+const gaveUp =
+  /: retry time(?:out)? exceeded| I'm not going to try again; this message has been in the queue too long\.?/;
 
 /** Classifies what a relay says itself. Null: nothing that is known, or the reply of another server that may be about us. */
 function classifyOwnWords(

@@ -62,6 +62,14 @@ Sorry, I wasn't able to establish an SMTP connection. (#4.4.1)
 I'm not going to try again; this message has been in the queue too long.
 ${qmailCopy}`,
   }),
+  plain('qmail: given up on a full mailbox', 'bounce', ['jane@example.com', 'mailbox_full', false], {
+    ...qmail,
+    text: `${qmailBegin}
+<jane@example.com>:
+User is over the quota. You can try again later. (#4.2.2)
+I'm not going to try again; this message has been in the queue too long.
+${qmailCopy}`,
+  }),
   plain(
     'qmail: two recipients',
     'bounce',
