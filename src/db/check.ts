@@ -59,8 +59,8 @@ export async function refuseSharing(one: Sql, other: Sql): Promise<string | null
   for (let round = 0; round < 3; round += 1) {
     for (const [sql, pids] of round === 1 ? asked.toReversed() : asked) pids.add(await processOf(sql));
   }
-  const areOwn = ofOne.size === 1 && ofOther.size === 1 && ofOne.isDisjointFrom(ofOther);
-  if (areOwn) return null;
+  const isShared = ofOne.size > 1 || ofOther.size > 1 || [...ofOne].some((pid) => ofOther.has(pid));
+  if (!isShared) return null;
   return 'DATABASE_URL leads to a pooler that shares sessions between clients, such as PgBouncer in transaction mode: set it to PostgreSQL itself, or pool_mode to session';
 }
 

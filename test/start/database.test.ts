@@ -66,13 +66,22 @@ t.test('a pooler that gives one session to several clients', async (t) => {
   await db.session((one) =>
     db.session(async (other) => {
       t.equal(await refuseSharing(one, other), null);
-      // What two clients of PgBouncer have in transaction mode, now and then.
-      const turns = [one, other, other, other, one, other];
-      const pooled = { query: <Row>(statement: Statement) => (turns.shift() ?? one).query<Row>(statement) };
-      t.equal(
-        await refuseSharing(pooled, pooled),
-        'DATABASE_URL leads to a pooler that shares sessions between clients, such as PgBouncer in transaction mode: set it to PostgreSQL itself, or pool_mode to session',
-      );
+      // What two clients of PgBouncer have in transaction mode, now and then, and those of a pooler that takes sessions in turn.
+      const [third, fourth] = [1, 2].map((pid) => ({ query: async <Row>() => [{ pid }] as Row[] }));
+      if (!third || !fourth) throw new Error('there are two');
+      const orders = {
+        'the last one': [one, other, other, other, one, other],
+        'two in turn': [one, other, one, other, one, other],
+        'four in turn': [one, other, third, fourth, one, other],
+      };
+      for (const [name, turns] of Object.entries(orders)) {
+        const pooled = { query: <Row>(statement: Statement) => (turns.shift() ?? one).query<Row>(statement) };
+        t.equal(
+          await refuseSharing(pooled, pooled),
+          'DATABASE_URL leads to a pooler that shares sessions between clients, such as PgBouncer in transaction mode: set it to PostgreSQL itself, or pool_mode to session',
+          name,
+        );
+      }
     }),
   );
 });
