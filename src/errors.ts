@@ -12,9 +12,14 @@ export class ApiError extends Error {
   constructor(
     status: number,
     message: string,
-    options: { detail?: string | undefined; extra?: Record<string, unknown>; headers?: Record<string, string> } = {},
+    options: {
+      detail?: string | undefined;
+      extra?: Record<string, unknown>;
+      headers?: Record<string, string>;
+      cause?: unknown;
+    } = {},
   ) {
-    super(message);
+    super(message, { cause: options.cause });
     this.name = 'ApiError';
     this.status = status;
     this.detail = options.detail;
@@ -80,5 +85,9 @@ export const quotaExceeded = (retryAfterSeconds: number, detail: string) =>
 /** What went wrong is only logged. */
 export const internalError = () => new ApiError(500, 'internal error');
 
-export const unavailable = (retryAfterSeconds = 1) =>
-  new ApiError(503, 'unavailable', { headers: { 'Retry-After': String(retryAfterSeconds) } });
+/** @param why for the log alone: the error that led to it, or what there is too much of */
+export const unavailable = (why: Error | string, retryAfterSeconds = 1) =>
+  new ApiError(503, 'unavailable', {
+    headers: { 'Retry-After': String(retryAfterSeconds) },
+    cause: typeof why === 'string' ? new Error(why) : why,
+  });

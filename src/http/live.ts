@@ -47,7 +47,10 @@ export class Live {
    */
   async add(session: Session, stream: PassThrough): Promise<void> {
     const sameUser = [...this.#viewers].filter(({ session: { userId } }) => userId === session.userId);
-    if (this.#stopped || this.#viewers.size >= most || sameUser.length >= mostOfUser) throw unavailable(10);
+    if (this.#stopped) throw unavailable('the node is stopping', 10);
+    if (this.#viewers.size >= most) throw unavailable(`${most} streams of live updates are open`, 10);
+    if (sameUser.length >= mostOfUser)
+      throw unavailable(`${mostOfUser} streams of live updates of one user are open`, 10);
     const viewer: Viewer = { session, stream, told: '' };
     this.#viewers.add(viewer);
     stream.once('close', () => this.#viewers.delete(viewer));

@@ -120,8 +120,9 @@ export function errors(log: Logger): Middleware {
       const shown = toApiError(error);
       if (shown.status === 500) (ctx.state.log as Logger).error({ error: (error as Error).stack }, 'a request failed');
       if (shown.status === 503) {
-        ctx.state.unavailable = (error as Error).message;
-        refusing.failed(error as Error);
+        const why = shown.cause as Error;
+        ctx.state.unavailable = why.message;
+        refusing.failed(why);
       }
       await answer(ctx, shown);
     }
@@ -165,7 +166,7 @@ async function discardRest({ req, res }: Context): Promise<void> {
 
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (isUnavailable(error)) return unavailable();
+  if (isUnavailable(error)) return unavailable(error as Error);
   // koa and koa-jwt throw their own errors, which have a status.
   const status = (error as { status?: unknown } | null)?.status;
   if (status === 401) return unauthorized();

@@ -56,7 +56,8 @@ export class AccountTurns {
   /** Waits for the turn of this call, which `#end` of another has begun for it. */
   async #wait(accountId: string, account: Account): Promise<void> {
     const { waiting } = account;
-    if (waiting.length >= this.#limits.mostWaiting) throw unavailable();
+    const { mostWaiting, patienceMs } = this.#limits;
+    if (waiting.length >= mostWaiting) throw unavailable(`${mostWaiting} such calls of one account wait already`);
     await new Promise<void>((resolve, reject) => {
       const turn = () => {
         clearTimeout(patience);
@@ -65,8 +66,8 @@ export class AccountTurns {
       const patience = setTimeout(() => {
         waiting.splice(waiting.indexOf(turn), 1);
         this.#forget(accountId, account);
-        reject(unavailable());
-      }, this.#limits.patienceMs);
+        reject(unavailable(`no turn among the calls that wait for the database within ${patienceMs / 1_000} s`));
+      }, patienceMs);
       waiting.push(turn);
     });
   }

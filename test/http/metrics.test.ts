@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { watchDepth } from '../../src/core/operations/queue-depth.ts';
 import { watchAnswers } from '../../src/db/answers.ts';
+import { unavailable } from '../../src/errors.ts';
 import { accessLog, errors, requestId } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
 import { exposition, Metrics } from '../../src/process/metrics.ts';
@@ -291,6 +292,7 @@ t.test('each request is a line that names it and the email it was about', async 
 });
 
 t.test('a refusal for overload is one line, which says why, and a warning once a minute', async (t) => {
+  let thrown = new Error('Connection terminated unexpectedly');
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const app = new Koa();
@@ -299,7 +301,7 @@ t.test('a refusal for overload is one line, which says why, and a warning once a
     .use(accessLog(new Metrics()))
     .use(errors(log))
     .use(() => {
-      throw new Error('Connection terminated unexpectedly');
+      throw thrown;
     });
   const server = await listen(app, '127.0.0.1', 0);
   t.teardown(() => server.close(0));
@@ -308,6 +310,16 @@ t.test('a refusal for overload is one line, which says why, and a warning once a
   t.match(lines.splice(0, 1), [{ level: 40, error, msg: 'requests are answered with 503' }]);
   t.equal(lines.length, 20);
   for (const line of lines) t.match(line, { level: 30, requestId: String, status: 503, error, msg: 'request' });
+
+  lines.length = 0;
+  thrown = unavailable('200 such calls of one account wait already');
+  const refused = await fetch(`http://127.0.0.1:${server.port}/x`);
+  t.strictSame(await refused.json(), { error: 'unavailable' }, 'the client is not told');
+  const what = { error: '200 such calls of one account wait already' };
+  t.match(lines, [
+    { level: 40, ...what },
+    { level: 30, ...what },
+  ]);
 });
 
 t.test('the line of a request names no address and no token', async (t) => {

@@ -29,7 +29,8 @@ t.test('an account has a limited number at once, and accounts take turns', async
   const turns = new AccountTurns({ most: 3, mostOfAccount: 2, mostWaiting: 3, patienceMs: 60_000 });
   const { begun, begin, end } = workOf(turns);
   const all = ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3', 'c1'].map(begin);
-  t.match(await begin('a6').catch((error) => error), unavailable, 'no more of one account may wait');
+  const tooMany = { ...unavailable, cause: { message: '3 such calls of one account wait already' } };
+  t.match(await begin('a6').catch((error) => error), tooMany, 'no more of one account may wait');
   t.strictSame(begun.splice(0), ['a1', 'a2', 'b1'], 'two of one account, three in total');
   for (const [ended, next] of [
     ['a1', 'a3'],

@@ -8,7 +8,7 @@ const windowSeconds = 15 * 60;
 const allowed = { pair: 10, email: 300, address: 100, password: 10 };
 
 /** Attempts for the same subject wait for each other, and each holds a connection that others need. */
-const counting = new Turns(2, 1_000);
+const counting = new Turns(2, 1_000, 'counts of attempts to log in');
 
 /** Whom failures count for: a kind, a colon, and the email, address or user. */
 export type Subject = `${keyof typeof allowed}:${string}`;

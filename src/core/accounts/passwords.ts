@@ -5,7 +5,7 @@ import { Turns } from '../../pace/turns.ts';
 import * as loginAttempts from './login-attempts.ts';
 
 /** A hash takes 19 MiB and one of four threads, which signatures and look-ups need too. A full queue waits about a second. */
-const hashing = new Turns(2, 50);
+const hashing = new Turns(2, 50, 'checks of a password');
 
 const notTheirs = () => forbidden('current_password is not the password of this user');
 

@@ -132,7 +132,7 @@ async function readAll<Made>(ctx: Context, limit: number, use: (bytes: Buffer) =
       body.add(chunk);
       const hasRoom = room.hold(req, accountId, body.size);
       if (body.size > limit) throw refuse();
-      if (!hasRoom) throw unavailable(2);
+      if (!hasRoom) throw unavailable('large bodies under way take the memory for all of them, or for this account', 2);
     }
     return await use(await body.bytes());
   } finally {

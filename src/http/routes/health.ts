@@ -13,14 +13,14 @@ export function healthRoutes(router: Router, { db }: Services): void {
   });
 
   router.get('/readyz', async (ctx) => {
-    if (db.isDiskFull()) throw unavailable();
+    if (db.isDiskFull()) throw unavailable('the disk of the database is full');
     const text = `SELECT current_setting('transaction_read_only') AS "readOnly" FROM accounts, pgboss.version LIMIT 1`;
     const asked = db.query<{ readOnly: string }>({ text }).then(
       ([row]) => row?.readOnly !== 'on',
       () => false,
     );
     // Statements wait for a database that silently vanished; a load balancer should get its answer sooner.
-    if (!(await inTime(asked, false))) throw unavailable();
+    if (!(await inTime(asked, false))) throw unavailable('the database does not answer, or cannot be written to');
     ctx.body = { status: 'ready' };
   });
 }
