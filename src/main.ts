@@ -4,8 +4,6 @@ import { readConfig } from './config.ts';
 import { isUnavailable } from './db/errors.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
-import { start } from './node/start.ts';
-import { runWorker } from './node/worker.ts';
 import { watchOpenFiles } from './process/open-files.ts';
 import { type Stops, stopAll } from './process/stops.ts';
 
@@ -21,6 +19,7 @@ const say = (sentence: string) => process.stderr.write(`${sentence}\n`);
 // Where it goes to may be a file on a full disk.
 process.stderr.on('error', () => undefined);
 
+/** What the process is to be for loads its own code, once the configuration and the signals are dealt with. */
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const { worker } = cluster;
@@ -30,12 +29,14 @@ async function main(): Promise<void> {
   if (worker) {
     const ending = new Ending(stops, log, stopWithinMs);
     onSignal(ending);
+    const { runWorker } = await import('./node/worker.ts');
     return runWorker(config, log, stops, () => ending.isBegun);
   }
   const ending = new Ending(stops, log, stopWithinMs + (config.workers > 1 ? stopWorkersMs : 0));
   onSignal(ending);
   endWithLauncher();
   const onLost = (reason: string) => ending.begin('the database is lost', reason);
+  const { start } = await import('./node/start.ts');
   await start(config, { log, say, onLost, stops }).catch(async (error: Error) => {
     // An end during the start takes its ground away: whatever fails then is no error.
     if (ending.isBegun) return;

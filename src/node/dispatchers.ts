@@ -1,6 +1,4 @@
-import { join } from 'node:path';
 import { startTlsReports } from '../chores/tls-reports.ts';
-import { DatabaseClock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import { Unanswered } from '../core/nodes/unanswered.ts';
@@ -8,9 +6,7 @@ import type { TokenKeys } from '../core/secrets/service-secrets.ts';
 import { record as recordTlsResults } from '../core/tls/tls-results.ts';
 import type { Keyring } from '../crypto/seal.ts';
 import type { Database } from '../db/client.ts';
-import { tellTime } from '../db/clocks.ts';
 import { Journal } from '../delivery/attempt/journal.ts';
-import { recover } from '../delivery/attempt/recovery.ts';
 import type { Lease } from '../delivery/claims/lease.ts';
 import { Dispatcher } from '../delivery/dispatch.ts';
 import { MessageBuilder } from '../delivery/message/message.ts';
@@ -32,6 +28,7 @@ import { TlsResults } from '../smtp/reports/tls-results.ts';
 import { WebhookDispatcher } from '../webhooks/dispatch.ts';
 import { addUpkeep as addWebhookUpkeep } from '../webhooks/upkeep.ts';
 import { type Internet, poolsOf } from './internet.ts';
+import { journalFolder, retryPolicy } from './journals.ts';
 import { type Siblings, shareWork } from './siblings.ts';
 
 /** What the dispatchers of a node are made of. */
@@ -72,22 +69,6 @@ export async function startDispatchers(parts: DispatcherParts, life: Lifetime): 
   // At the same time: each may need most of the time that there is.
   life.stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
 }
-
-/** Records what killed processes knew, while their claims still stand: afterwards anybody may take those. */
-export async function recoverJournals(
-  config: Config,
-  { alone, log }: { alone: boolean; log: Logger },
-  { db, queue }: { db: Database; queue: Queue },
-): Promise<void> {
-  if (!config.roles.has('mta')) return;
-  const clock = new DatabaseClock();
-  await tellTime(db, clock);
-  await recover({ db, queue, clock, policy: retryPolicy(config), log }, { folder: journalFolder(config), alone });
-}
-
-const journalFolder = ({ dataDir }: Config) => join(dataDir, 'journal');
-
-const retryPolicy = (config: Config) => ({ scheduleMs: config.retryScheduleMs, forMs: config.retryForMs });
 
 function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {
   const { config, foundation, db, queue, rounds, providers, lease, metrics } = parts;

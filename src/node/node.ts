@@ -1,6 +1,5 @@
 import { addChores } from '../chores/chores.ts';
 import type { Config } from '../config.ts';
-import { ensureAdmin, giveFirstPassword } from '../core/accounts/accounts.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import { reportHeld } from '../core/nodes/nodes.ts';
@@ -29,10 +28,12 @@ import { openAll, TakenPorts } from '../process/start-error.ts';
 import { Lifetime, type Stops } from '../process/stops.ts';
 import type { Queue } from '../queue.ts';
 import { resolveWith } from '../smtp/dns/resolver.ts';
+import { type Admin, prepareAdmin } from './admin.ts';
 import { openDatabase } from './database.ts';
-import { type DispatcherParts, recoverJournals, startDispatchers } from './dispatchers.ts';
+import { type DispatcherParts, startDispatchers } from './dispatchers.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
 import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf } from './internet.ts';
+import { recoverJournals } from './journals.ts';
 import { type Siblings, shareBuckets } from './siblings.ts';
 
 /** What a node needs besides the configuration: where its database is, and the secrets that may have been generated. */
@@ -59,13 +60,7 @@ export interface SendwrightNode {
   /** The port for bounces and complaints; null: not here. */
   inbound: number | null;
   db: Database;
-  admin: {
-    accountId: string;
-    userId: string;
-    email: string;
-    /** From an earlier start, ADMIN_PASSWORD at this one, or none yet, so that nobody can log in. */
-    password: 'earlier' | 'configured' | 'none';
-  };
+  admin: Admin;
   surroundings: Surroundings;
   /** What this process counts. */
   metrics: Metrics;
@@ -272,15 +267,6 @@ function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurn
     exports: new Exports(),
     dashboard: foundation.dashboard ?? null,
   };
-}
-
-/** Sets no password that has to be generated: a start that fails after this must not have used it up. */
-export async function prepareAdmin(db: Database, configured: Config['admin']): Promise<SendwrightNode['admin']> {
-  const { hasPassword, ...admin } = await ensureAdmin(db, configured.email);
-  if (hasPassword) return { ...admin, password: 'earlier' };
-  if (configured.password === null) return { ...admin, password: 'none' };
-  const given = await giveFirstPassword(db, admin.userId, configured.password);
-  return { ...admin, password: given ? 'configured' : 'earlier' };
 }
 
 function once(work: () => Promise<void>): () => Promise<void> {

@@ -11,7 +11,7 @@ import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } f
 import type { Stops } from '../process/stops.ts';
 import { connectionsOf } from './database.ts';
 import { prepareSandbox, showFirstScreen } from './first-screen.ts';
-import { type Foundation, type SendwrightNode, startNode } from './node.ts';
+import type { Foundation, SendwrightNode } from './node.ts';
 import { startWorkers } from './workers.ts';
 
 /** The fewest connections of the embedded database, and those kept for others: its superuser, and people who look into it. */
@@ -37,16 +37,29 @@ export interface StartOptions {
 export async function start(config: Config, options: StartOptions): Promise<void> {
   const { log, say, stops } = options;
   await demandFiles(config);
+  const loading = config.workers > 1 ? null : loadNode();
   const { foundation, sandboxKey, explained } = await layGround(config, options);
-  if (config.workers > 1) {
+  if (!loading) {
     const node = await startWorkers(config, foundation, stops).catch(explained);
     await showFirstScreen(config, node, null, say);
     log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
+  const { startNode } = await loading;
   const node = await startNode(config, { ...foundation, dashboard: await readDashboard() }, stops).catch(explained);
   await showFirstScreen(config, node, await showSandbox(config, node, sandboxKey), say);
   log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
+}
+
+/**
+ * The code of a node is two thirds of all, and is loaded while PostgreSQL starts. A first process that leaves the work to its
+ * workers does without.
+ */
+function loadNode(): Promise<typeof import('./node.ts')> {
+  const loading = import('./node.ts');
+  // A start that fails before it needs the code says why.
+  loading.catch(() => undefined);
+  return loading;
 }
 
 /**

@@ -10,9 +10,10 @@ import { openMetrics } from '../process/metrics-port.ts';
 import { StartError, TakenPorts } from '../process/start-error.ts';
 import { keep, Lifetime, type Stops } from '../process/stops.ts';
 import { Trouble } from '../trouble.ts';
+import { prepareAdmin } from './admin.ts';
 import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
-import { recoverJournals } from './dispatchers.ts';
-import { type Foundation, prepareAdmin, type SendwrightNode } from './node.ts';
+import { recoverJournals } from './journals.ts';
+import type { Foundation, SendwrightNode } from './node.ts';
 import type { FromWorker, Ground, ToWorker } from './worker.ts';
 
 /** A worker stops by itself within 30 seconds. */
