@@ -53,7 +53,7 @@ t.test('a call that began before midnight and is charged after it counts for the
     text: `SELECT usage_day::timestamp AT TIME ZONE 'UTC' AS tomorrow FROM accounts WHERE id = $1`,
     values: [id],
   });
-  t.same(charged, { granted: 2, dayIsFull: true, now: tomorrow });
+  t.same(charged, { granted: 2, onlyDayIsFull: true, now: tomorrow });
   const after = await db.prisma.account.findUniqueOrThrow({ where: { id } });
   t.same(after, { ...before, usageDayCount: 100, usageMonthCount: 100 });
 });

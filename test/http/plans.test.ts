@@ -108,6 +108,20 @@ t.test('plans', async (t) => {
     });
   });
 
+  t.test(
+    'if the numbers of the day and of the month are both used up, it says when the next month begins',
+    async (t) => {
+      const { send } = await sender('free', { day: 99, month: 2_999 });
+      t.equal((await send()).status, 200);
+      t.match(await send(), {
+        status: 429,
+        body: {
+          detail: /^the free plan allows 3,000 emails a month; sending resumes at \d{4}-\d\d-01T00:00:00\.000Z$/,
+        },
+      });
+    },
+  );
+
   t.test('a new day and a new month start at zero', async (t) => {
     const { send, account } = await sender('free', { day: 100, month: 3_000 });
     t.equal((await send()).status, 429);

@@ -32,15 +32,15 @@ export const isCounted = (name: string): boolean => planOf(name).perMonth !== nu
  * Charges the account for emails, inside the transaction that accepts them. The account's row stays locked until that
  * transaction ends, so the count is exact for any number of concurrent calls and nodes. Days and months are in UTC.
  *
- * @returns how many of the emails the plan and the credit allow, whether the day's number is used up, and what time it is by
- *   the database's clock
+ * @returns how many of the emails the plan and the credit allow, whether only the day's number is used up, and what time it is
+ *   by the database's clock
  */
 export async function charge(
   tx: Sql,
   accountId: string,
   emails: number,
-): Promise<{ granted: number; dayIsFull: boolean; now: Date }> {
-  const [row] = await tx.query<{ granted: number; dayIsFull: boolean; now: Date }>({
+): Promise<{ granted: number; onlyDayIsFull: boolean; now: Date }> {
+  const [row] = await tx.query<{ granted: number; onlyDayIsFull: boolean; now: Date }>({
     name: 'plans-charge',
     // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan.
     // A transaction from before midnight may find that a later one has begun the new day: it counts for that day too. Otherwise
@@ -70,20 +70,20 @@ export async function charge(
                   usage_month = c.month, usage_month_count = c.month_used + c.granted,
                   credit = c.credit - coalesce(c.price * c.paid_with_credit, 0)
              FROM charged c WHERE a.id = c.id
-        RETURNING c.granted, coalesce(c.day_used + c.granted >= c.per_day, false) AS "dayIsFull",
+        RETURNING c.granted, coalesce(c.day_used + c.granted >= c.per_day, false) AND coalesce(c.of_month_and_credit > c.granted, true) AS "onlyDayIsFull",
                   greatest(now(), c.day::timestamp AT TIME ZONE 'UTC') AS now`,
     values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
   });
-  return row ?? { granted: 0, dayIsFull: false, now: new Date() };
+  return row ?? { granted: 0, onlyDayIsFull: false, now: new Date() };
 }
 
 /** Why the plan grants no more emails, and in how many seconds it grants some again. */
-export function whyExceeded(name: string, dayIsFull: boolean, now: Date): { detail: string; retryAfter: number } {
+export function whyExceeded(name: string, onlyDayIsFull: boolean, now: Date): { detail: string; retryAfter: number } {
   const { perDay, perMonth, pricePast } = planOf(name);
-  const next = dayIsFull
+  const next = onlyDayIsFull
     ? Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() + 1)
     : Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
-  const limit = dayIsFull ? `${perDay} emails a day` : `${grouped(perMonth ?? 0)} emails a month`;
+  const limit = onlyDayIsFull ? `${perDay} emails a day` : `${grouped(perMonth ?? 0)} emails a month`;
   const credit = pricePast === null ? '' : ', and the credit for more is used up';
   const detail = `the ${name} plan allows ${limit}${credit}; sending resumes at ${new Date(next).toISOString()}`;
   return { detail, retryAfter: Math.max(1, Math.ceil((next - now.getTime()) / 1_000)) };

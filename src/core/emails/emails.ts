@@ -180,9 +180,9 @@ async function withinPlan(tx: Sql, sender: Sender, results: Drafted[]): Promise<
   const isCharged = (result: Drafted) => 'draft' in result && result.draft.email.status === 'queued';
   const wanted = results.filter(isCharged).length;
   if (wanted === 0 || !plans.isCounted(sender.plan)) return results;
-  const { granted, dayIsFull, now } = await plans.charge(tx, sender.accountId, wanted);
+  const { granted, onlyDayIsFull, now } = await plans.charge(tx, sender.accountId, wanted);
   if (granted >= wanted) return results;
-  const { detail, retryAfter } = plans.whyExceeded(sender.plan, dayIsFull, now);
+  const { detail, retryAfter } = plans.whyExceeded(sender.plan, onlyDayIsFull, now);
   let left = granted;
   return results.map((result) => {
     if (!isCharged(result) || left-- > 0) return result;
