@@ -16,13 +16,20 @@ const progressEveryLines = 500;
 export const exportAccount: Command = {
   summary: 'exports all data of an account, as lines of JSON',
   help: [
-    'Usage: sendwright accounts export <account> [--out <file>] [--without-attachments]',
+    'Usage: sendwright accounts export <account> [--out <file>] [--without-attachments] [--without-webhook-deliveries]',
     '',
     'Writes what GET /api/v1/account/export answers, to standard output or to a new file that only its owner can read. The last',
     'line has the type "end": if it is missing, the export is incomplete. The export contains no secrets.',
+    '',
+    '  --without-attachments         leaves out the bytes of files',
+    '  --without-webhook-deliveries  leaves out the calls to webhooks, which are most of an export',
   ].join('\n'),
   operands: ['account'],
-  options: { out: { type: 'string' }, 'without-attachments': { type: 'boolean' } },
+  options: {
+    out: { type: 'string' },
+    'without-attachments': { type: 'boolean' },
+    'without-webhook-deliveries': { type: 'boolean' },
+  },
   async run(env, say, given) {
     const named = textOf(given, 'out');
     if (named === '') throw new Misuse('--out must be a file');
@@ -30,9 +37,13 @@ export const exportAccount: Command = {
     if (out !== undefined && existsSync(out)) throw new Misuse(`--out: ${out} already exists`);
     return withDatabase(env, say, async ({ db }) => {
       const account = await accounts.find(db, given.operands[0] ?? '');
+      const parts = {
+        files: !isSet(given, 'without-attachments'),
+        deliveries: !isSet(given, 'without-webhook-deliveries'),
+      };
       const written = { lines: 0, bytes: 0 };
       const lines = async function* () {
-        for await (const line of accountLines(db, account, { files: !isSet(given, 'without-attachments') })) {
+        for await (const line of accountLines(db, account, parts)) {
           written.lines += 1;
           written.bytes += Buffer.byteLength(line);
           if (written.lines % progressEveryLines === 0)

@@ -163,6 +163,8 @@ export interface ListErasuresQuery extends PageQuery {
 export interface ExportAccountQuery {
   /** `included` (the default): with the bytes of files as base64; `referenced`: without them. */
   attachments?: 'included' | 'referenced';
+  /** `included` (the default), or `omitted`: they are most of an export, and say again what happened to emails. */
+  webhook_deliveries?: 'included' | 'omitted';
 }
 
 export interface AddDomainBody extends ChangeDomainBody {

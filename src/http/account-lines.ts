@@ -1,4 +1,4 @@
-import { type Exported, exported } from '../core/privacy/account-export.ts';
+import { type Exported, type ExportOptions, exported } from '../core/privacy/account-export.ts';
 import type { Database } from '../db/client.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import * as present from './present.ts';
@@ -6,13 +6,11 @@ import * as present from './present.ts';
 /**
  * Exports everything that an account has as lines of JSON (NDJSON), each with a `type` and none with a secret. The last line has
  * the type `end` and counts the others by type: if it is missing, the export is incomplete.
- *
- * @param options `files`: include the bytes of attachments
  */
 export async function* accountLines(
   db: Database,
   account: Account,
-  options: { files: boolean },
+  options: ExportOptions,
 ): AsyncGenerator<string, void> {
   const counts: Record<string, number> = {};
   for await (const one of exported(db, account, options)) {

@@ -41,6 +41,10 @@ t.test('an account is exported to a file, which appears once it is complete', as
     { email_id: id, text: 'its text' },
   );
   t.match(read.at(-1), { type: 'end', complete: true, counts: { email: 1 } });
+  const short = `${out}-short`;
+  const without = ['--without-webhook-deliveries', '--without-attachments'];
+  t.match(await told(env, 'accounts', 'export', account.id, '--out', short, ...without), { code: 0 });
+  t.match(readFileSync(short, 'utf8'), '"counts":{"account":1,');
   const again = await sendwright(env, 'accounts', 'export', account.id, '--out', out);
   t.match(again, { code: 2, said: /already exists/ }, 'an existing file stays');
   const nowhere = await sendwright(env, 'accounts', 'export', account.id, '--out', '/nowhere/x');

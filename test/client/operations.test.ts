@@ -44,7 +44,7 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ erasures }) => erasures.ask({ address: 'a@b.test', suppression: 'remove' }),
   ({ erasures }) => erasures.list({ address: 'a@b.test' }),
   ({ erasures }) => erasures.get('id'),
-  ({ account }) => account.export({ attachments: 'referenced' }),
+  ({ account }) => account.export({ attachments: 'referenced', webhook_deliveries: 'omitted' }),
   ({ domains }) => domains.create({ domain: 'a.test' }),
   ({ domains }) => domains.list({ limit: 2 }),
   ({ domains }) => domains.get('id'),

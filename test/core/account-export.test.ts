@@ -38,7 +38,7 @@ t.test('webhook deliveries are exported a few megabytes at a time, each once and
     pages.push(rows.reduce((sum, { payload }) => sum + ((payload as string | null)?.length ?? 0), 0));
   });
   const found: Exported[] = [];
-  for await (const one of exported(watched, account, { files: false })) found.push(one);
+  for await (const one of exported(watched, account, { files: false, deliveries: true })) found.push(one);
   t.same(
     found.flatMap((one) => (one.type === 'webhook_delivery' ? [one.row.id] : [])),
     ids,
@@ -58,7 +58,7 @@ t.test('emails with many recipients are exported a few at a time, each once and 
     pages.push(rows.length);
   });
   const found: [id: string, recipients: number][] = [];
-  for await (const one of exported(watched, account, { files: false }))
+  for await (const one of exported(watched, account, { files: false, deliveries: true }))
     if (one.type === 'email') found.push([one.row.id, one.recipients.length]);
   t.strictSame(
     found,

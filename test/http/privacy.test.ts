@@ -135,6 +135,11 @@ t.test('an export contains everything of the account, and no secret', async (t) 
       size: 8,
     },
   );
+  const without = readLines(await get('?webhook_deliveries=omitted'));
+  t.strictSame(
+    [...new Set(lines.map(({ type }) => type))].filter((type) => !without.some((line) => line.type === type)),
+    ['webhook_delivery'],
+  );
   const other = await startMailer();
   const theirs = await node.call('GET', '/api/v1/account/export', { token: await logIn(other) });
   for (const trace of [account.id, email.id, account.email, 'them@b.test']) t.notOk(theirs.body.includes(trace));

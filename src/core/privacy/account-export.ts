@@ -37,6 +37,14 @@ export interface ExportedFile {
   content: Buffer | null;
 }
 
+/** What an export has besides everything else. */
+export interface ExportOptions {
+  /** The bytes of attachments. */
+  files: boolean;
+  /** Webhook deliveries: each says again what happened to an email, and together they are larger than all else. */
+  deliveries: boolean;
+}
+
 /** One thing that an account has. */
 export type Exported =
   | { type: 'account'; row: Account }
@@ -61,13 +69,11 @@ const recipientsAtOnce = 500;
 /**
  * Everything that an account has, oldest first, read a page at a time, so that memory holds only a few megabytes. Each
  * page shows the state at the time it is read. Stops when the consumer does.
- *
- * @param options `files`: with the bytes of attachments
  */
 export async function* exported(
   db: Database,
   account: Account,
-  options: { files: boolean },
+  options: ExportOptions,
 ): AsyncGenerator<Exported, void> {
   const { prisma } = db;
   const of = (after: string | null) => ({
@@ -91,7 +97,7 @@ export async function* exported(
   for await (const page of pages(emailPage, emailsAtOnce))
     for (const some of byWeight(page, recipientsAtOnce, ({ recipientAddresses }) => recipientAddresses.length))
       yield* emailsOf(db, some);
-  yield* deliveriesOf(db, account.id);
+  if (options.deliveries) yield* deliveriesOf(db, account.id);
 }
 
 async function* pages<Row extends { id: string }>(

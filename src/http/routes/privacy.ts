@@ -30,6 +30,11 @@ export const exportQuery = z.object({
   attachments: oneOf(['included', 'referenced'])
     .optional()
     .describe('`included` (the default): with the bytes of files as base64; `referenced`: without them.'),
+  webhook_deliveries: oneOf(['included', 'omitted'])
+    .optional()
+    .describe(
+      '`included` (the default), or `omitted`: they are most of an export, and say again what happened to emails.',
+    ),
 });
 
 /** `POST /recipients/erase`, `GET /recipients/erasures`, `GET /recipients/erasures/:id`, and `GET /account/export`. */
@@ -57,9 +62,10 @@ export function privacyRoutes(router: Router, services: Services): void {
 
   router.get('/account/export', demandLogin(services), async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const { attachments } = parse(exportQuery, ctx.query);
+    const { attachments, webhook_deliveries: deliveries } = parse(exportQuery, ctx.query);
     const account = await accounts.get(db, accountId);
-    const lines = () => accountLines(db, account, { files: attachments !== 'referenced' });
+    const parts = { files: attachments !== 'referenced', deliveries: deliveries !== 'omitted' };
+    const lines = () => accountLines(db, account, parts);
     // The next page is read once the previous one was sent. It ends if the client hangs up.
     const body = await services.exports.open(accountId, ctx.req.socket, () =>
       Readable.from(lines(), { highWaterMark: 1 }),
