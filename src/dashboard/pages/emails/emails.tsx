@@ -1,10 +1,11 @@
 import { Button, Group } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useContext } from 'react';
+import { useContext, useState } from 'react';
 import type { ListEmailsQuery } from '../../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { Connected } from '../../data/live.ts';
+import { Pace } from '../../data/pace.ts';
 import { useSession } from '../../data/session.ts';
 import { DataTable } from '../../parts/data-table.tsx';
 import { Empty } from '../../parts/empty.tsx';
@@ -32,14 +33,17 @@ export function Emails() {
   const one = all && state.accounts !== 'all' ? state.accounts : undefined;
   const ofOne = useAccount(one);
   const sought = addressIn(state.to ?? '');
+  const [pace] = useState(() => new Pace(10_000));
   const query: ListEmailsQuery = { ...filtersOf(state, all), limit: pageSize, offset: (page - 1) * pageSize };
   const list = useQuery({
     queryKey: ['emails', all, one, query],
     queryFn: () =>
-      all ? api.admin.emails.list({ ...query, ...(one ? { account_id: one } : {}) }) : api.emails.list(query),
+      pace.ask(() =>
+        all ? api.admin.emails.list({ ...query, ...(one ? { account_id: one } : {}) }) : api.emails.list(query),
+      ),
     placeholderData: keepPreviousData,
     // The server reports changes of status in this account, but not that mail is held, nor what other accounts do.
-    refetchInterval: 10_000,
+    refetchInterval: () => pace.everyMs,
   });
   const { data } = list;
   const hrefOf = ({ id, account_id: owner = own.id }: Row) => (owner === own.id ? `/emails/${id}` : null);
