@@ -1,6 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import { PassThrough } from 'node:stream';
+import { mock } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { end, forgetExpired } from '../../src/core/accounts/sessions.ts';
 import { Live } from '../../src/http/live.ts';
@@ -170,4 +172,25 @@ t.test('nobody begins to watch a node that is stopping: the stop would wait for 
   live.stop();
   const session = { id: randomUUID(), userId: randomUUID(), accountId: randomUUID() } as Parameters<Live['add']>[0];
   await t.rejects(live.add(session, new PassThrough()), { message: 'unavailable' });
+});
+
+t.test('a clock that is put back does not keep live updates from showing that they are alive', async (t) => {
+  const { db } = await sharedNode('api');
+  const { id: accountId } = await buildAccount(db);
+  const user = await db.prisma.user.findFirstOrThrow({ where: { accountId } });
+  const live = new Live(db, silentLog, { beatEveryMs: 100 });
+  t.teardown(() => live.stop());
+  const stream = new PassThrough();
+  const passwordAt = user.passwordChangedAt.getTime();
+  const expiresAt = new Date(Date.now() + 3_600_000);
+  const session = { id: null, userId: user.id, accountId, passwordAt, expiresAt } as Parameters<Live['add']>[0];
+  mock.timers.enable({ apis: ['Date'], now: Date.now() - 3_600_000 });
+  t.teardown(() => mock.timers.reset());
+  await live.add(session, stream);
+  let written = '';
+  stream.on('data', (chunk: Buffer) => {
+    written += chunk;
+  });
+  for (let left = 50; left > 0 && !written.includes('event: alive'); left -= 1) await sleep(100);
+  t.match(written, /event: alive/);
 });
