@@ -8,6 +8,7 @@ import { type Hook, isSigned, type ReceivedCall, startHook } from '../support/ho
 import { testKey } from '../support/keys.ts';
 import { adminPassword, eventually, startTestNode } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
+import { firstScreenOf } from '../support/start.ts';
 
 /** Logs in, adds and verifies a domain, creates a key, and an endpoint for these events. */
 async function prepare(app: { baseUrl: string }, url: string, events: EventType[]) {
@@ -97,21 +98,21 @@ t.test('a call that kill -9 interrupts is made again, under the same id: WH-07',
   const hook = await startHook(t, (_call, number) => (number === 0 ? undefined : 200));
   const admin = { ADMIN_EMAIL: 'admin@example.test', ADMIN_PASSWORD: adminPassword };
   const env = { ...admin, DATA_DIR: dataDir, ALLOW_PRIVATE_NETWORKS: 'true' };
-  let app = await startSendwright(env);
+  const app = await startSendwright(env);
   const { send, admin: before } = await prepare(app, hook.url, ['email.queued']);
   const { id } = await send({ to: 'ann@customers.test' });
   await eventually(async () => hook.calls.length === 1);
   t.equal(await app.end('SIGKILL'), 'SIGKILL');
-  app = await startSendwright(env);
-  await eventually(async () => hook.calls.length === 2);
-  const [first, second] = hook.calls;
-  t.equal(second?.headers['webhook-id'], first?.headers['webhook-id']);
-  t.equal(second?.body, first?.body);
-  const { webhookDeliveries } = clientOf(app, { token: before.token });
-  const delivery = await eventually(async () => {
-    const [found] = (await webhookDeliveries.list({ email_id: id })).deliveries;
-    return found?.status === 'succeeded' && found;
+  await firstScreenOf(env, async (next) => {
+    await eventually(async () => hook.calls.length === 2);
+    const [first, second] = hook.calls;
+    t.equal(second?.headers['webhook-id'], first?.headers['webhook-id']);
+    t.equal(second?.body, first?.body);
+    const { webhookDeliveries } = clientOf(next, { token: before.token });
+    const delivery = await eventually(async () => {
+      const [found] = (await webhookDeliveries.list({ email_id: id })).deliveries;
+      return found?.status === 'succeeded' && found;
+    });
+    t.equal(delivery.attempts.length, 1, 'the interrupted one left no record');
   });
-  t.equal(delivery.attempts.length, 1, 'the interrupted one left no record');
-  t.equal(await app.end('SIGTERM'), 0);
 });

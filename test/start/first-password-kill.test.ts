@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { portsOff } from '../support/node.ts';
-import { flags, ownEnv, startSendwright, startTogether } from '../support/process.ts';
-import { freshEnv, loginOf, makeFolder, opens } from '../support/start.ts';
+import { flags, ownEnv, startTogether } from '../support/process.ts';
+import { firstScreenOf, freshEnv, loginOf, makeFolder, opens } from '../support/start.ts';
 
 t.test('kill -9 at any moment of the first start: one of the shown passwords works', async (t) => {
   const dataDir = await makeFolder(t);
@@ -23,10 +23,10 @@ t.test('kill -9 at any moment of the first start: one of the shown passwords wor
     shown.push(/Admin login +\S+ \/ (\S+)/.exec(said)?.[1] ?? '');
   }
   t.equal(shown[0], '', 'none was used up before');
-  const app = await startSendwright({ DATA_DIR: dataDir });
-  const login = await loginOf(app);
-  t.ok(login.works || (await opens(app, 'admin@localhost', shown[1] ?? '')));
-  t.equal(await app.end('SIGTERM'), 0);
+  await firstScreenOf({ DATA_DIR: dataDir }, async (node) => {
+    const login = await loginOf(node);
+    t.ok(login.works || (await opens(node, 'admin@localhost', shown[1] ?? '')));
+  });
 });
 
 t.test('two nodes start at once on an empty database: one shows the password', async (t) => {

@@ -4,8 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { eventually, portsOff } from '../support/node.ts';
-import { startSendwright } from '../support/process.ts';
-import { freshEnv, makeFolder } from '../support/start.ts';
+import { firstScreenOf, freshEnv, makeFolder } from '../support/start.ts';
 
 const launcher = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url));
 const childrenOf = (pid: number) => `/proc/${pid}/task/${pid}/children`;
@@ -25,7 +24,6 @@ t.test(
     await once(child, 'exit');
     await eventually(async () => !existsSync(`/proc/${server}`));
     t.match(said, /SIGTERM: finishing the work in progress/);
-    const app = await startSendwright(env);
-    t.equal(await app.end('SIGTERM'), 0);
+    await t.resolves(firstScreenOf(env));
   },
 );

@@ -12,7 +12,7 @@ import { start } from '../../src/node/start.ts';
 import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { eventually, portsOff } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
-import { loginOf, makeFolder, opens } from '../support/start.ts';
+import { firstScreenOf, loginOf, makeFolder, opens } from '../support/start.ts';
 
 const launcher = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url));
 
@@ -40,9 +40,9 @@ t.test('npm start ends with an error if the embedded PostgreSQL does, so that a 
     );
   }
 
-  const again = await startSendwright({ DATA_DIR: dataDir });
-  t.ok(await opens(again, email, password), 'with all its data');
-  t.equal(await again.end('SIGTERM'), 0);
+  await firstScreenOf({ DATA_DIR: dataDir }, async (again) => {
+    t.ok(await opens(again, email, password), 'with all its data');
+  });
 });
 
 t.test('one that ends during a start is not taken for that of DATABASE_URL, which nobody has set', async (t) => {

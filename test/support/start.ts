@@ -41,7 +41,7 @@ export async function refusalOf(env: Record<string, string>): Promise<string> {
  */
 export async function firstScreenOf(
   env: Record<string, string>,
-  use: (node: Pick<SendwrightProcess, 'call'>) => Promise<void> = async () => undefined,
+  use: (node: Pick<SendwrightProcess, 'baseUrl' | 'stderr' | 'call'>) => Promise<void> = async () => undefined,
 ): Promise<string> {
   const said: string[] = [];
   const stops: (() => Promise<void>)[] = [];
@@ -53,7 +53,11 @@ export async function firstScreenOf(
     });
     const baseUrl = /Dashboard +(http:\S+)[\s\S]*Stop with Ctrl-C/.exec(said.join('\n'))?.[1];
     if (baseUrl === undefined) throw new Error(`no first screen: ${said.join('\n')}`);
-    await use({ call: (method, path, options) => call(baseUrl, method, path, options) });
+    await use({
+      baseUrl,
+      stderr: () => said.join('\n'),
+      call: (method, path, options) => call(baseUrl, method, path, options),
+    });
   } finally {
     for (const stop of stops.toReversed()) await stop();
   }
@@ -121,7 +125,9 @@ export async function makeRole(t: Test, rights: string, owns = true): Promise<{ 
 }
 
 /** The login on the first screen, and whether it works. */
-export async function loginOf(app: SendwrightProcess): Promise<{ email: string; password: string; works: boolean }> {
+export async function loginOf(
+  app: Pick<SendwrightProcess, 'stderr' | 'call'>,
+): Promise<{ email: string; password: string; works: boolean }> {
   const [, email = '', password = ''] = /Admin login +(\S+) \/ (\S+) +\(generated now/.exec(app.stderr()) ?? [];
   return { email, password, works: await opens(app, email, password) };
 }
