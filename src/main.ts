@@ -29,11 +29,13 @@ async function main(): Promise<void> {
   if (worker) {
     const ending = new Ending(stops, log, stopWithinMs);
     onSignal(ending);
+    onUnread(ending);
     const { runWorker } = await import('./node/worker.ts');
     return runWorker(config, log, stops, () => ending.isBegun);
   }
   const ending = new Ending(stops, log, stopWithinMs + (config.workers > 1 ? stopWorkersMs : 0));
   onSignal(ending);
+  onUnread(ending);
   endWithLauncher();
   const onLost = (reason: string) => ending.begin('the database is lost', reason);
   const { start } = await import('./node/start.ts');
@@ -101,6 +103,13 @@ function onSignal(ending: Ending): void {
       if (ending.isBegun) ending.remind();
       else ending.begin(signal);
     });
+}
+
+/** As after Ctrl-C, which ends all of `npm start | tee log`, or when a supervisor's part for logs has died. */
+function onUnread(ending: Ending): void {
+  process.stdout.on('error', () =>
+    ending.begin('nobody reads the log', 'what read the log has ended: start it again, and Sendwright'),
+  );
 }
 
 const launcherMs = 1_000;
