@@ -98,10 +98,11 @@ function recipientOf(fields: Map<string, string>): ReturnedRecipient {
   const actual = addressIn(fields.get('x-actual-recipient') ?? '');
   const address = final ?? original ?? actual;
   const status = statusIn(fields.get('status') ?? '');
-  const diagnostic = (fields.get('diagnostic-code') ?? fields.get('x-display-diagnostic') ?? '').slice(
-    0,
-    longestDiagnostic,
-  );
+  const diagnostic = (
+    fields.get('diagnostic-code') ??
+    fields.get('x-display-diagnostic') ??
+    repliedTo(fields.get('x-supplementary-info') ?? '')
+  ).slice(0, longestDiagnostic);
   const said = diagnostic.replace(/^[A-Za-z0-9-]{1,20}[ \t]*;[ \t]*/, '').trim();
   return {
     address,
@@ -113,6 +114,9 @@ function recipientOf(fields: Map<string, string>): ReturnedRecipient {
     phase: phaseIn(said) ?? 'rcpt',
   };
 }
+
+/** The reply in `<mx.example.com #5.5.0 smtp;550 5.1.1 User unknown>`: older Exchange quotes servers nowhere else. */
+const repliedTo = (info: string) => /\bsmtp;\s?([45]\d\d[ -][^>]{1,2000})/i.exec(info)?.[1] ?? '';
 
 /** The command that a server refused, null if the text does not say. */
 export function phaseIn(text: string): ReturnedRecipient['phase'] | null {

@@ -118,6 +118,28 @@ X-Display-Name: jane@example.com`,
 Action: failed
 Status: 5.1.1`,
   }),
+  report("Exchange 2003: another server's reply", 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    from: 'System Administrator <postmaster@example.com>',
+    subject: 'Undeliverable: Your order',
+    text: `Your message
+
+  To:      jane@example.com
+  Subject: Your order
+  Sent:    Mon, 23 Nov 2026 08:00:00 +0000
+
+did not reach the following recipient(s):
+
+jane@example.com on Mon, 23 Nov 2026 08:00:00 +0000
+    There was a SMTP communication problem with the recipient's email
+server.  Please contact your system administrator.
+    <ex.example.com #5.5.0 smtp;550 5.1.1 unknown user>
+`,
+    fields: `Final-Recipient: RFC822; jane@example.com
+Action: failed
+Status: 5.5.0
+X-Supplementary-Info: <ex.example.com #5.5.0 smtp;550 5.1.1 unknown user>
+X-Display-Name: jane@example.com`,
+  }),
   report('Exchange 2003: a warning', 'delay', ['jane@example.com', 'network', false], {
     from: 'postmaster@example.com',
     subject: 'Delivery Status Notification (Delay)',
