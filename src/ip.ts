@@ -33,11 +33,12 @@ export function isPublicAddress(ip: string): boolean {
 }
 
 /** True for an address that packets leave no machine from or for: 127.0.0.0/8 and ::1. */
-export const isLoopback = (ip: string) => ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
+export const isLoopback = (ip: string) => rangeOf(ip) === 'loopback';
 
 /** True for an address by which any machine reaches itself: loopback, 0.0.0.0 and ::. */
-export const reachesItself = (ip: string) =>
-  ipaddr.isValid(ip) && ['loopback', 'unspecified'].includes(ipaddr.process(ip).range());
+export const reachesItself = (ip: string) => isLoopback(ip) || rangeOf(ip) === 'unspecified';
+
+const rangeOf = (ip: string) => (ipaddr.isValid(ip) ? ipaddr.process(ip).range() : null);
 
 /** True for an address of the public internet, and for one in a network that is allowed. */
 export function isReachable(ip: string, allowed: PrivateNetworks): boolean {

@@ -26,16 +26,14 @@ async function main(): Promise<void> {
   const log = createLog(config.logLevel, process.stdout, worker ? { worker: worker.id } : null);
   watchOpenFiles(log);
   const stops: Stops = [];
+  const hasWorkers = !worker && config.workers > 1;
+  const ending = new Ending(stops, log, stopWithinMs + (hasWorkers ? stopWorkersMs : 0));
+  onSignal(ending);
+  onUnread(ending);
   if (worker) {
-    const ending = new Ending(stops, log, stopWithinMs);
-    onSignal(ending);
-    onUnread(ending);
     const { runWorker } = await import('./node/worker.ts');
     return runWorker(config, log, stops, () => ending.isBegun);
   }
-  const ending = new Ending(stops, log, stopWithinMs + (config.workers > 1 ? stopWorkersMs : 0));
-  onSignal(ending);
-  onUnread(ending);
   endWithLauncher();
   const onLost = (reason: string) => ending.begin('the database is lost', reason);
   const { start } = await import('./node/start.ts');

@@ -8,6 +8,7 @@ import { readConfig } from '../../src/config.ts';
 import { startErrorOf } from '../../src/db/failure.ts';
 import { silentLog } from '../../src/log.ts';
 import { start } from '../../src/node/start.ts';
+import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { createDatabase } from './db.ts';
 import { call, portsOff, testEnv } from './node.ts';
 import { testServerUrl } from './postgres.ts';
@@ -17,16 +18,12 @@ type Test = { teardown(work: () => Promise<void>): void };
 
 /** The operator's one line with which a start in this process fails. */
 export async function refusalOf(env: Record<string, string>): Promise<string> {
-  const stops: (() => Promise<void>)[] = [];
-  const refusal = await start(readConfig({ HTTP_PORT: '0', ...portsOff, ...env }), {
-    log: silentLog,
-    say: () => undefined,
-    stops,
-  }).then(
+  const stops: Stops = [];
+  const refusal = await startHere(env, stops, () => undefined).then(
     () => null,
     (error: Error) => error,
   );
-  for (const stop of stops.toReversed()) await stop();
+  await stopAll(stops);
   if (refusal === null) throw new Error('it started');
   const message = startErrorOf(refusal)?.message;
   if (message === undefined || message.includes('\n')) throw refusal;
@@ -44,13 +41,9 @@ export async function firstScreenOf(
   use: (node: Pick<SendwrightProcess, 'baseUrl' | 'stderr' | 'call'>) => Promise<void> = async () => undefined,
 ): Promise<string> {
   const said: string[] = [];
-  const stops: (() => Promise<void>)[] = [];
+  const stops: Stops = [];
   try {
-    await start(readConfig({ HTTP_PORT: '0', ...portsOff, ...env }), {
-      log: silentLog,
-      say: (sentence) => said.push(sentence),
-      stops,
-    });
+    await startHere(env, stops, (sentence) => said.push(sentence));
     const baseUrl = /Dashboard +(http:\S+)[\s\S]*Stop with Ctrl-C/.exec(said.join('\n'))?.[1];
     if (baseUrl === undefined) throw new Error(`no first screen: ${said.join('\n')}`);
     await use({
@@ -59,10 +52,13 @@ export async function firstScreenOf(
       call: (method, path, options) => call(baseUrl, method, path, options),
     });
   } finally {
-    for (const stop of stops.toReversed()) await stop();
+    await stopAll(stops);
   }
   return said.join('\n');
 }
+
+const startHere = (env: Record<string, string>, stops: Stops, say: (sentence: string) => void) =>
+  start(readConfig({ HTTP_PORT: '0', ...portsOff, ...env }), { log: silentLog, say, stops });
 
 /** The one line with which a process that must not start ends, without the program's name. */
 export async function lastWordsOf(env: Record<string, string>): Promise<string> {

@@ -3,7 +3,7 @@ import { readFile, statfs } from 'node:fs/promises';
 import { missingRight } from '../../db/check.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { listPartitions } from '../../db/partitions.ts';
-import { about, type Finding } from './finding.ts';
+import { about, capitalized, type Finding } from './finding.ts';
 
 /** Beyond this difference a node stops using its own clock, and times are corrected when they are written. */
 const clockMs = 10_000;
@@ -78,7 +78,7 @@ export async function checkRights(db: Sql): Promise<Finding[]> {
     ? ` There are tables for mail until ${new Date(end).toISOString().slice(0, 10)}; after that it is refused.`
     : '';
   const { lacks, remedy } = missing;
-  return [problem(`${lacks.charAt(0).toUpperCase()}${lacks.slice(1)}.${until}`, `Run ${remedy}.`)];
+  return [problem(`${capitalized(lacks)}.${until}`, `Run ${remedy}.`)];
 }
 
 /** Whether calls to the API, and the links in mail, are encrypted. */

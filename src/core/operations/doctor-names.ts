@@ -6,7 +6,7 @@ import { findDmarc } from '../domains/dmarc.ts';
 import * as domains from '../domains/domains.ts';
 import { check as checkDomain, type Surroundings } from '../domains/record-checks.ts';
 import { askSpf } from '../domains/spf.ts';
-import { about, type Finding } from './finding.ts';
+import { about, capitalized, type Finding } from './finding.ts';
 
 const spfTimeoutMs = 8_000;
 const mostDomains = 20;
@@ -198,7 +198,7 @@ async function checkRecords(domain: Parameters<typeof checkDomain>[0], where: Su
   return Object.entries(checks).map(([name, { ok: good, problem: wrong, failed, name: at, expected }]) => {
     const { ok, problem, unknown } = about('domain', `${name} of ${domain.domain}`);
     if (good) return ok('The record is right.');
-    const sentence = `${wrong?.charAt(0).toUpperCase()}${wrong?.slice(1)}.`;
+    const sentence = `${capitalized(wrong ?? '')}.`;
     if (failed) return unknown(sentence, again);
     return problem(sentence, `Publish at ${at}: ${expected}`);
   });

@@ -20,6 +20,15 @@ export function useHasOthers(): boolean {
   return isError || (data?.count ?? 1) > 1;
 }
 
+/** How many emails there are, of all accounts or of one. */
+export async function countOf(
+  state: { status?: 'sent' | 'failed' | 'suppressed' | 'queued'; time?: Span },
+  account?: string,
+): Promise<number> {
+  const whose = account === undefined ? {} : { account_id: account };
+  return (await api.admin.emails.list({ ...filtersOf(state, true), ...whose, limit: 1 })).count;
+}
+
 /** How many emails of all accounts became what; `queued` now, the others of a stretch of time. */
 export type AllEmails = Record<'accepted' | 'sent' | 'failed' | 'suppressed' | 'queued', number>;
 
@@ -29,14 +38,12 @@ export function useAllAccounts(time: Span, enabled: boolean) {
     enabled,
     queryKey: ['all-accounts', time],
     queryFn: async (): Promise<AllEmails> => {
-      const counted = async (state: { status?: string; time?: Span }) =>
-        (await api.admin.emails.list({ ...filtersOf(state, true), limit: 1 })).count;
       const [accepted, sent, failed, suppressed, queued] = await Promise.all([
-        counted({ time }),
-        counted({ time, status: 'sent' }),
-        counted({ time, status: 'failed' }),
-        counted({ time, status: 'suppressed' }),
-        counted({ status: 'queued' }),
+        countOf({ time }),
+        countOf({ time, status: 'sent' }),
+        countOf({ time, status: 'failed' }),
+        countOf({ time, status: 'suppressed' }),
+        countOf({ status: 'queued' }),
       ]);
       return { accepted, sent, failed, suppressed, queued };
     },

@@ -3,6 +3,7 @@ import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import type { Span } from '../../words/spans.ts';
 import { filtersOf } from '../emails/emails-filters.tsx';
+import { countOf } from './all-accounts.tsx';
 
 /** Another account, and how many of its emails failed and did not. */
 export interface AccountFailures {
@@ -40,12 +41,10 @@ export function useFailingAccounts(time: Span, enabled: boolean) {
 }
 
 async function failuresOf(id: string, time: Span): Promise<AccountFailures> {
-  const counted = async (status: 'sent' | 'failed') =>
-    (await api.admin.emails.list({ ...filtersOf({ time, status }, true), account_id: id, limit: 1 })).count;
   const [{ account }, sent, failed] = await Promise.all([
     api.admin.accounts.get(id),
-    counted('sent'),
-    counted('failed'),
+    countOf({ time, status: 'sent' }, id),
+    countOf({ time, status: 'failed' }, id),
   ]);
   return { id, name: account.name, sent, failed };
 }

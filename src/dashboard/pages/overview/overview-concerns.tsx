@@ -9,7 +9,7 @@ import { Status } from '../../parts/status.tsx';
 import { exact, percent, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
-import { causeAt, isStalled, waitingAt } from '../destinations/destination-standing.ts';
+import { causeAt, lacksMail, waitingAt } from '../destinations/destination-standing.ts';
 import { type AllEmails, useAllAccounts } from './all-accounts.tsx';
 import { type AccountFailures, useFailingAccounts } from './failing-accounts.ts';
 import { failuresByClass } from './overview-failures.tsx';
@@ -135,8 +135,7 @@ async function stoppedDestinations(): Promise<Destination[]> {
   const found = [
     ...paused.destinations,
     // A destination with nothing waiting needs no decision.
-    ...backing.destinations.filter((one) => waitingAt(one) > 0),
-    ...busiest.destinations.filter((one) => isStalled(one)),
+    ...[...backing.destinations, ...busiest.destinations].filter(lacksMail),
   ];
   // A destination whose state changed between two of the answers is in both.
   const stopped = new Map(found.map((one) => [one.site, one]));
