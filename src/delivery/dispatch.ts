@@ -82,7 +82,7 @@ export class Dispatcher {
     this.#recorder = recorder;
     this.#exchanges = new Rounds(tools.log);
     this.#limits = limits;
-    this.#inHand = new ClaimsInHand(db, tools.clock, () => this.#intake.takeIfDrained());
+    this.#inHand = new ClaimsInHand(db, tools, () => this.#intake.takeIfDrained());
     this.#intake = new Intake(db, queue, tools, this.#inHand, limits.held, {
       canBegin: () => this.#slots.free,
       supplied: () => this.#lines.supplied((line) => this.#isShort(line)),

@@ -3,6 +3,8 @@ import type { Clock } from '../../clock.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
 import * as recipients from '../../core/recipients/recipients.ts';
 import type { Database } from '../../db/client.ts';
+import type { Logger } from '../../log.ts';
+import { Trouble } from '../../trouble.ts';
 
 /** Pause between two tries to release or park claims. */
 const againMs = 1_000;
@@ -16,15 +18,17 @@ export class ClaimsInHand {
   readonly #db: Database;
   readonly #clock: Clock;
   readonly #onFewer: () => void;
+  readonly #trouble: Trouble;
   readonly #claims = new Set<Claim>();
   #stopping = false;
   #onNone: (() => void) | undefined;
 
   /** @param onFewer called whenever claims were removed */
-  constructor(db: Database, clock: Clock, onFewer: () => void) {
+  constructor(db: Database, { clock, log }: { clock: Clock; log: Logger }, onFewer: () => void) {
     this.#db = db;
     this.#clock = clock;
     this.#onFewer = onFewer;
+    this.#trouble = new Trouble(log, { failing: 'claims could not be released or parked; trying again' });
   }
 
   get size(): number {
@@ -68,9 +72,19 @@ export class ClaimsInHand {
   /** Removes the claims once `work` has released or parked them; it is retried until it succeeds. */
   async removeAfter(claims: Claim[], work: () => Promise<void>): Promise<void> {
     // If the node stops first, its claims are freed when it retires or is found dead.
-    const isDone = async () => (await Promise.allSettled([work()]))[0].status === 'fulfilled';
-    while (!this.#stopping && !(await isDone())) await sleep(againMs);
+    while (!this.#stopping && !(await this.#isDone(work))) await sleep(againMs);
     this.remove(claims);
+  }
+
+  async #isDone(work: () => Promise<void>): Promise<boolean> {
+    try {
+      await work();
+      this.#trouble.worked();
+      return true;
+    } catch (error) {
+      this.#trouble.failed(error as Error);
+      return false;
+    }
   }
 
   /** From now on nothing is released or parked. */

@@ -1,0 +1,30 @@
+import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
+import type { Database } from '../../src/db/client.ts';
+import { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
+import type { Logger } from '../../src/log.ts';
+
+t.test('claims that cannot be parked are tried again, and the log says why they wait', async (t) => {
+  let tries = 0;
+  const db = {
+    query: async () => {
+      tries += 1;
+      if (tries === 1) throw new Error('new row violates check constraint');
+      return [];
+    },
+  } as unknown as Database;
+  const said: unknown[] = [];
+  const log = { warn: (...all: unknown[]) => said.push(all) } as unknown as Logger;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const inHand = new ClaimsInHand(db, { clock: systemClock, log }, resolve);
+  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'a.test', recipients: [] };
+  inHand.add([claim]);
+  inHand.parkFor([claim], 60_000, 'its site gets little at a time');
+  await promise;
+  t.equal(tries, 2);
+  t.equal(inHand.size, 0);
+  t.match(said, [
+    [{ error: 'new row violates check constraint' }, 'claims could not be released or parked; trying again'],
+  ]);
+});
