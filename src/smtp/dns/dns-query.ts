@@ -51,16 +51,6 @@ function encode({ name, type, id }: Query): Buffer {
   });
 }
 
-/** Decodes the answer to this query; null for any other packet. @throws EBADRESP if what answers it cannot be read */
-function answerTo(query: Query, bytes: Buffer): DecodedPacket | null {
-  if (!answers(query, bytes)) return null;
-  try {
-    return dnsPacket.decode(bytes);
-  } catch {
-    throw failed('EBADRESP');
-  }
-}
-
 /** Whether it is a response to this query, by its header and its question alone. */
 function answers({ name, type, id }: Query, bytes: Buffer): boolean {
   try {
@@ -71,6 +61,15 @@ function answers({ name, type, id }: Query, bytes: Buffer): boolean {
     return fits && question?.type === type && sameName(question.name, name);
   } catch {
     return false;
+  }
+}
+
+/** Decodes an answer. Rejects with EBADRESP if it cannot be read. */
+async function read(bytes: Buffer): Promise<DecodedPacket> {
+  try {
+    return dnsPacket.decode(bytes);
+  } catch {
+    throw failed('EBADRESP');
   }
 }
 
@@ -86,12 +85,7 @@ export function askByUdp({ address, port }: NameServer, query: Query, ms: number
     };
     socket.once('error', (error: NodeJS.ErrnoException) => end(() => reject(failed(error.code ?? 'ESERVFAIL'))));
     socket.on('message', (bytes) => {
-      try {
-        const answer = answerTo(query, bytes);
-        if (answer !== null) end(() => resolve(answer));
-      } catch (error) {
-        end(() => reject(error));
-      }
+      if (answers(query, bytes)) end(() => resolve(read(bytes)));
     });
     // No callback of `connect`: it would be called with an error too, which then is no event.
     socket.once('connect', () => socket.send(encode(query)));
@@ -118,13 +112,9 @@ export function askByTcp({ address, port }: NameServer, query: Query, ms: number
       received = Buffer.concat([received, chunk]);
       const length = received.length < 2 ? bytesOfTcp : received.readUInt16BE(0);
       if (received.length < 2 + length) return;
-      try {
-        const answer = answerTo(query, received.subarray(2, 2 + length));
-        if (answer === null) broken('EBADRESP');
-        else end(() => resolve(answer));
-      } catch (error) {
-        end(() => reject(error));
-      }
+      const message = received.subarray(2, 2 + length);
+      if (answers(query, message)) end(() => resolve(read(message)));
+      else broken('EBADRESP');
     });
     socket.once('connect', () => {
       const bytes = encode(query);
