@@ -3,7 +3,8 @@ import { readFile, statfs } from 'node:fs/promises';
 import { missingRight } from '../../db/check.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { listPartitions } from '../../db/partitions.ts';
-import { about, capitalized, type Finding } from './finding.ts';
+import { capitalized } from '../../mail/text/characters.ts';
+import { about, type Finding } from './finding.ts';
 
 /** Beyond this difference a node stops using its own clock, and times are corrected when they are written. */
 const clockMs = 10_000;

@@ -1,4 +1,5 @@
 import type { Database } from '../../db/client.ts';
+import { capitalized } from '../../mail/text/characters.ts';
 import { lookUp as lookUpBlocklist, reversed } from '../../smtp/dns/blocklists.ts';
 import { type Answer, ask, type Resolver } from '../../smtp/dns/resolver.ts';
 import { cleanRemoteText } from '../../smtp/replies/reply.ts';
@@ -6,7 +7,7 @@ import { findDmarc } from '../domains/dmarc.ts';
 import * as domains from '../domains/domains.ts';
 import { check as checkDomain, type Surroundings } from '../domains/record-checks.ts';
 import { askSpf } from '../domains/spf.ts';
-import { about, capitalized, type Finding } from './finding.ts';
+import { about, type Finding } from './finding.ts';
 
 const spfTimeoutMs = 8_000;
 const mostDomains = 20;

@@ -49,6 +49,3 @@ export function about(check: CheckName, subject: string) {
     unknown: (found: string, advice: string) => finding('unknown', found, advice),
   };
 }
-
-/** What was found by others, as the beginning of a sentence. */
-export const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -35,6 +35,9 @@ export function cutText(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).replace(/\p{Surrogate}$/u, '');
 }
 
+/** With a capital letter: what others found, as the beginning of a sentence. */
+export const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** Without spaces at both ends. `trim` would remove U+FEFF and U+00A0 too, and a regular expression is quadratic on spaces. */
 export function trimSpaces(text: string): string {
   let start = 0;

@@ -1,3 +1,4 @@
+import { capitalized } from '../../mail/text/characters.ts';
 import { HostLookUps } from '../dns/host-look-ups.ts';
 import type { MxHost } from '../dns/mx.ts';
 import type { TlsPolicyName } from '../replies/tls-names.ts';
@@ -92,7 +93,7 @@ export class TlsPolicies {
     if (!('reason' in sts) && sts.policy?.mode === 'testing') {
       yield `${domain} has an MTA-STS policy in testing mode: violations are reported, but not enforced.`;
     }
-    if (!('reason' in sts) && sts.problem !== null) yield `${sentence(sts.problem.reason)}.`;
+    if (!('reason' in sts) && sts.problem !== null) yield `${capitalized(sts.problem.reason)}.`;
     if (this.#sts === null) yield 'MTA-STS is not checked.';
     if (this.#dane === null) yield 'DANE is not checked: no validating resolver is configured.';
   }
@@ -140,8 +141,6 @@ function withDane(dane: DaneFinding, rest: TlsPolicy, domain: string, host: stri
     published: { type: 'tlsa', ...published },
   };
 }
-
-const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function inForce(domain: string, demand: TlsDemand, sts: StsFinding | Objection): TlsPolicy {
   const asked = policyOf(demand);
