@@ -45,6 +45,40 @@ async function startVerifying(t: Test) {
   return { node, set, publish, register };
 }
 
+t.test('a record whose name got the domain twice is found there, and what to enter instead is said', async (t) => {
+  const { set, register } = await startVerifying(t);
+  const shop = await register('shop.test');
+  const news = await register('news.mango.test');
+  const add = (records: Records, zone: string) => {
+    for (const { name, value } of Object.values(records)) set(`${name}.${zone}`, value);
+  };
+  const found = async ({ verify, selector }: typeof shop) => {
+    const { checks } = (await verify()).body;
+    const problems = Object.values(checks as Record<string, { problem: string }>).map(({ problem }) => problem);
+    return problems.map((problem) => problem.replaceAll(selector, 'sw1'));
+  };
+  const words = (name: string, zone: string, enter: string) =>
+    `there is no TXT record at ${name}, but it is at ${name}.${zone}: your DNS provider appends ${zone} to what you enter, so enter ${enter} as the name`;
+  add(shop.records, 'shop.test');
+  t.strictSame(await found(shop), [
+    words('_sendwright.shop.test', 'shop.test', '_sendwright'),
+    words('sw1._domainkey.shop.test', 'shop.test', 'sw1._domainkey'),
+    words('shop.test', 'shop.test', '@'),
+  ]);
+
+  add(news.records, 'mango.test');
+  t.strictSame(await found(news), [
+    words('_sendwright.news.mango.test', 'mango.test', '_sendwright.news'),
+    words('sw1._domainkey.news.mango.test', 'mango.test', 'sw1._domainkey.news'),
+    words('news.mango.test', 'mango.test', 'news'),
+  ]);
+
+  for (const entry of ['another record', 'SERVFAIL', undefined]) {
+    set('_sendwright.shop.test.shop.test', entry);
+    t.match((await found(shop))[0], /^there is no TXT record at _sendwright\.shop\.test; /, String(entry));
+  }
+});
+
 t.test('verifying checks each of the three records', async (t) => {
   const { set, publish, register } = await startVerifying(t);
   const shop = await register('shop.test');

@@ -6,6 +6,7 @@ import { parsePrivateKey, publishedKey } from '../../mail/compose/dkim-key.ts';
 import { sameName } from '../../smtp/dns/host-name.ts';
 import type { Resolve } from '../../smtp/dns/resolver.ts';
 import { cleanRemoteText } from '../../smtp/replies/reply.ts';
+import { findAppended } from './appended-zone.ts';
 import * as domains from './domains.ts';
 import { askSpf, type SpfAnswer } from './spf.ts';
 
@@ -56,7 +57,7 @@ export function problems(checks: Checks): { missing: RecordName[]; detail: strin
 
 async function checkOwnership(domain: Domain, where: Surroundings): Promise<Check> {
   const record = domains.dnsRecords(domain, where.mailHostname).verification;
-  const { texts, problem, failed } = await lookUp(record.name, where);
+  const { texts, problem, failed } = await lookUpRecord(record, domain, where);
   if (problem) return report(record, texts, problem, failed);
   return report(
     record,
@@ -83,7 +84,7 @@ const signingKey = (domain: Domain): CheckedKey => ({
 /** Whether receivers can verify what this key signs. */
 export async function checkDkim(domain: Domain, key: CheckedKey, where: Surroundings): Promise<Check> {
   const { record } = key;
-  const { texts, problem, failed } = await lookUp(record.name, where);
+  const { texts, problem, failed } = await lookUpRecord(record, domain, where);
   if (problem) return report(record, texts, problem, failed);
   const keys = texts.map(publishedKey).filter((text) => text !== null);
   if (keys.length === 0) return report(record, texts, 'none of the TXT records found there is a DKIM key');
@@ -114,7 +115,7 @@ async function probeDkim(
 
 async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
   const record = domains.dnsRecords(domain, where.mailHostname).spf;
-  const { texts: all, problem, failed } = await lookUp(record.name, where);
+  const { texts: all, problem, failed } = await lookUpRecord(record, domain, where);
   const texts = all.filter((text) => /^v=spf1( |$)/i.test(text));
   if (problem) return report(record, texts, problem, failed);
   if (texts.length === 0) return report(record, texts, 'none of the TXT records found there is an SPF policy');
@@ -189,6 +190,14 @@ export async function lookUp(name: string, where: Surroundings): Promise<LookedU
         : `the lookup of ${name} failed temporarily (${code || 'error'}): try again`,
     };
   }
+}
+
+/** The same; if there are none, the problem says whether the record is where a DNS provider puts it that appends the zone. */
+async function lookUpRecord(record: domains.DnsRecord, { domain }: Domain, where: Surroundings): Promise<LookedUp> {
+  const known = await lookUp(record.name, where);
+  if (known.problem === null || known.failed) return known;
+  const elsewhere = await findAppended(record, domain, where.resolve);
+  return elsewhere === null ? known : { ...known, problem: elsewhere };
 }
 
 function report(record: domains.DnsRecord, found: string[], problem: string | null, failed = false): Check {
