@@ -88,7 +88,8 @@ function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {
   return dispatcher;
 }
 
-function openTransport({ config, foundation, db, rounds, internet, tlsPolicies }: DispatcherParts, stops: Stops) {
+function openTransport(parts: DispatcherParts, stops: Stops) {
+  const { config, foundation, db, rounds, internet, tlsPolicies, lease } = parts;
   const tlsResults = new TlsResults();
   stops.push(() => recordTlsResults(db, tlsResults));
   rounds.every(tlsResultsMs, 'TLS results', () => recordTlsResults(db, tlsResults));
@@ -101,6 +102,7 @@ function openTransport({ config, foundation, db, rounds, internet, tlsPolicies }
     ownAddresses: internet.knownIps,
     tlsPolicies,
     tlsResults,
+    clock: lease.clock,
     log: foundation.log,
   });
   stops.push(() => transport.close());

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { systemClock } from '../../src/clock.ts';
 import { flush } from '../../src/core/destinations/destination-orders.ts';
 import { list } from '../../src/core/destinations/destinations.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -171,7 +172,7 @@ t.test('a site that is used again while a report about very many yields keeps it
   const reports: unknown[][] = [];
   const db = { query: async ({ values }: { values: unknown[] }) => void reports.push(values) } as unknown as Database;
   const resolver = { resolveMx: async () => [{ exchange: 'mx.receiver.test', priority: 10 }] };
-  const transport = { resolver } as unknown as Transport;
+  const transport = { resolver, clock: systemClock } as unknown as Transport;
   let now = 0;
   const standing = new Standing(db, transport, [], { backoffMs: 1_000, longestMs: 1_000, now: () => now });
   const use = async () => {

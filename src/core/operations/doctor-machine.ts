@@ -6,7 +6,7 @@ import { listPartitions } from '../../db/partitions.ts';
 import { capitalized } from '../../mail/text/characters.ts';
 import { about, type Finding } from './finding.ts';
 
-/** Beyond this difference a node stops using its own clock, and times are corrected when they are written. */
+/** The most that may go unsaid. Mail goes by the database's clock in any case; logins and the lines of the log by this machine's. */
 const clockMs = 10_000;
 
 const leastFree = 2 * 1024 ** 3;

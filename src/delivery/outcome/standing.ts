@@ -25,6 +25,8 @@ export class Standing {
   readonly #db: Database;
   readonly #transport: Transport;
   readonly #providers: readonly Provider[];
+  /** The throttle's clock. */
+  readonly #now: () => number;
   readonly #sites = new BoundedMap<string, { site: Promise<Site>; until: number }>(mostSites);
   /** By site: destinations whose mail goes there. */
   readonly #seen = new Map<string, Set<string>>();
@@ -40,6 +42,7 @@ export class Standing {
     this.#db = db;
     this.#transport = transport;
     this.#providers = providers;
+    this.#now = throttle.now ?? (() => performance.now());
     this.throttle = new Throttle(throttle);
     this.#apart = new Apart(throttle.now);
   }
@@ -158,20 +161,12 @@ export class Standing {
   /** Changes whenever anything in the report does. */
   #summaryOf(state: SiteState, waitingOf: (site: string) => number): string {
     const { site, running, window, most, backoffUntil, reason, lastReply, lastSuccessAt } = state;
-    const figures = [
-      running,
-      waitingOf(site.name),
-      window,
-      most,
-      site.perMinute,
-      backoffUntil,
-      lastSuccessAt?.getTime(),
-    ];
+    const figures = [running, waitingOf(site.name), window, most, site.perMinute, backoffUntil, lastSuccessAt];
     return [...figures, this.#destinationsOf(site.name).join(), reason, lastReply].join(' ');
   }
 
   #reportOf(state: SiteState, waitingOf: (site: string) => number): destinations.Report {
-    const { site, backoffUntil } = state;
+    const { site } = state;
     return {
       site: site.name,
       destinations: this.#destinationsOf(site.name),
@@ -180,10 +175,15 @@ export class Standing {
       connections: state.window,
       mostConnections: state.most,
       perMinute: site.perMinute,
-      backoffUntil: backoffUntil === null ? null : new Date(Date.now() + backoffUntil - performance.now()),
+      backoffUntil: this.#timeOf(state.backoffUntil),
       reason: state.reason,
       lastReply: state.lastReply,
-      lastSuccessAt: state.lastSuccessAt,
+      lastSuccessAt: this.#timeOf(state.lastSuccessAt),
     };
+  }
+
+  /** The time of day of a moment on the throttle's clock, as the database sees it: whoever reads the report compares it with its own. */
+  #timeOf(moment: number | null): Date | null {
+    return moment === null ? null : new Date(this.#transport.clock.now().getTime() + moment - this.#now());
   }
 }

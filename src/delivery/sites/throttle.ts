@@ -35,7 +35,8 @@ export interface SiteState {
   /** Why the window is below its maximum. */
   reason: string | null;
   lastReply: string | null;
-  lastSuccessAt: Date | null;
+  /** When it last took or judged mail, on the throttle's clock; null: not yet. */
+  lastSuccessAt: number | null;
   /** Messages a second that ended lately. */
   perSecond: number;
 }
@@ -50,8 +51,6 @@ interface Entry extends Omit<SiteState, 'most'> {
   nextAt: number;
   endedAt: number;
   usedAt: number;
-  /** When it last took or judged mail. */
-  fineAt: number;
 }
 
 /** An attempt that was begun. */
@@ -106,7 +105,7 @@ export class Throttle {
   record(site: Site): { proven: boolean; running: number } {
     const entry = this.#entries.get(site.name);
     if (!entry) return { proven: false, running: 0 };
-    return { proven: this.#options.now() - entry.fineAt < provenMs, running: entry.running };
+    return { proven: this.#options.now() - fineAt(entry) < provenMs, running: entry.running };
   }
 
   /** How many more attempts it could have now, whatever its record: up to its connections, and with a rate one at a time. */
@@ -170,7 +169,7 @@ export class Throttle {
       this.#pause(entry);
     } else if (ticket.startedAt >= entry.judgedAt) {
       // A firewall that lets in a few connections at a time resets the others.
-      const isUp = entry.fineAt >= entry.judgedAt && now - entry.fineAt < upMs;
+      const isUp = fineAt(entry) >= entry.judgedAt && now - fineAt(entry) < upMs;
       entry.judgedAt = now;
       entry.slowStart = false;
       if (verdict === 'slower')
@@ -206,8 +205,7 @@ export class Throttle {
   }
 
   #grow(entry: Entry, { startedAt }: Ticket): void {
-    entry.lastSuccessAt = new Date();
-    entry.fineAt = this.#options.now();
+    entry.lastSuccessAt = this.#options.now();
     const recovered = entry.failures > 0;
     entry.failures = 0;
     entry.backoffUntil = null;
@@ -281,9 +279,10 @@ export class Throttle {
       perSecond: 1,
       endedAt: now,
       usedAt: now,
-      fineAt: Number.NEGATIVE_INFINITY,
     };
     this.#entries.set(site.name, entry);
     return entry;
   }
 }
+
+const fineAt = ({ lastSuccessAt }: Entry) => lastSuccessAt ?? Number.NEGATIVE_INFINITY;
