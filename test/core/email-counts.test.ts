@@ -18,6 +18,8 @@ const everything: Filter = {
   to: null,
   domain: null,
   q: null,
+  held: false,
+  scheduled: false,
   createdAfter: null,
   createdBefore: null,
 };

@@ -454,7 +454,17 @@ t.test(
       doneAt: Date,
       counts: { emails, contents: emails, recipients: emails, canceled: emails },
     });
-    const all = { accountId, type: null, tag: null, from: null, to: null, domain: null, q: null };
+    const all = {
+      accountId,
+      type: null,
+      tag: null,
+      from: null,
+      to: null,
+      domain: null,
+      q: null,
+      held: false,
+      scheduled: false,
+    };
     const canceled = { ...all, status: 'canceled' as const, createdAfter: null, createdBefore: null };
     const { emails: shown, count } = await list(db, canceled, { limit: 100, offset: 0, cursor: null });
     t.strictSame([shown.length, count], [emails, emails], 'found as canceled, although none was scheduled');

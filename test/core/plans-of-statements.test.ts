@@ -16,6 +16,7 @@ import type { DeliverJob, Placed } from '../../src/queue.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
+import { anyTime } from './retention-scene.ts';
 
 /** How many rows of recipients, or of another table, this transaction has read. */
 async function read(tx: Sql, tables = 'recipients_%'): Promise<number> {
@@ -290,9 +291,8 @@ t.test(
 t.test('held mail is found among paused mail, however much that is and whatever the statistics say', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
-  const none = { status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
   const found = async (accountId: string | null) => {
-    const { where, values } = conditions({ accountId, ...none, held: true, createdAfter: null, createdBefore: null });
+    const { where, values } = conditions({ ...anyTime, accountId, held: true });
     return db.transaction(async (tx) => {
       const before = await read(tx);
       const emails = await tx.query({ text: `SELECT id FROM emails WHERE ${where}`, values });
@@ -344,8 +344,7 @@ t.test('scheduled mail is found among all that was ever scheduled, whatever the 
            SELECT account_id, id, 0, 'to', 'a@b.test', 'b.test', 'queued', 1, now() + interval '1 hour' FROM emails
             WHERE message_id IN ('1@x', '2@x', '3@x')`,
   });
-  const none = { status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
-  const filter = { accountId: sender.account.id, ...none, scheduled: true, createdAfter: null, createdBefore: null };
+  const filter = { ...anyTime, accountId: sender.account.id, scheduled: true };
   for (const statistics of ['no', 'new']) {
     if (statistics === 'new') await db.query({ text: 'ANALYZE emails' });
     await db.transaction(async (tx) => {

@@ -8,7 +8,18 @@ export const weekMs = 7 * dayMs;
 /** A Monday longer ago than any log is kept; tests call its week 0. */
 const monday = new Date(Math.floor((Date.now() - 70 * dayMs - 4 * dayMs) / weekMs) * weekMs + 4 * dayMs);
 export const weekOf = (week: number) => new Date(monday.getTime() + week * weekMs);
-const noFilter = { accountId: null, status: null, type: null, tag: null, from: null, to: null, domain: null, q: null };
+const noFilter = {
+  accountId: null,
+  status: null,
+  type: null,
+  tag: null,
+  from: null,
+  to: null,
+  domain: null,
+  q: null,
+  held: false,
+  scheduled: false,
+};
 export const anyTime = { ...noFilter, createdAfter: null, createdBefore: null };
 export const firstPage = { limit: 100, offset: 0, cursor: null };
 

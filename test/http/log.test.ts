@@ -192,8 +192,15 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   t.match(await search(`to=@rare.test&cursor=${none.next_cursor}`), { emails: { length: 5 }, next_cursor: null });
   t.match(await search('to=@common.test&limit=2'), { emails: { length: 2 }, count: 1_000, count_exact: false });
 
-  const others = { type: null, tag: null, from: null, domain: null, q: null, createdAfter: null, createdBefore: null };
-  const filter = { ...others, accountId: account.id, status: null, to: '@rare.test' };
+  const others = { type: null, tag: null, from: null, domain: null, q: null, held: false, scheduled: false };
+  const filter = {
+    ...others,
+    accountId: account.id,
+    status: null,
+    to: '@rare.test',
+    createdAfter: null,
+    createdBefore: null,
+  };
   let isChanged = false;
   /** Deletes ten of the candidates once the emails of a page have been looked for. */
   const changing = (sql: Sql): Sql => ({

@@ -29,7 +29,7 @@ export interface Stretch {
  * The kept counts that answer this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null if none do, because the filter asks
  * for words, a recipient or held emails, or for several of those at once.
  */
-export function facetOf({ tag, from, domain, to, q, held = false }: Filter): string | null {
+export function facetOf({ tag, from, domain, to, q, held }: Filter): string | null {
   if (to !== null || q !== null || held) return null;
   // A sender address implies its domain.
   const ofDomain = from === null || !from.endsWith(`@${domain}`) ? domain : null;

@@ -16,9 +16,9 @@ export interface Filter {
   /** Words, all of which the subject must have. */
   q: string | null;
   /** Only emails with a recipient that is held until somebody decides. */
-  held?: boolean;
+  held: boolean;
   /** Only emails that wait for their scheduled time. */
-  scheduled?: boolean;
+  scheduled: boolean;
   createdAfter: Date | null;
   createdBefore: Date | null;
 }

@@ -64,6 +64,8 @@ function pageAndFilter(query: z.output<z.ZodObject<typeof sharedFields>>) {
       domain: query.domain ?? null,
       q: query.q ?? null,
       held: query.held !== undefined,
+      // Only the log of one account can be searched for these.
+      scheduled: false,
       createdAfter: query.created_after ?? null,
       createdBefore: query.created_before ?? null,
     },
