@@ -154,7 +154,12 @@ t.test('an invalid field is named with the reason, and nothing is stored: DOS-04
       { raw: 'x' },
       { url: 'file:///etc/passwd' },
     ].flatMap((fields): Refusal[] => [
-      [attach({ content: undefined, ...fields }), 'attachments[0].content: is required'],
+      [
+        attach({ content: undefined, ...fields }),
+        'raw' in fields
+          ? 'attachments[0].content: is required'
+          : `attachments[0].${Object.keys(fields)[0]}: is not fetched: send the bytes of the file as content, in base64`,
+      ],
       [
         attach({ content: fields }),
         "attachments[0].content: must be a base64 string, as buffer.toString('base64') makes it",

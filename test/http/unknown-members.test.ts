@@ -9,7 +9,7 @@ import { newDomain } from '../../src/http/routes/domains.ts';
 import { newKey } from '../../src/http/routes/keys.ts';
 import { batchBody, resendRequest } from '../../src/http/routes/sending.ts';
 import { newSuppression, suppressionImport } from '../../src/http/routes/suppressions.ts';
-import { webhookChanges } from '../../src/http/routes/webhooks.ts';
+import { newWebhook, webhookChanges } from '../../src/http/routes/webhooks.ts';
 import { at, type Fields } from './scene.ts';
 
 const email = { from: 'shop@example.com', to: ['a@b.test'], subject: 's', text: 't' };
@@ -312,10 +312,63 @@ t.test('a required member that is missing is found under a misspelling of it', a
       'attachments[1].fileName: must be called filename',
     ],
     [newDomain, { Domain: 'b.test' }, 'Domain: must be called domain'],
-    [newDomain, { name: 'b.test' }, 'domain: is required'],
   ];
   for (const [schema, body, refusal] of cases) t.equal(refusalOf(schema, body), refusal, JSON.stringify(body));
   t.equal(refusalOf(sendRequest, { ...email, From: 'a@b.test', Subject: 'other' }), null, 'unless it is given');
+});
+
+t.test('a required member that is missing is found under its name at Resend, Postmark or Postal', async (t) => {
+  const { text, ...empty } = { ...email, subject: 's' };
+  const url = { events: ['email.sent'] };
+  const noBody = 'html: html, text or template is required';
+  const asTemplate = 'must be sent as template, such as {"alias": "welcome", "variables": {"NAME": "Ann"}}';
+  const cases: [schema: z.ZodType, body: Fields, refusal: string][] = [
+    [sendRequest, { ...empty, HtmlBody: '<p>' }, 'HtmlBody: must be called html'],
+    [sendRequest, { ...empty, html: '', TextBody: 't' }, 'TextBody: must be called text'],
+    [sendRequest, { ...empty, html_body: '<p>', plain_body: 't' }, 'html_body: must be called html'],
+    [sendRequest, { ...empty, plain_body: 't' }, 'plain_body: must be called text'],
+    [sendRequest, { ...empty, Html: '<p>' }, 'Html: must be called html'],
+    [sendRequest, { ...empty, react: {} }, noBody],
+    [sendRequest, { ...empty, react: { type: 'p' } }, 'react: must be rendered, and the result sent as html'],
+    [sendRequest, { from: email.from, to: email.to, TemplateAlias: 'a' }, `TemplateAlias: ${asTemplate}`],
+    [sendRequest, { ...empty, templateId: 7 }, `templateId: ${asTemplate}`],
+    [sendRequest, { ...empty, HtmlBody: '', TextBody: null }, noBody],
+    [sendRequest, { ...empty, constructor: 'x', toString: 'x' }, noBody],
+    [
+      sendRequest,
+      { ...email, attachments: [{ Name: 'a', Content: '' }] },
+      'attachments[0].Name: must be called filename',
+    ],
+    [
+      sendRequest,
+      { ...email, attachments: [{ name: 'a', data: 'aGk=' }] },
+      'attachments[0].name: must be called filename',
+    ],
+    [
+      sendRequest,
+      { ...email, attachments: [{ filename: 'a', data: 'aGk=' }] },
+      'attachments[0].data: must be called content',
+    ],
+    [
+      sendRequest,
+      { ...email, attachments: [{ filename: 'a', path: 'https://a.test/a' }] },
+      'attachments[0].path: is not fetched: send the bytes of the file as content, in base64',
+    ],
+    [newDomain, { name: 'b.test' }, 'name: must be called domain'],
+    [newWebhook(false), { ...url, endpoint: 'https://a.test/' }, 'endpoint: must be called url'],
+    [newSuppression, { email: 'a@b.test' }, 'email: must be called address'],
+    [
+      suppressionImport,
+      { suppressions: [{ EmailAddress: 'a@b.test' }] },
+      'suppressions[0].EmailAddress: must be called address',
+    ],
+  ];
+  for (const [schema, body, refusal] of cases) t.equal(refusalOf(schema, body), refusal, JSON.stringify(body));
+  for (const [schema, body] of [
+    [sendRequest, { ...email, HtmlBody: '<p>', TemplateId: 7, react: {} }],
+    [newDomain, { domain: 'b.test', name: 'b' }],
+  ] as [z.ZodType, Fields][])
+    t.equal(refusalOf(schema, body), null, 'unless it is given');
 });
 
 t.test('whatever a value is, the worst answer is a refusal', async (t) => {

@@ -4,6 +4,7 @@ import type { SendRequest } from '../../core/emails/draft.ts';
 import type { Sendable, TemplatedRequest } from '../../core/emails/template-sending.ts';
 import { sendFields } from './send-fields.ts';
 import { templateUse } from './template-use.ts';
+import { miscalled } from './unknown-members.ts';
 import { examine, line, mailbox, unescapedText } from './validation.ts';
 
 /** Null counts as absent, as in `sendFields`. */
@@ -28,6 +29,8 @@ export const sendRequest = withOrWithoutTemplate(sendFields.transform(toRequest)
 /** Like `sendRequest`, for JSON without `\u`. */
 export const unescapedSendRequest = withOrWithoutTemplate(unescapedFields.transform(toRequest));
 
+const noBody = 'html, text or template is required';
+
 function withOrWithoutTemplate(withoutTemplate: z.ZodType<SendRequest>) {
   return z.unknown().transform((input, context): Sendable => {
     const template = (input as { template?: unknown } | null)?.template ?? null;
@@ -38,7 +41,8 @@ function withOrWithoutTemplate(withoutTemplate: z.ZodType<SendRequest>) {
     const schema: z.ZodType<Sendable> = template === null ? withoutTemplate : withTemplate;
     const { fault, value } = examine(schema, input);
     if (!fault) return value;
-    context.addIssue({ code: 'custom', ...fault });
+    const meant = fault.message === noBody ? miscalled(fault.path, input) : null;
+    context.addIssue({ code: 'custom', ...(meant ?? fault) });
     return z.NEVER;
   });
 }
@@ -49,8 +53,7 @@ function toRequest(input: z.output<typeof sendFields>, context: z.RefinementCtx)
   const [html, text] = [input.html || null, input.text || null];
   const request = { ...sharedParts(input), from, subject, html, text };
   refuseConflicts(request, context);
-  if (html === null && text === null)
-    context.addIssue({ code: 'custom', path: ['html'], message: 'html, text or template is required' });
+  if (html === null && text === null) context.addIssue({ code: 'custom', path: ['html'], message: noBody });
   return request;
 }
 

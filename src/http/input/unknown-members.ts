@@ -182,7 +182,7 @@ function passedOverWithin(schema: z.ZodType, list: unknown): Fault | null {
 }
 
 /**
- * A required member that is missing may be there in other letters, such as `From`, or misspelled.
+ * A required member that is missing may be there in other letters, such as `From`, misspelled, or under its name elsewhere.
  *
  * @param path of the missing member within the input
  * @returns the fault of the member that is meant for it; null if there is none
@@ -190,10 +190,36 @@ function passedOverWithin(schema: z.ZodType, list: unknown): Fault | null {
 export function miscalled(path: PropertyKey[], input: unknown): Fault | null {
   const above = path.slice(0, -1);
   const ours = String(path.at(-1));
-  const beside = above.reduce((value, name) => (value as Record<PropertyKey, unknown>)[name], input);
-  const name = Object.keys(beside as Input).find((one) => one !== ours && isNearly(plainly(ours), plainly(one)));
-  return name === undefined ? null : { path: [...above, name], message: `must be called ${ours}` };
+  const beside = above.reduce((value, name) => (value as Record<PropertyKey, unknown>)[name], input) as Input;
+  const name = Object.keys(beside).find((one) => one !== ours && isNearly(plainly(ours), plainly(one)));
+  if (name !== undefined) return { path: [...above, name], message: `must be called ${ours}` };
+  for (const row of calledElsewhere.filter(({ missing }) => missing.includes(ours)))
+    for (const [one, value] of Object.entries(beside))
+      if (row.names.includes(plainly(one)) && !isEmpty(value)) return { path: [...above, one], message: row.words };
+  return null;
 }
+
+/** What Resend, Postmark, Postal and nodemailer call what is required here, in the form of `plainly`. */
+const calledElsewhere: { missing: string[]; names: string[]; words: string }[] = [
+  { missing: ['html'], names: ['htmlbody'], words: 'must be called html' },
+  { missing: ['html'], names: ['textbody', 'plainbody'], words: 'must be called text' },
+  { missing: ['html'], names: ['react'], words: 'must be rendered, and the result sent as html' },
+  {
+    missing: ['html', 'subject'],
+    names: ['templateid', 'templatealias'],
+    words: 'must be sent as template, such as {"alias": "welcome", "variables": {"NAME": "Ann"}}',
+  },
+  { missing: ['filename'], names: ['name'], words: 'must be called filename' },
+  { missing: ['content'], names: ['data'], words: 'must be called content' },
+  {
+    missing: ['content'],
+    names: ['path', 'href', 'url'],
+    words: 'is not fetched: send the bytes of the file as content, in base64',
+  },
+  { missing: ['domain'], names: ['name'], words: 'must be called domain' },
+  { missing: ['url'], names: ['endpoint'], words: 'must be called url' },
+  { missing: ['address'], names: ['email', 'emailaddress'], words: 'must be called address' },
+];
 
 function asksFor({ asks, isLessIfEmpty, values }: Guarded, value: unknown): boolean {
   if (values !== undefined) return value !== null && value !== '';
