@@ -1,6 +1,6 @@
 import { variables } from '../src/config/variables.ts';
 
-/** The rows of the table, one a variable; the README has the same ones. */
+/** The rows of the table, one a variable; the README has those that most people set. */
 export const configRows = (): string[] =>
   variables.map(({ name, fallback, meaning }) => `| \`${name}\` | ${fallback} | ${meaning} |`);
 

@@ -93,7 +93,7 @@ export async function startHook(
   return hook;
 }
 
-/** Whether a call is signed with this secret, checked as the README tells receivers to. */
+/** Whether a call is signed with this secret, checked as the API guide tells receivers to. */
 export function isSigned(call: ReceivedCall, secret: string): boolean {
   const id = String(call.headers['x-service-webhook-id']);
   const timestamp = String(call.headers['x-service-webhook-timestamp']);
