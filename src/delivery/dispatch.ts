@@ -1,30 +1,26 @@
 import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
-import type { OutgoingEmail } from '../core/outgoing/outgoing.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
 import * as recipients from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
 import { Rounds } from '../pace/rounds.ts';
 import type { Queue } from '../queue.ts';
-import { type AttemptTools, attempt, withoutRoom } from './attempt/attempt.ts';
+import type { AttemptTools } from './attempt/attempt.ts';
 import { LastTries } from './attempt/last-tries.ts';
 import { ClaimsInHand } from './claims/claims-in-hand.ts';
 import { Intake } from './claims/intake.ts';
-import type { AttemptRecord } from './outcome/attempt-record.ts';
-import { measureOf } from './outcome/measure.ts';
-import { lacksFamily } from './outcome/outcome.ts';
 import type { Recorder } from './outcome/record.ts';
-import { isOver } from './outcome/schedule.ts';
 import type { Standing } from './outcome/standing.ts';
 import { WindingDown } from './outcome/winding-down.ts';
-import type { Closed, Source, SourceAddresses } from './pools/source-addresses.ts';
-import { findWithoutRoom, groupForParking, type WithoutRoom } from './preparation/pool-room.ts';
-import { Preparation, type Ready } from './preparation/preparation.ts';
+import type { SourceAddresses } from './pools/source-addresses.ts';
+import { findWithoutRoom, parkWithoutRoom } from './preparation/pool-room.ts';
+import type { Ready } from './preparation/preparation.ts';
 import { defaultLimits, type Limits } from './sites/limits.ts';
 import { type Line, Lines } from './sites/lines.ts';
 import { Overflow, overflowMs } from './sites/overflow.ts';
 import type { Site } from './sites/providers.ts';
 import { Slots } from './sites/slots.ts';
 import type { Turn } from './sites/throttle.ts';
+import { UnderWay } from './under-way.ts';
 
 const tickEveryMs = 1_000;
 const ordersEveryMs = 1_000;
@@ -41,9 +37,9 @@ const refillMs = 100;
 const soonMs = 500;
 
 /**
- * Places claims in the line of their site and starts an attempt for each as soon as the site has room. Jobs for destinations
- * that already have work waiting here stay in the queue, so a slow destination holds neither a batch nor a slot that another
- * could use. Claims that would wait here for long are parked; `ClaimsInHand` says what that means.
+ * Places claims in the line of their site and begins each as soon as the site has room; `UnderWay` attempts it then. Jobs for
+ * destinations that already have work waiting here stay in the queue, so a slow destination holds neither a batch nor a slot
+ * that another could use. Claims that would wait here for long are parked; `ClaimsInHand` says what that means.
  */
 export class Dispatcher {
   readonly #db: Database;
@@ -58,7 +54,7 @@ export class Dispatcher {
   readonly #slots: Slots;
   readonly #inHand: ClaimsInHand;
   readonly #intake: Intake;
-  readonly #preparation: Preparation;
+  readonly #underWay: UnderWay;
   readonly #windingDown = new WindingDown();
   #stopping = false;
   /** This node's name when it last looked. */
@@ -90,18 +86,28 @@ export class Dispatcher {
     });
     this.#overflow = new Overflow(db);
     this.#lastTries = new LastTries(db, tools);
-    this.#preparation = new Preparation(db, tools, sources, {
-      run: (ready, email, source) => this.#run(ready, email, source),
-      park: (ready, email, closed) => this.#parkUnsent(ready, email, closed),
-      release: (some) => this.#releaseUnsent(some),
-      comingAfter: (some, count) => this.#comingAfter(some, count),
-    });
     this.#slots = new Slots(
       limits,
       standing.throttle,
       () => this.#serveAll(),
       (name) => this.#serve(name),
     );
+    const parts = {
+      tools,
+      standing,
+      sources,
+      recorder,
+      slots: this.#slots,
+      inHand: this.#inHand,
+      lastTries: this.#lastTries,
+      ending: this.#windingDown,
+    };
+    this.#underWay = new UnderWay(db, parts, {
+      serve: (name) => this.#serve(name),
+      callBack: (site) => this.#callBack(site),
+      move: (destination, from) => this.#move(destination, from),
+      comingAfter: (some, count) => this.#comingAfter(some, count),
+    });
   }
 
   /** Claims that are running or wait for their site. */
@@ -134,7 +140,7 @@ export class Dispatcher {
     this.#windingDown.begin();
     // From the beginning on: everything else that waits for the database here may take long.
     this.#recorder.giveUpAfter(this.#windingDown.drainMs);
-    this.#preparation.stop();
+    this.#underWay.stop();
     clearInterval(this.#timer);
     // Without waiting for those under way, which may wait for the database.
     void this.#exchanges.stop();
@@ -170,7 +176,7 @@ export class Dispatcher {
   /** Parks new claims whose pool is known to have no room today, and places the others. */
   async #placeAll(claims: Claim[]): Promise<void> {
     const full = await findWithoutRoom(this.#db, this.#sources, this.#tools, claims);
-    this.#parkWithoutRoom(full);
+    parkWithoutRoom(this.#inHand, this.#tools, full);
     const parked = new Set(full.map(({ claim }) => claim));
     const rest = claims.filter((claim) => !parked.has(claim));
     for (const [destination, some] of Map.groupBy(rest, (claim) => claim.destination))
@@ -220,15 +226,11 @@ export class Dispatcher {
         this.#wait(line, turn);
         break;
       }
-      this.#begin(line, this.#lines.shift(line));
+      this.#underWay.begin(line.site, this.#lines.shift(line));
     }
     if (line.claims.length > 0) this.#slots.noteWaiting(line.site);
     if (this.#lines.ranShort(line, (line) => this.#isShort(line))) this.#intake.take();
     this.#parkOverflow(line);
-  }
-
-  #begin(line: Line, claim: Claim): void {
-    this.#preparation.add({ claim, slot: this.#slots.take(line.site) });
   }
 
   /** Parks claims of paused destinations. */
@@ -262,8 +264,8 @@ export class Dispatcher {
   async #tryLast(line: Line, claims: Claim[], backMs: number, reason: string): Promise<void> {
     const room = () => (this.#stopping || this.#tools.lease.onHold ? 0 : this.#slots.roomFor(line.site));
     const { now, known, later } = await this.#lastTries.sort(claims, backMs, room);
-    for (const claim of now) this.#begin(line, claim);
-    for (const { claim, outcome } of known) void this.#settle(claim, outcome);
+    for (const claim of now) this.#underWay.begin(line.site, claim);
+    for (const { claim, outcome } of known) void this.#underWay.settle(claim, outcome);
     for (const { ms, claims } of later) this.#inHand.parkFor(claims, ms, reason);
   }
 
@@ -294,56 +296,5 @@ export class Dispatcher {
       const fast = this.#standing.throttle.waitFor(site, each) < soonMs;
       return fast ? (this.#lines.get(site.name)?.claims.slice(0, each) ?? []) : [];
     });
-  }
-
-  async #run({ claim, slot }: Ready, email: OutgoingEmail | undefined, source: Source | null): Promise<void> {
-    const { site } = slot;
-    let messages = 0;
-    const outcome = await attempt(this.#tools, claim, email, {
-      site: { ...site, connections: slot.connections },
-      remark: slot.remark,
-      source,
-      ending: this.#windingDown,
-      onMessage: () => (messages += 1),
-    });
-    this.#tools.metrics.attempted(site.name, measureOf(outcome, email));
-    if (this.#sources.areOne) this.#lastTries.heard(claim.destination, outcome, source);
-    const judged = this.#standing.judge(site, claim.destination, outcome);
-    this.#slots.give(slot, judged.verdict, outcome.reply, messages);
-    if (judged.moved) this.#move(claim.destination, site);
-    this.#serve(site.name);
-    this.#callBack(site);
-    if (source) this.#sources.noteUnused(source, outcome.attempts);
-    if (source?.closed && email && lacksFamily(outcome.attempts) && !this.#isOver(email))
-      this.#parkWithoutRoom([{ claim, dueAt: email.dueAt, closed: source.closed }]);
-    else await this.#settle(claim, outcome);
-  }
-
-  async #settle(claim: Claim, outcome: AttemptRecord): Promise<void> {
-    if (await this.#recorder.add(outcome)) this.#tools.journal.recorded(claim);
-    this.#inHand.remove([claim]);
-  }
-
-  /** Parks a claim whose turn had come; if its time is over it has failed, as nothing is sent above a cap. */
-  #parkUnsent({ claim, slot }: Ready, email: OutgoingEmail, closed: Closed): void {
-    this.#slots.cancel(slot);
-    this.#serve(slot.site.name);
-    if (this.#isOver(email)) void this.#settle(claim, withoutRoom(this.#tools, claim, email, closed.reason));
-    else this.#parkWithoutRoom([{ claim, dueAt: email.dueAt, closed }]);
-  }
-
-  /** Releases claims whose turn had come. */
-  #releaseUnsent(some: Ready[]): void {
-    for (const { slot } of some) this.#slots.cancel(slot);
-    this.#inHand.release(some.map(({ claim }) => claim));
-  }
-
-  #parkWithoutRoom(some: WithoutRoom[]): void {
-    for (const { claims, until, reason } of groupForParking(this.#tools, some))
-      this.#inHand.park(claims, until, reason);
-  }
-
-  #isOver({ dueAt }: OutgoingEmail): boolean {
-    return isOver(this.#tools.policy, dueAt, this.#tools.clock.now());
   }
 }

@@ -3,6 +3,7 @@ import { isPersonal } from '../../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
 import type { Database } from '../../db/client.ts';
 import { objectionTo } from '../attempt/attempt.ts';
+import type { ClaimsInHand } from '../claims/claims-in-hand.ts';
 import type { RetryRules } from '../outcome/attempt-record.ts';
 import { afterOpening, isOver } from '../outcome/schedule.ts';
 import type { Choice, Closed, SourceAddresses } from '../pools/source-addresses.ts';
@@ -53,11 +54,8 @@ export async function chooseSources(
   return choices;
 }
 
-/** Until when to park these claims and for what reason, grouped so that claims that go on together are parked together. */
-export function groupForParking(
-  { policy, clock }: RetryRules,
-  some: WithoutRoom[],
-): { claims: Claim[]; until: Date; reason: string }[] {
+/** Parks these claims until their pools may have room; those that go on together are parked together. */
+export function parkWithoutRoom(inHand: ClaimsInHand, { policy, clock }: RetryRules, some: WithoutRoom[]): void {
   const now = clock.now();
   const random = Math.random();
   const timed = some.map(({ claim, dueAt, closed }) => ({
@@ -66,8 +64,9 @@ export function groupForParking(
     reason: closed.reason,
   }));
   const groups = Map.groupBy(timed, ({ until, reason }) => `${until.getTime()} ${reason}`).values();
-  return [...groups].flatMap((alike) => {
+  for (const alike of groups) {
     const [first] = alike;
-    return first ? [{ claims: alike.map(({ claim }) => claim), until: first.until, reason: first.reason }] : [];
-  });
+    const claims = alike.map(({ claim }) => claim);
+    if (first) inHand.park(claims, first.until, first.reason);
+  }
 }
