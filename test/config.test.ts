@@ -318,7 +318,7 @@ t.test('the listed defaults are the real ones', async (t) => {
 t.test('the page lists all variables as they are, and the README those that most people set', async (t) => {
   t.equal(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8'), configPage());
   const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
-  const rows = readme.slice(readme.indexOf('## Configuration')).match(/^[|] `[A-Z_]+` [|].*$/gm) ?? [];
+  const rows: string[] = readme.slice(readme.indexOf('## Configuration')).match(/^[|] `[A-Z_]+` [|].*$/gm) ?? [];
   t.strictSame(
     rows,
     configRows().filter((row) => rows.includes(row)),
