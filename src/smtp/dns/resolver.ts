@@ -14,6 +14,15 @@ export interface Resolver {
   resolve(name: string, rrtype: string): Promise<unknown>;
 }
 
+/** How long, and how often, a resolver asks. */
+export interface Patience {
+  /** How long the first try lasts; later ones are longer. */
+  timeoutMs: number;
+  tries: number;
+  /** For all tries together. */
+  mostMs: number;
+}
+
 /**
  * A resolver that asks these servers (`ip`, `ip:port` or `[v6]:port`), or the system's if null, until one of them answers. It
  * never reads the hosts file. By default a query is tried twice, the first try lasts 5 seconds, and the query fails after 10
@@ -21,31 +30,80 @@ export interface Resolver {
  */
 export function createResolver(
   servers: string[] | null,
-  { timeoutMs = 5_000, tries = 2, mostMs = 10_000 }: { timeoutMs?: number; tries?: number; mostMs?: number } = {},
+  { timeoutMs = 5_000, tries = 2, mostMs = 10_000 }: Partial<Patience> = {},
 ): Resolver {
-  const make = (asked = servers) => {
-    const resolver = new NodeResolver({ timeout: timeoutMs, tries });
-    if (asked !== null) resolver.setServers(asked);
-    return resolver;
+  const all = new ServersInTurn(servers, { timeoutMs, tries, mostMs });
+  return {
+    resolveMx: (name) => all.ask(name, 'MX', (resolver) => resolver.resolveMx(name)),
+    resolve4: (name) => all.ask(name, 'A', (resolver) => resolver.resolve4(name)),
+    resolve6: (name) => all.ask(name, 'AAAA', (resolver) => resolver.resolve6(name)),
+    resolveTxt: (name) => all.ask(name, 'TXT', (resolver) => resolver.resolveTxt(name)),
+    resolve: (name, rrtype) => all.ask(name, rrtype, (resolver) => resolver.resolve(name, rrtype)),
   };
-  const usual = make();
-  const referrals = new Referrals();
+}
+
+type Query<T> = (resolver: NodeResolver) => Promise<T>;
+
+/** Name servers, the next of which is asked if one has no answer. */
+class ServersInTurn {
+  readonly #servers: string[] | null;
+  readonly #patience: Patience;
+  readonly #usual: NodeResolver;
+  readonly #referrals = new Referrals();
   /** For each server behind the first, a resolver that begins with it. */
-  let behind: NodeResolver[] | null = null;
-  let patient: NodeResolver | null = null;
+  #behind: NodeResolver[] | null = null;
+  /** One that has not had answers yet. */
+  #patient: NodeResolver | null = null;
+
+  constructor(servers: string[] | null, patience: Patience) {
+    this.#servers = servers;
+    this.#patience = patience;
+    this.#usual = this.#make();
+  }
+
+  /** The answer, in time, of the first server that looks the name up itself. */
+  ask<T>(name: string, type: string, query: Query<T>): Promise<T> {
+    const answered = async (resolver: NodeResolver) => {
+      const answer = query(resolver);
+      if ((await isNone(answer)) && (await this.#referrals.isOne(resolver.getServers(), name, type as RecordType)))
+        throw Object.assign(new Error('referral'), { code: referral });
+      return answer;
+    };
+    return bounded(this.#patience.mostMs, this.#askAll(answered));
+  }
+
+  #make(servers = this.#servers): NodeResolver {
+    const { timeoutMs, tries } = this.#patience;
+    const resolver = new NodeResolver({ timeout: timeoutMs, tries });
+    if (servers !== null) resolver.setServers(servers);
+    return resolver;
+  }
+
+  /** c-ares asks the next server only if one is silent; the system's own resolver does so, too, if one has no answer. */
+  #askAll<T>(query: Query<T>): Promise<T> {
+    this.#behind ??= this.#usual
+      .getServers()
+      .slice(1)
+      .map((_, at, others) => this.#make(others.slice(at)));
+    return this.#behind.reduce(
+      (asked, next) => asked.catch((error: unknown) => (isNoAnswer(error) ? query(next) : Promise.reject(error))),
+      this.#lookUp(query),
+    );
+  }
+
   /**
    * After a few quick answers c-ares waits about a second for the next, whatever it was told, and a name that the server first
    * has to look up itself takes longer. Such a query is made again, by a resolver that has not had answers yet.
    */
-  const lookUp = async <T>(query: (resolver: NodeResolver) => Promise<T>): Promise<T> => {
+  async #lookUp<T>(query: Query<T>): Promise<T> {
     const began = performance.now();
     try {
-      return await query(usual);
+      return await query(this.#usual);
     } catch (error) {
-      if (!isTimeout(error) || performance.now() - began >= timeoutMs) throw error;
+      if (!isTimeout(error) || performance.now() - began >= this.#patience.timeoutMs) throw error;
     }
-    patient ??= make();
-    const asked = patient;
+    this.#patient ??= this.#make();
+    const asked = this.#patient;
     let isAnswer = true;
     try {
       return await query(asked);
@@ -53,36 +111,9 @@ export function createResolver(
       isAnswer = !isTimeout(error);
       throw error;
     } finally {
-      if (isAnswer && patient === asked) patient = null;
+      if (isAnswer && this.#patient === asked) this.#patient = null;
     }
-  };
-  /** c-ares asks the next server only if one is silent; the system's own resolver does so, too, if one has no answer. */
-  const askAll = <T>(query: (resolver: NodeResolver) => Promise<T>): Promise<T> => {
-    behind ??= usual
-      .getServers()
-      .slice(1)
-      .map((_, at, others) => make(others.slice(at)));
-    return behind.reduce(
-      (asked, next) => asked.catch((error: unknown) => (isNoAnswer(error) ? query(next) : Promise.reject(error))),
-      lookUp(query),
-    );
-  };
-  const within = <T>(name: string, type: string, query: (resolver: NodeResolver) => Promise<T>) => {
-    const answered = async (resolver: NodeResolver) => {
-      const answer = query(resolver);
-      if ((await isNone(answer)) && (await referrals.isOne(resolver.getServers(), name, type as RecordType)))
-        throw Object.assign(new Error('referral'), { code: referral });
-      return answer;
-    };
-    return bounded(mostMs, askAll(answered));
-  };
-  return {
-    resolveMx: (name) => within(name, 'MX', (resolver) => resolver.resolveMx(name)),
-    resolve4: (name) => within(name, 'A', (resolver) => resolver.resolve4(name)),
-    resolve6: (name) => within(name, 'AAAA', (resolver) => resolver.resolve6(name)),
-    resolveTxt: (name) => within(name, 'TXT', (resolver) => resolver.resolveTxt(name)),
-    resolve: (name, rrtype) => within(name, rrtype, (resolver) => resolver.resolve(name, rrtype)),
-  };
+  }
 }
 
 /** The code of our own for a server that only refers to others. */
