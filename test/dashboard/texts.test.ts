@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import type { Email, EmailContent } from '../../src/client/index.ts';
+import type { Email, EmailContent, Session } from '../../src/client/index.ts';
 import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { adviceOf } from '../../src/core/log/advice.ts';
-import { firstEmail, sameEmail, whyNoCall } from '../../src/dashboard/words/commands.ts';
+import { firstEmail, ownAddress, sameEmail, whyNoCall } from '../../src/dashboard/words/commands.ts';
 import {
   addressIn,
   duration,
@@ -66,8 +66,29 @@ t.test('what is copied as curl is what was sent, whatever it says', async (t) =>
   ] as const)
     t.match(whyNoCall({ ...email, ...lacks } as unknown as Email, { ...content, ...lacks }), new RegExp(`^${words}`));
   t.equal(whyNoCall(email as unknown as Email, content), null);
-  t.equal(argumentsOf(firstEmail('http://localhost:3000', 'example.test', 'sk_live_x'))[2], 'X-API-Key: sk_live_x');
 });
+
+t.test(
+  'the first email goes to the sandbox or to whoever is logged in, never to an address that does not exist',
+  async (t) => {
+    const sessionOf = (sandbox: boolean, email: string) =>
+      ({ service: { base_url: 'http://localhost:3000', sandbox }, user: { email } }) as Session;
+    const cases: [sandbox: boolean, email: string, to: string | null][] = [
+      [true, 'ann@shop.example', 'you@anywhere.test'],
+      [false, 'ann@shop.example', 'ann@shop.example'],
+      // With which a server is first logged in to.
+      [false, 'admin@localhost', null],
+    ];
+    for (const [sandbox, email, to] of cases) {
+      const session = sessionOf(sandbox, email);
+      const [url, , key, , , , body = '{}'] = argumentsOf(firstEmail(session, 'example.test', 'sk_live_x'));
+      t.strictSame(
+        [ownAddress(session), url, key, JSON.parse(body).to],
+        [to, 'http://localhost:3000/api/v1/emails', 'X-API-Key: sk_live_x', [to ?? 'you@…']],
+      );
+    }
+  },
+);
 
 t.test('a file of addresses is read as other services write it', async (t) => {
   const file = [

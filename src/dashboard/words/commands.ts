@@ -1,4 +1,4 @@
-import type { Email, EmailContent } from '../../client/index.ts';
+import type { Email, EmailContent, Session } from '../../client/index.ts';
 
 /** Quotes a text as one word for the shell. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -12,11 +12,17 @@ const call = (baseUrl: string, key: string, body: object) =>
 
 export const someKey = 'sk_live_…';
 
+/** Where a first email may go; null if no such address is known, as on a server whose operator logs in as `admin@localhost`. */
+export function ownAddress({ service, user }: Session): string | null {
+  if (service.sandbox) return 'you@anywhere.test';
+  return user.email.split('@').at(-1)?.includes('.') ? user.email : null;
+}
+
 /** A first email, to paste into a shell. */
-export const firstEmail = (baseUrl: string, from: string, key = someKey): string =>
-  call(baseUrl, key, {
+export const firstEmail = (session: Session, from = 'your-domain.example', key = someKey): string =>
+  call(session.service.base_url, key, {
     from: `Me <hello@${from}>`,
-    to: ['you@anywhere.test'],
+    to: [ownAddress(session) ?? 'you@…'],
     subject: 'Hello',
     html: '<p>It works.</p>',
   });

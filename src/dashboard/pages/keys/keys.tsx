@@ -80,7 +80,7 @@ const columns: Column<ApiKey>[] = [
 
 /** The API keys that programs send with. */
 export function Keys() {
-  const { service } = useSession();
+  const session = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status']);
   const query = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
   const { data } = query;
@@ -121,7 +121,7 @@ export function Keys() {
               <Empty
                 title="No key yet"
                 words="Create one, and put it into your program. It is shown once."
-                command={firstEmail(service.base_url, 'your-domain.example')}
+                command={firstEmail(session)}
               />
             )
           }
@@ -140,7 +140,7 @@ const lifetimes = [
 ];
 
 function NewKey({ close }: { close: () => void }) {
-  const { service } = useSession();
+  const session = useSession();
   const [made, setMade] = useState<{ key: string; api_key: ApiKey } | null>(null);
   const [{ chosen = [] }, setChosen] = useOutliving<{ chosen: string[] }>('domains of a new key');
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
@@ -179,7 +179,7 @@ function NewKey({ close }: { close: () => void }) {
               <p className="soft" style={{ fontSize: 13 }}>
                 {from ? 'Try it:' : 'None of its domains is verified yet. Once one is, try it:'}
               </p>
-              <Command text={firstEmail(service.base_url, from?.domain ?? 'your-domain.example', made.key)} />
+              <Command text={firstEmail(session, from?.domain, made.key)} />
             </>
           )}
         </ShownOnce>

@@ -7,7 +7,7 @@ import { firstEmail } from '../../words/commands.ts';
 
 /** Shown where emails will be: how to send one from a domain of this account, or how to get one. */
 export function UntilFirstEmail({ title, words }: { title: string; words: string }) {
-  const { service } = useSession();
+  const session = useSession();
   const { data } = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
   const own = data?.domains.find(({ status }) => status === 'verified')?.domain;
   if (data && !own)
@@ -18,5 +18,5 @@ export function UntilFirstEmail({ title, words }: { title: string; words: string
         </Link>
       </Empty>
     );
-  return <Empty title={title} words={words} command={firstEmail(service.base_url, own ?? 'your-domain.example')} />;
+  return <Empty title={title} words={words} command={firstEmail(session, own)} />;
 }

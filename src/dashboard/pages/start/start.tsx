@@ -13,7 +13,7 @@ import { Form, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { firstEmail, someKey } from '../../words/commands.ts';
+import { firstEmail, ownAddress, someKey } from '../../words/commands.ts';
 import { isForLater, plural, shownSubject, whatBecame } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { chooseSender } from '../keys/first-sender.ts';
@@ -22,7 +22,8 @@ import { SandboxMessageView } from '../sandbox/sandbox-message.tsx';
 
 /** From nothing to a delivered email, in three steps that tick themselves off. */
 export function Start() {
-  const { service } = useSession();
+  const session = useSession();
+  const { service } = session;
   const [newKey, setNewKey] = useState<string | null>(null);
   useShownOnce(newKey && 'the key', revokeIt);
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list(), refetchInterval: 10_000 });
@@ -55,7 +56,6 @@ export function Start() {
   const { domain: verified, key, lacking } = chooseSender(domains.data.domains, usable);
   const pending = domains.data.domains.find(({ status }) => status === 'pending');
   const email = latest.data.emails[0];
-  const from = verified?.domain ?? 'your-domain.example';
   return (
     <>
       {head}
@@ -121,7 +121,7 @@ export function Start() {
               You will see at once what happens to it.
             </p>
           )}
-          <Command text={firstEmail(service.base_url, from, newKey ?? someKey)} />
+          <Command text={firstEmail(session, verified?.domain, newKey ?? someKey)} />
           {verified && <SendOne from={verified.domain} />}
         </Step>
       </ol>
@@ -151,7 +151,8 @@ function Step(props: { number: number; title: string; done: boolean; children: R
 }
 
 function SendOne({ from }: { from: string }) {
-  const { sandbox, on_hold_since: hold } = useSession().service;
+  const session = useSession();
+  const { sandbox, on_hold_since: hold } = session.service;
   const send = useAction(
     (to: string) =>
       api.emails.send({
@@ -174,7 +175,7 @@ function SendOne({ from }: { from: string }) {
           name="to"
           aria-label="Send to"
           placeholder="you@example.com"
-          defaultValue={sandbox ? 'you@anywhere.test' : ''}
+          defaultValue={ownAddress(session) ?? ''}
           w={240}
         />
         <Button type="submit" loading={send.isPending}>

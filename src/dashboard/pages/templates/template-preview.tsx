@@ -9,6 +9,7 @@ import { useAction } from '../../parts/action.tsx';
 import { Form, forget, Refusals, TextField, useRefusals } from '../../parts/form.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { PlainText, Preview } from '../../parts/preview.tsx';
+import { ownAddress } from '../../words/commands.ts';
 import { whatBecame } from '../../words/format.ts';
 import { asTyped, draftOf, placeholders } from './template-draft.ts';
 
@@ -149,7 +150,7 @@ function useTest(template: Template, values: Values) {
 }
 
 function SendOne({ template, send, isReady }: { template: Template } & ReturnType<typeof useTest>) {
-  const { service } = useSession();
+  const session = useSession();
   return (
     <Panel title="Send a test">
       <Form className="body" action={send} submit={(fields) => send.mutate(String(fields.get('to')).trim())}>
@@ -159,7 +160,7 @@ function SendOne({ template, send, isReady }: { template: Template } & ReturnTyp
             aria-label="Send to"
             w={240}
             placeholder="you@example.com"
-            defaultValue={service.sandbox ? 'you@anywhere.test' : ''}
+            defaultValue={ownAddress(session) ?? ''}
             required
           />
           <Button type="submit" disabled={!isReady} loading={send.isPending}>
