@@ -40,6 +40,7 @@ import type {
   SendBatchBody,
   SendEmailQuery,
   SendRequest,
+  StopDestinationBody,
 } from './requests.ts';
 
 import type {
@@ -139,6 +140,8 @@ export const routes = {
   pauseDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/pause' },
   resumeDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/resume' },
   flushDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/flush' },
+  getWaitingForDomain: { method: 'GET', path: '/api/v1/admin/destinations/{name}/waiting' },
+  stopDestination: { method: 'POST', path: '/api/v1/admin/destinations/{name}/stop' },
   listSandboxMessages: { method: 'GET', path: '/api/v1/sandbox/messages' },
   getSandboxMessage: { method: 'GET', path: '/api/v1/sandbox/messages/{id}' },
   logIn: { method: 'POST', path: '/api/v1/auth/login' },
@@ -481,6 +484,26 @@ export interface Operations {
       destination: Destination;
       /** How many recipients became due. */ flushed: number;
       /** There were too many for one call; the delivering nodes continue with the rest. */ rest_follows: boolean;
+    };
+  };
+  /** Count what waits for a domain */
+  getWaitingForDomain: {
+    answer: {
+      /** The domain, as it is stored. */ domain: string;
+      /** Recipients that would be given up. */ waiting: number;
+      /** Recipients that are being delivered to at this moment: the message may be on its way. */ in_hand: number;
+      /** Recipients that are held until the owner of the email decides. */ held: number;
+    };
+  };
+  /** Give up what waits for a domain */
+  stopDestination: {
+    body: StopDestinationBody;
+    answer: {
+      /** The domain, as it is stored. */ domain: string;
+      /** How many recipients were given up. */ stopped: number;
+      /** Recipients that are being delivered to at this moment: the message may be on its way. */ in_hand: number;
+      /** Recipients that are held until the owner of the email decides. */ held: number;
+      /** There were too many for one call; repeat it. */ rest_waits: boolean;
     };
   };
   /** List sandbox messages */

@@ -283,6 +283,10 @@ export interface ListDestinationsQuery {
   /** How many to skip, those with the most waiting mail first. */ offset?: number;
 }
 
+export interface StopDestinationBody {
+  /** Why, for the owners of the emails, who see it in their log. Omitted: none. */ reason?: string;
+}
+
 export interface PageQuery {
   /** How many to return. A value above 100 counts as 100. */ limit?: number;
   /** How many to skip, newest first. */ offset?: number;

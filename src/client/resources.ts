@@ -232,6 +232,16 @@ export class Destinations extends Resource {
   flush(name: string, options?: CallOptions) {
     return this.call('flushDestination', { param: name }, options);
   }
+
+  /** How much waits for a domain, and what `stop` would leave alone. */
+  waiting(domain: string, options?: CallOptions) {
+    return this.call('getWaitingForDomain', { param: domain }, options);
+  }
+
+  /** Gives up what waits for a domain, for good. Repeat it while `rest_waits` is true. */
+  stop(domain: string, body: requests.StopDestinationBody = {}, options?: CallOptions) {
+    return this.call('stopDestination', { param: domain, body }, options);
+  }
 }
 
 /** Checks everything that mail depends on. Requires the login of an operator, and takes up to 25 seconds. */

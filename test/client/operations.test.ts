@@ -78,6 +78,8 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ admin }) => admin.destinations.pause('a.test'),
   ({ admin }) => admin.destinations.resume('GMX and WEB.DE'),
   ({ admin }) => admin.destinations.flush('a.test'),
+  ({ admin }) => admin.destinations.waiting('a.test'),
+  ({ admin }) => admin.destinations.stop('a.test', { reason: 'gone' }),
   ({ admin }) => admin.doctor.examine({ mx: 'mx.a.test' }),
   ({ sandbox }) => sandbox.list(),
   ({ sandbox }) => sandbox.get('id'),

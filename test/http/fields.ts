@@ -45,6 +45,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
     ],
     sendBatch: [() => ({ emails: [email()] })],
     releaseEmail: [() => ({ as: 'retry' })],
+    stopDestination: [() => ({ reason: 'the domain is gone' })],
     resendEmail: [() => ({ recipients: ['a@b.test'] })],
     rescheduleEmail: [() => ({ scheduled_at: at(7_200_000) })],
     createTemplate: [content],

@@ -74,3 +74,47 @@ t.test('an email that waits for another attempt can be given up', async (t) => {
   t.match(await stop(later.id, { to: 'x@y.test' }), { status: 400 });
   t.equal((await stop(newId())).status, 404);
 });
+
+t.test('an operator gives up what waits for a domain that is gone', async (t) => {
+  const sink = await startSink({ onRecipient: () => '451 4.7.1 later' });
+  t.teardown(() => sink.close());
+  const node = await startDirectNode(t, {
+    zone: { 'gone.test': { A: ['127.0.0.1'] }, 'fine.test': { A: ['127.0.0.1'] } },
+    mxPort: sink.port,
+    env: { RETRY_SCHEDULE: '1h' },
+  });
+  const hook = await startHook(t);
+  const { token: owners } = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body;
+  const endpoint = { url: hook.url, events: ['email.failed'] };
+  t.equal((await node.call('POST', '/api/v1/webhooks', { token: owners, body: endpoint })).status, 201);
+  const login = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+  const ask = (method: string, what: string, body?: object) =>
+    node.call(method, `/api/v1/admin/destinations/${what}`, { token, ...(body && { body }) });
+
+  const { id } = await node.send({ to: ['ann@gone.test', 'ann@fine.test', 'bob@gone.test'] });
+  await eventually(async () => (await ask('GET', 'gone.test/waiting')).body.waiting === 2);
+  await eventually(async () =>
+    (await node.read(id)).recipients.every(({ status }: { status: string }) => status === 'deferred'),
+  );
+  t.strictSame((await ask('GET', 'gone.test/waiting')).body, { domain: 'gone.test', waiting: 2, in_hand: 0, held: 0 });
+  t.match(await ask('POST', 'gone.test/stop', { reason: 'gone\nX: y' }), {
+    status: 400,
+    body: { detail: /^reason: / },
+  });
+  t.match(await ask('POST', 'Some%20provider/stop'), { status: 404 });
+  const given = { domain: 'gone.test', stopped: 2, in_hand: 0, held: 0, rest_waits: false };
+  t.strictSame((await ask('POST', 'gone.test/stop', { reason: 'the domain is gone' })).body, given);
+  const statuses = (await node.read(id)).recipients.map(({ status }: { status: string }) => status);
+  t.strictSame(statuses, ['failed', 'deferred', 'failed']);
+  const { recipients } = (await node.call('GET', `/api/v1/emails/${id}/explain`, { key: node.key })).body;
+  t.match(recipients[0], {
+    sentence:
+      /^Tried once and stopped before it was delivered, as an operator decided for all mail to gone\.test: the domain is gone/,
+    advice: null,
+    next_attempt_at: null,
+  });
+  t.match(await ask('POST', 'fine.test/stop'), { status: 200, body: { stopped: 1 } });
+  await eventually(async () => hook.calls.length === 1);
+  t.match(hook.calls[0]?.json, { type: 'email.failed', data: { email_id: id, recipients: { length: 3 } } });
+});

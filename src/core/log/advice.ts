@@ -1,7 +1,7 @@
 import type { Attempt, Recipient } from '../../generated/prisma/client.ts';
 import { type Classification, saysNobodyThere } from '../../smtp/deliver.ts';
 import { tlsSetting } from '../outgoing/outgoing.ts';
-import { stoppedNote } from '../recipients/settlement.ts';
+import { wasStopped } from '../recipients/settlement.ts';
 import { warmUpOf } from '../recipients/waiting-for.ts';
 import type { Cause } from './cause.ts';
 
@@ -68,7 +68,7 @@ export const meanings: Record<Classification, { meaning: string; advice: string 
  */
 export function adviceOf(recipient: Recipient, cause: Cause | null, attempt: Attempt | null): string | null {
   const hasArrived = attempt?.outcome === 'delivered';
-  if (recipient.lastResponse === stoppedNote && !hasArrived) return null;
+  if (wasStopped(recipient.lastResponse) && !hasArrived) return null;
   switch (cause) {
     case null:
     case 'scheduled':

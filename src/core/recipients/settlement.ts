@@ -5,8 +5,21 @@ import * as suppressions from '../returns/suppressions.ts';
 import { type AttemptRow, insertAttempts } from './attempts.ts';
 import { type Ended, emitEvents, type Settled, type SettledStatus } from './settlement-events.ts';
 
+const stopped = 'stopped before it was delivered, as';
+
 /** The last response of a recipient that was given up because somebody asked for it. */
-export const stoppedNote = 'stopped before it was delivered, as was asked for';
+export const stoppedNote = `${stopped} was asked for`;
+
+/**
+ * The last response of a recipient that an operator gave up with all others at its domain.
+ *
+ * @param reason in the operator's words, for the owner of the email
+ */
+export const stoppedForAll = (domain: string, reason: string | null): string =>
+  `${stopped} an operator decided for all mail to ${domain}${reason === null ? '' : `: ${reason}`}`;
+
+/** Whether the last response of a recipient says that it was given up because somebody asked for it. */
+export const wasStopped = (lastResponse: string | null): boolean => lastResponse?.startsWith(stopped) === true;
 
 /** The outcome of one attempt for one recipient. */
 export interface Settlement {

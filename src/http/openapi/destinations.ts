@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { states } from '../../core/destinations/destinations.ts';
 import { heldPrefix } from '../../core/recipients/waiting-for.ts';
-import { destinationQuery } from '../routes/destinations.ts';
+import { destinationQuery, stopRequest } from '../routes/destinations.ts';
 import type { Group, Operation } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, integer, list, time, words } from './schema.ts';
@@ -110,6 +110,15 @@ const order = (name: 'pause' | 'resume' | 'flush', summary: string, description:
   },
 });
 
+const domainParams = { name: 'A domain.' };
+
+const left = {
+  in_hand: integer('Recipients that are being delivered to at this moment: the message may be on its way.'),
+  held: integer('Recipients that are held until the owner of the email decides.'),
+};
+
+const domainField = words('The domain, as it is stored.');
+
 export const destinationGroup: Group = {
   name: 'Destinations',
   description:
@@ -149,5 +158,41 @@ export const destinationGroup: Group = {
       'Flush a destination',
       'Tries all waiting mail now, whatever the site replied before. Scheduled and paused mail is left alone. If more than a few hundred thousand recipients wait, the call returns before all are due, and the rest follows.',
     ),
+    {
+      id: 'getWaitingForDomain',
+      method: 'get',
+      path: '/api/v1/admin/destinations/:name/waiting',
+      summary: 'Count what waits for a domain',
+      description:
+        'How many recipients at this domain, of all accounts, would be given up by `stop`, and how many it would leave alone. Scheduled emails count from their time on.',
+      access: 'admin',
+      params: domainParams,
+      answer: {
+        description: 'The numbers.',
+        schema: z.object({ domain: domainField, waiting: integer('Recipients that would be given up.'), ...left }),
+        example: { domain: 'gmial.com', waiting: 120, in_hand: 0, held: 0 },
+      },
+    },
+    {
+      id: 'stopDestination',
+      method: 'post',
+      path: '/api/v1/admin/destinations/:name/stop',
+      summary: 'Give up what waits for a domain',
+      description:
+        'For a domain that is gone or was mistyped: all recipients there that wait in the queue, for another attempt or for the end of a pause fail for good, whichever account sent to them. Their log says that an operator decided it, and `email.failed` is sent. It cannot be undone, and is for one domain: the name of a site is a 404. What is being delivered, scheduled for later or held is left alone, and so is mail that is accepted later. If `rest_waits` is true there was too much for one call: repeat it.',
+      access: 'admin',
+      params: domainParams,
+      body: { schema: stopRequest, example: { reason: 'the domain does not exist' }, optional: true },
+      answer: {
+        description: 'What was given up, and what is left.',
+        schema: z.object({
+          domain: domainField,
+          stopped: integer('How many recipients were given up.'),
+          ...left,
+          rest_waits: flag('There were too many for one call; repeat it.'),
+        }),
+        example: { domain: 'gmial.com', stopped: 120, in_hand: 0, held: 0, rest_waits: false },
+      },
+    },
   ],
 };

@@ -1,5 +1,6 @@
 import type { OrderName } from '../../core/destinations/destination-orders.ts';
 import type { Standing } from '../../core/destinations/destinations.ts';
+import type { GivenUp, Waiting } from '../../core/destinations/giving-up.ts';
 import type { Woken } from '../../core/destinations/wakings.ts';
 import type { Standing as SendingAddressStanding } from '../../core/sources/warm-up.ts';
 import { iso } from './times.ts';
@@ -33,6 +34,16 @@ export function orderGiven(order: OrderName, { standing, woken }: { standing: St
     ...(woken && { rest_follows: woken.rest }),
   };
 }
+
+export const waitingFor = ({ domain, waiting, inHand, held }: Waiting) => ({ domain, waiting, in_hand: inHand, held });
+
+export const givenUp = ({ domain, stopped, inHand, held, rest }: GivenUp) => ({
+  domain,
+  stopped,
+  in_hand: inHand,
+  held,
+  rest_waits: rest,
+});
 
 export function sendingAddress({ ip, pool, warmUp }: SendingAddressStanding) {
   return {

@@ -2,10 +2,11 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as orders from '../../core/destinations/destination-orders.ts';
 import * as destinations from '../../core/destinations/destinations.ts';
+import { findWaiting, giveUp } from '../../core/destinations/giving-up.ts';
 import * as warmUp from '../../core/sources/warm-up.ts';
 import { dayOf } from '../../smtp/connections/sending-pools.ts';
-import { refuseFields } from '../body/body.ts';
-import { demandAdmin, demandLogin } from '../credentials/auth.ts';
+import { readOptionalJson, refuseFields } from '../body/body.ts';
+import { demandAdmin, demandLogin, sessionOf } from '../credentials/auth.ts';
 import { line, oneOf, page, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -17,9 +18,16 @@ export const destinationQuery = z.object({
   offset: page.offset.describe('How many to skip, those with the most waiting mail first.'),
 });
 
+/** A body with a reason is a few hundred bytes. */
+const stopLimit = 16 * 1024;
+
+export const stopRequest = z.object({
+  reason: line(200).optional().describe('Why, for the owners of the emails, who see it in their log. Omitted: none.'),
+});
+
 /** `/admin/destinations`: where mail goes, for the operators of the server. */
 export function destinationRoutes(router: Router, services: Services): void {
-  const { db } = services;
+  const { db, queue, log } = services;
   const operator = [demandLogin(services), demandAdmin];
 
   router.get('/admin/destinations', ...operator, async (ctx) => {
@@ -39,4 +47,19 @@ export function destinationRoutes(router: Router, services: Services): void {
       ctx.body = present.orderGiven(order, await orders.give(db, ctx.params.name ?? '', order));
     });
   }
+
+  router.get('/admin/destinations/:name/waiting', ...operator, async (ctx) => {
+    ctx.body = present.waitingFor(await findWaiting(db, ctx.params.name ?? ''));
+  });
+
+  router.post('/admin/destinations/:name/stop', ...operator, async (ctx) => {
+    const { reason = null } = parse(stopRequest, await readOptionalJson(ctx, stopLimit));
+    const given = await giveUp(db, queue, ctx.params.name ?? '', reason);
+    ctx.body = present.givenUp(given);
+    const { domain, stopped } = given;
+    log.info(
+      { domain, stopped, reason, by: sessionOf(ctx).user.id },
+      'an operator gave up the mail that waited for a domain',
+    );
+  });
 }

@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { findWaiting, giveUp } from '../../src/core/destinations/giving-up.ts';
+import { claim } from '../../src/core/recipients/recipients.ts';
+import { heldNote, pausedUntil, pauseOf } from '../../src/core/recipients/waiting-for.ts';
+import { newId } from '../../src/ids.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildSender, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openQueue } from '../support/db.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+
+const inAnHour = new Date(Date.now() + 3_600_000);
+/** Long enough on any machine. */
+const aMinute = 60_000;
+
+/** Two accounts, each with 100 recipients at `gone.test` and 100 at `fine.test`, all but `r3` tried once. */
+async function prepare(t: Test) {
+  const { db, queue } = await openQueue(t);
+  for (const sender of [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))])
+    for (const to of ['gone.test', 'fine.test']) await scheduleMany(db, sender, { emails: 100, to, at: inAnHour });
+  const change = (set: string, where: string, ...values: unknown[]) =>
+    db.query({ text: `UPDATE recipients SET ${set} WHERE ${where}`, values });
+  await change(`attempts = 1, status = 'deferred'`, `address NOT LIKE 'r3@%'`);
+  return {
+    db,
+    queue,
+    change,
+    async count(where: string, table = 'recipients') {
+      const [row] = await db.query<{ n: number }>({ text: `SELECT count(*)::int AS n FROM ${table} WHERE ${where}` });
+      return row?.n;
+    },
+  };
+}
+
+t.test('all that waits for a domain fails, whoever sent it, and nothing else does', async (t) => {
+  const { db, queue, change, count } = await prepare(t);
+  const at = (address: string) => `address = '${address}@gone.test'`;
+  await change('claimed_by = $1, job_id = $1', at('r1'), newId());
+  await change('waiting_for = $1, next_attempt_at = $2', at('r2'), heldNote, pausedUntil);
+  await change('waiting_for = $1, next_attempt_at = $2', at('r4'), pauseOf('gone.test'), pausedUntil);
+  await change('job_id = $1, next_attempt_at = now()', at('r5'), newId());
+  t.strictSame(await findWaiting(db, 'Gone.TEST'), { domain: 'gone.test', waiting: 194, inHand: 2, held: 2 });
+  const given = await giveUp(db, queue, 'Gone.TEST', 'the domain is gone', { size: 30, ms: aMinute });
+  t.strictSame(given, { domain: 'gone.test', stopped: 194, inHand: 2, held: 2, rest: false });
+  t.equal(await count(`status = 'failed' AND destination = 'gone.test' AND settled_at IS NOT NULL`), 194);
+  t.equal(await count(`status = 'failed' AND pending = 0`, 'emails'), 194);
+  t.equal(await count(`status = 'failed' AND destination <> 'gone.test'`), 0);
+  t.equal(
+    await count(
+      `last_response = 'stopped before it was delivered, as an operator decided for all mail to gone.test: the domain is gone'`,
+    ),
+    194,
+  );
+  t.match(await giveUp(db, queue, 'gone.test', null), { stopped: 0, rest: false });
+});
+
+t.test('what one call has no time for is left to the next', async (t) => {
+  const { db, queue, count } = await prepare(t);
+  t.match(await giveUp(db, queue, 'gone.test', null, { size: 50, ms: 0 }), { stopped: 50, rest: true });
+  t.equal(
+    await count(`last_response = 'stopped before it was delivered, as an operator decided for all mail to gone.test'`),
+    50,
+  );
+  let calls = 1;
+  while ((await giveUp(db, queue, 'gone.test', null, { size: 50, ms: 0 })).rest) calls += 1;
+  t.ok(calls >= 3 && calls <= 4, `${calls}`);
+  t.equal(await count(`status = 'failed'`), 198, 'all but the scheduled ones');
+});
+
+t.test('the name of a site is not taken for its domains', async (t) => {
+  const { db, queue } = await openQueue(t);
+  for (const name of ['Google', 'no such', '', 'a\0b.test']) {
+    await t.rejects(giveUp(db, queue, name, null), { status: 404 });
+    await t.rejects(findWaiting(db, name), { status: 404 });
+  }
+});
+
+t.test('a recipient that a node claims meanwhile is left to it', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@gone.test'])]);
+  let giving: Promise<unknown> = Promise.resolve();
+  await db.transaction(async (tx) => {
+    await claim(tx, newId(), await queue.take(tx, 100, []));
+    giving = giveUp(db, queue, 'gone.test', null);
+    for (;;) {
+      const waiting = await db.query({
+        text: `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      });
+      if (waiting.length > 0) break;
+      await sleep(5);
+    }
+  });
+  t.match(await giving, { stopped: 0, inHand: 1, rest: false });
+});
