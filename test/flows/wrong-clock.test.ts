@@ -29,6 +29,19 @@ t.test(
     t.strictSame(attempts.map(({ outcome }: { outcome: string }) => outcome).sort(), ['deferred', 'delivered']);
     for (const { at } of attempts) t.ok(isTrue(at), at);
 
+    const unsent = await node.send({ to: 'c@receiver.test', scheduled_at: new Date(truth + 60_000).toISOString() });
+    await node.db.prisma.domain.delete({ where: { id: node.domainId } });
+    await node.db.query({
+      text: 'UPDATE recipients SET next_attempt_at = now() WHERE email_id = $1',
+      values: [unsent.id],
+    });
+    const [refused] = await eventually(async () => {
+      const { body } = await node.call('GET', `/api/v1/emails/${unsent.id}/attempts`, { key: node.key });
+      return body.attempts.length === 1 && body.attempts;
+    });
+    t.match(refused, { phase: 'local', outcome: 'bounced' });
+    t.ok(isTrue(refused.at), 'also if no server was asked');
+
     const login = { email: 'admin@example.test', password: adminPassword };
     const { token } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
     const sites = await eventually(async () => {

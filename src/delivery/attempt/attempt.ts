@@ -81,14 +81,13 @@ async function tryDelivery(
   const all = addressesOf(claim.recipients);
   const signing = email?.signing;
   const objection = objectionTo(email);
-  if (!email || !signing || objection !== null) return unasked(all, refusal(objection ?? gone));
+  if (!email || !signing || objection !== null) return refused(all, objection ?? gone, tools.clock.now());
   const suppressed = all.filter((address) => isSuppressed(email, address));
-  const refused = unasked(suppressed, refusal('the address came onto the suppression list'));
+  const sessions = suppressed.length > 0 ? refused(suppressed, nowSuppressed, tools.clock.now()).sessions : [];
   const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
-  if (recipients.length === 0) return refused;
+  if (recipients.length === 0) return { sessions };
   const personal = isPersonal(email);
   const copies = personal ? recipients.map((recipient) => [recipient]) : [recipients];
-  const sessions = suppressed.length > 0 ? refused.sessions : [];
   for (const [index, readers] of copies.entries()) {
     const made = await deliverCopy(tools, claim, { email, signing, readers, personal }, how).catch((error: Error) =>
       notBuilt(tools, claim, readers, error),
@@ -96,7 +95,7 @@ async function tryDelivery(
     sessions.push(...made.sessions);
     const rest = copies.slice(index + 1).flat();
     if (rest.length > 0 && how.ending.begun) {
-      sessions.push(...unasked(addressesOf(rest), stopped).sessions);
+      sessions.push(...unasked(addressesOf(rest), stopped, tools.clock.now()).sessions);
       break;
     }
     const result = rest[0] && readers[0] && finalResult(made, readers[0].address);
@@ -111,6 +110,7 @@ async function tryDelivery(
 const addressesOf = (recipients: Claim['recipients']) => recipients.map(({ address }) => address);
 
 const gone = 'the sender domain was removed, or is no longer verified';
+const nowSuppressed = 'the address came onto the suppression list';
 
 /** Why an email must no longer be sent; null: it may. */
 export function objectionTo(email: OutgoingEmail | undefined): string | null {
@@ -121,7 +121,7 @@ export function objectionTo(email: OutgoingEmail | undefined): string | null {
 
 /** The record of an email whose time was over before its pool had room for it. */
 export function withoutRoom(rules: RetryRules, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {
-  const waited = unasked(addressesOf(claim.recipients), localFailure(reason, 'sender'));
+  const waited = unasked(addressesOf(claim.recipients), localFailure(reason, 'sender'), rules.clock.now());
   return record(rules, claim, waited, email, null);
 }
 
@@ -149,11 +149,11 @@ interface Copy {
 }
 
 /** The result of a copy that could not be built or handed over because of a defect of ours; other copies keep theirs. */
-function notBuilt({ log }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
+function notBuilt({ log, clock }: AttemptTools, { emailId }: Claim, readers: Copy['readers'], error: Error): Delivery {
   log.error({ emailId, error: error.stack }, 'an email could not be built or handed to the transport');
   const tries = Math.max(...readers.map(({ attempts }) => attempts)) + 1;
   const failure = localFailure('the message could not be built; the log of the server says why', 'sender');
-  return unasked(addressesOf(readers), { ...failure, permanent: tries >= triesForDefects });
+  return unasked(addressesOf(readers), { ...failure, permanent: tries >= triesForDefects }, clock.now());
 }
 
 async function deliverCopy(
@@ -217,12 +217,13 @@ function isAsciiHeader(message: Buffer): boolean {
   return isAsciiBytes(end === -1 ? message : message.subarray(0, end));
 }
 
-const refusal = (reason: string): Failure => ({ ...localFailure(reason, 'sender'), permanent: true });
+const refused = (recipients: string[], reason: string, at: Date): Delivery =>
+  unasked(recipients, { ...localFailure(reason, 'sender'), permanent: true }, at);
 
 const stopped = localFailure('This server stopped before it was the turn of this recipient.', 'other');
 
 /** A delivery that was decided without asking any server. */
-export function unasked(recipients: string[], failure: Failure, startedAt = new Date()): Delivery {
+export function unasked(recipients: string[], failure: Failure, startedAt: Date): Delivery {
   const session: Session = {
     startedAt,
     durationMs: 0,
