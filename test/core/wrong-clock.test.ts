@@ -5,10 +5,11 @@ import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
-import { wakeAhead } from '../../src/core/recipients/ahead.ts';
+import { wakeAhead, wakeTriedAhead } from '../../src/core/recipients/ahead.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { settle } from '../../src/core/recipients/settlement.ts';
 import * as returns from '../../src/core/returns/returns.ts';
+import { wakeCallsAhead } from '../../src/core/webhooks/calls-ahead.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import { connect } from '../../src/db/client.ts';
@@ -63,6 +64,90 @@ t.test('mail accepted while the clock of the database was ahead is due once that
   // As if the clock had been two hours ahead when they were accepted.
   await wakeAhead(db, new Date(Date.now() - 2 * hourMs));
   t.equal(await due(), 1, 'but for the scheduled one');
+});
+
+t.test('mail tried while the clock of the database was ahead is due once that is corrected', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const cases = [
+    { name: 'tried by a right clock', tried: -1, next: 30, note: null, scheduled: null, due: false },
+    { name: 'tried a day ahead', tried: 24, next: 25, note: null, scheduled: null, due: true },
+    {
+      name: 'a limit until midnight',
+      tried: null,
+      next: 24,
+      note: 'warm-up of pool default',
+      scheduled: null,
+      due: false,
+    },
+    {
+      name: 'until midnight a day ahead',
+      tried: null,
+      next: 40,
+      note: 'warm-up of pool default',
+      scheduled: null,
+      due: true,
+    },
+    { name: 'held', tried: 24, next: null, note: 'held: it may have been delivered', scheduled: null, due: false },
+    { name: 'tried too early', tried: 24, next: 25, note: null, scheduled: 20, due: false },
+    { name: 'scheduled', tried: null, next: 50, note: null, scheduled: 50, due: false },
+  ];
+  const ids = new Map<string, string>();
+  for (const { name, tried, next, note, scheduled } of cases) {
+    const scheduledAt = scheduled === null ? null : new Date(Date.now() + scheduled * hourMs);
+    const request = requestOf(`s@${domain}`, ['a@receiver.test'], { scheduledAt });
+    const [accepted] = await accept(db, queue, holderOf(account), [request]);
+    if (!accepted || !('email' in accepted)) throw new Error('it was not accepted');
+    const { id } = accepted.email;
+    ids.set(name, id);
+    await db.query({
+      text: `UPDATE recipients SET status = $2, attempts = $3, job_id = NULL, waiting_for = $4,
+                    next_attempt_at = coalesce(now() + make_interval(hours => $5), '9999-01-01T00:00:00Z') WHERE email_id = $1`,
+      values: [id, tried === null ? 'queued' : 'deferred', tried === null ? 0 : 1, note, next],
+    });
+    if (tried !== null)
+      await db.query({
+        text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, phase, outcome, reason)
+               VALUES ($1, $2, 'a@receiver.test', 1, now() + make_interval(hours => $3), 1, 'rcpt', 'deferred', 'later')`,
+        values: [id, newId(), tried],
+      });
+  }
+  const due = async () =>
+    (
+      await db.query<{ id: string }>({ text: 'SELECT email_id AS id FROM recipients WHERE next_attempt_at <= now()' })
+    ).map(({ id }) => id);
+  await wakeTriedAhead(db, new Date(), () => false);
+  const woken = await due();
+  for (const { name, due: isDue } of cases) t.equal(woken.includes(ids.get(name) ?? ''), isDue, name);
+});
+
+t.test('a webhook call of the time when the clock was ahead is due once that is corrected', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const keyring = new Keyring(Buffer.alloc(32));
+  await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+  const requests = Array.from({ length: 3 }, () => requestOf(`s@${domain}`, ['a@receiver.test']));
+  await accept(db, queue, holderOf(account), requests);
+  const calls = await db.query<{ id: string }>({ text: 'SELECT id FROM webhook_deliveries ORDER BY id' });
+  const [right, tried, made] = calls.map(({ id }) => id);
+  const set = (id: string | undefined, createdIn: number, triedIn: number | null, nextIn: number) =>
+    db.query({
+      text: `UPDATE webhook_deliveries
+                SET job_id = NULL, created_at = now() + make_interval(hours => $2), next_attempt_at = now() + make_interval(hours => $4),
+                    attempts = CASE WHEN $3::int IS NULL THEN '[]' ELSE jsonb_build_array(jsonb_build_object('at', $5::text)) END
+              WHERE id = $1`,
+      values: [id, createdIn, triedIn, nextIn, new Date(Date.now() + (triedIn ?? 0) * hourMs).toISOString()],
+    });
+  await set(right, -2, -1, 30);
+  await set(tried, -2, 24, 25);
+  await set(made, 24, null, 24);
+  await wakeCallsAhead(db, new Date());
+  const due = await db.query<{ id: string }>({
+    text: 'SELECT id FROM webhook_deliveries WHERE next_attempt_at <= now() ORDER BY id',
+  });
+  t.same(due, [{ id: tried }, { id: made }]);
 });
 
 t.test('such mail is in doubt in a backup of that time, like what was due', async (t) => {

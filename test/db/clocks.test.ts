@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { DatabaseClock } from '../../src/clock.ts';
-import { dueFromNow, tellTime } from '../../src/db/clocks.ts';
-import { openDatabase } from '../support/db.ts';
+import { connect } from '../../src/db/client.ts';
+import { dueFromNow, tellTime, whenSetBack } from '../../src/db/clocks.ts';
+import { silentLog } from '../../src/log.ts';
+import { createDatabase, openDatabase } from '../support/db.ts';
 
 const hour = 3_600_000;
 const truth = Date.now;
@@ -73,4 +75,42 @@ t.test('what is made due now is already due once it is stored', async (t) => {
     const [stored] = await late();
     t.ok(stored && stored.ms >= 0 && stored.ms < 1, `${stored?.ms} ms ago`);
   }
+});
+
+t.test('what the clock of the database was ahead for is mended when it is set back, and not before', async (t) => {
+  const url = await createDatabase();
+  const admin = connect(url, silentLog, 1);
+  t.teardown(() => admin.close());
+  const setDatabaseClock = (hours: number) =>
+    admin.query({
+      text: `CREATE OR REPLACE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+               $$ SELECT pg_catalog.now() + make_interval(hours => ${hours}) $$`,
+    });
+  await setDatabaseClock(0);
+  await admin.query({
+    text: `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$`,
+  });
+  const db = connect(url, silentLog, 1);
+  t.teardown(() => db.close());
+  const { signal } = new AbortController();
+  const times: Date[] = [];
+  let isBroken = false;
+  const look = whenSetBack(db, async (time) => {
+    if (isBroken) throw new Error('broken');
+    times.push(time);
+  });
+  const timesBy = async (calls: number) => {
+    times.length = 0;
+    for (let call = 0; call < calls; call += 1) await look(signal);
+    return times.length;
+  };
+  t.equal(await timesBy(3), 1, 'at first nobody knows');
+  await setDatabaseClock(24);
+  t.equal(await timesBy(3), 0, 'ahead');
+  await setDatabaseClock(0);
+  isBroken = true;
+  await t.rejects(look(signal), { message: 'broken' });
+  isBroken = false;
+  t.equal(await timesBy(4), 2, 'set back: again once what was under way is recorded');
+  t.ok(Math.abs(truth() - (times[0]?.getTime() ?? 0)) < 60_000);
 });

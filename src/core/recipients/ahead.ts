@@ -1,9 +1,15 @@
 import type { Database } from '../../db/client.ts';
+import { apartMs } from '../../db/clocks.ts';
+import { unseen } from '../../db/prepared.ts';
 import { floorId } from '../../ids.ts';
 import { dueNow } from './recipients.ts';
+import { type Key, type Selection, walk } from './waiting.ts';
+import { pausedUntil } from './waiting-for.ts';
 
-/** The clocks of servers that take over from each other may differ by seconds, which pass by themselves. */
-const apartMs = 60_000;
+/** No limit closes for longer: the longest, that of a warm-up, ends with its day. */
+const longestLimitMs = 25 * 3_600_000;
+
+const wokenAtOnce = 1_000;
 
 /**
  * Makes mail due that was accepted while the clock of the database was ahead, and not taken before it was corrected: it would
@@ -19,5 +25,36 @@ export async function wakeAhead(db: Database, time: Date): Promise<void> {
             WHERE email_id >= $1 AND status = 'queued' AND attempts = 0 AND waiting_for IS NULL AND claimed_by IS NULL
               AND next_attempt_at > now() AND EXISTS (SELECT FROM emails e WHERE e.id = email_id AND e.scheduled_at IS NULL)`,
     values: [after],
+  });
+}
+
+/**
+ * Makes mail due whose next attempt was set while the clock of the database was ahead: its last one is still to come by the
+ * clock as it is now, or a limit closes for longer than any does. It reads all mail that waits.
+ *
+ * @param time the database's
+ * @param isOver asked now and then; true ends it early
+ */
+export async function wakeTriedAhead(db: Database, time: Date, isOver: () => boolean): Promise<void> {
+  const selection: Selection = {
+    due: 'r.next_attempt_at > now() AND r.next_attempt_at < $1',
+    // Who scheduled an email wants it no sooner, whatever the clock was. With EXISTS the planner might read all attempts.
+    wanted: `(CASE WHEN r.waiting_for IS NOT NULL THEN r.next_attempt_at > $3
+                   WHEN r.attempts = 0 THEN false
+                   ELSE coalesce((SELECT max(a.at) FROM attempts a WHERE a.email_id = r.email_id AND a.recipient = r.address) > $2, false) END
+              AND coalesce((SELECT e.scheduled_at FROM emails e WHERE e.id = r.email_id) <= $2, true))`,
+    values: [pausedUntil, new Date(time.getTime() + apartMs), new Date(time.getTime() + longestLimitMs)],
+  };
+  await walk(db, selection, { size: wokenAtOnce, isOver }, (keys) => wake(db, selection, keys));
+}
+
+async function wake(db: Database, { due, wanted, values }: Selection, keys: Key[]): Promise<void> {
+  const emailIds = unseen(`$${values.length + 1}::uuid[]`);
+  const positions = unseen(`$${values.length + 2}::smallint[]`);
+  await db.query({
+    text: `UPDATE recipients r SET next_attempt_at = ${dueNow}, waiting_for = NULL
+             FROM unnest(${emailIds}, ${positions}) AS k (email_id, position)
+            WHERE r.email_id = k.email_id AND r.position = k.position AND num_nulls(r.job_id) = 1 AND ${due} AND ${wanted}`,
+    values: [...values, keys.map(({ emailId }) => emailId), keys.map(({ position }) => position)],
   });
 }
