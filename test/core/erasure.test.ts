@@ -23,6 +23,7 @@ import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { eventually } from '../support/node.ts';
+import { anyTime } from './retention-scene.ts';
 
 const keyring = new Keyring(testKey(5));
 const person = 'ann@x.test';
@@ -454,18 +455,7 @@ t.test(
       doneAt: Date,
       counts: { emails, contents: emails, recipients: emails, canceled: emails },
     });
-    const all = {
-      accountId,
-      type: null,
-      tag: null,
-      from: null,
-      to: null,
-      domain: null,
-      q: null,
-      held: false,
-      scheduled: false,
-    };
-    const canceled = { ...all, status: 'canceled' as const, createdAfter: null, createdBefore: null };
+    const canceled = { ...anyTime, accountId, status: 'canceled' as const };
     const { emails: shown, count } = await list(db, canceled, { limit: 100, offset: 0, cursor: null });
     t.strictSame([shown.length, count], [emails, emails], 'found as canceled, although none was scheduled');
   },
