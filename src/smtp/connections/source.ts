@@ -19,6 +19,8 @@ function routeTo(type: 'udp4' | 'udp6', destination: string): Promise<string | n
       resolve(address);
     };
     socket.once('error', () => done(null));
-    socket.connect(53, destination, () => done(socket.address().address));
+    // No callback of `connect`: it would be called without a route too, which then is no event.
+    socket.once('connect', () => done(socket.address().address));
+    socket.connect(53, destination);
   });
 }
