@@ -66,7 +66,8 @@ export async function showFirstScreen(
 ): Promise<void> {
   const { db, admin } = node;
   const onHold = (await hold.find(db)) !== null;
-  const show = (password: string | null) => say(firstScreen(config, node, { sandboxKey, password, onHold }));
+  const canSend = (await domains.listAll(db, { limit: 1, verified: true })).length > 0;
+  const show = (password: string | null) => say(firstScreen(config, node, { sandboxKey, password, onHold, canSend }));
   const password = newPassword();
   if (admin.password !== 'none' || !(await giveFirstPassword(db, admin.userId, password, () => show(password))))
     show(null);
@@ -75,20 +76,22 @@ export async function showFirstScreen(
 /**
  * What the terminal shows when everything is up: the addresses, how to log in, and what to do next.
  *
- * @param shown the sandbox's API key, the admin's password if it was generated now, and whether nothing is sent
+ * @param shown the sandbox's API key, the admin's password if it was generated now, whether nothing is sent, and whether a
+ *   domain is verified
  */
 export function firstScreen(
   config: Config,
   node: Shown,
-  shown: { sandboxKey: string | null; password: string | null; onHold: boolean },
+  shown: { sandboxKey: string | null; password: string | null; onHold: boolean; canSend: boolean },
 ): string {
   const { baseUrl, admin } = node;
-  const { sandboxKey, password, onHold } = shown;
+  const { sandboxKey, password, onHold, canSend } = shown;
   const login = password
     ? `${admin.email} / ${password}   (generated now, shown only this once)`
     : `${admin.email} / ${admin.password === 'configured' ? '(ADMIN_PASSWORD)' : 'the password from the first start'}`;
   const served = [`    Dashboard    ${baseUrl}`, `    Reference    ${baseUrl}/docs`];
-  const next = sandboxKey ? firstEmail(baseUrl, sandboxKey) : firstDomain(baseUrl);
+  const setUp = canSend ? [] : firstDomain(baseUrl);
+  const next = sandboxKey ? firstEmail(baseUrl, sandboxKey) : setUp;
   const isServed = config.roles.has('api');
   return [
     '',

@@ -14,16 +14,21 @@ const node = {
 
 t.test("the README shows the first start's screen as it is", async (t) => {
   const shown = documentOf('README.md').find(({ text }) => text.includes('Sendwright is ready'))?.text ?? '';
-  const screen = firstScreen(readConfig({}), node, { sandboxKey: 'sk_live_x', password: 'generated', onHold: false });
+  const screen = firstScreen(readConfig({}), node, {
+    sandboxKey: 'sk_live_x',
+    password: 'generated',
+    onHold: false,
+    canSend: true,
+  });
   t.ok(isLike(shown.trim(), screen.trim(), new Map()), screen);
 });
 
 t.test('a node with only some roles says which, and shows nothing that it does not serve', async (t) => {
-  const screenOf = (env: Record<string, string>, password: string | null = null) =>
+  const screenOf = (env: Record<string, string>, password: string | null = null, canSend = false) =>
     firstScreen(
       readConfig(env),
       { ...node, submission: { submission: null, submissions: null } },
-      { sandboxKey: null, password, onHold: false },
+      { sandboxKey: null, password, onHold: false, canSend },
     );
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
   const sender = screenOf({ ...direct, ROLES: 'mta,webhooks' });
@@ -38,6 +43,10 @@ t.test('a node with only some roles says which, and shows nothing that it does n
   t.match(served, /This node .*serves the API and the dashboard; accepts mail, .*\(ROLES=api,smtp\)\n {4}Dashboard /);
   t.match(served, /Admin login.*Next: log in/s);
   t.notMatch(screenOf(direct), 'This node');
+
+  const running = screenOf(direct, null, true);
+  t.match(running, /Admin login {2}[^\n]+\n\n {2}Stop with Ctrl-C/);
+  t.notMatch(running, /Next: |curl/, 'where a domain is verified nobody needs the first steps again');
 });
 
 t.test('a rehearsal of direct mode does not claim to deliver to the internet', async (t) => {
@@ -46,6 +55,7 @@ t.test('a rehearsal of direct mode does not claim to deliver to the internet', a
       sandboxKey: null,
       password: null,
       onHold: false,
+      canSend: false,
     });
   const internet = 'delivering to the internet as mail.test';
   t.match(screenOf({ SENDING_IPS: '127.0.0.1,::1', MX_PORT: '2526' }), 'delivering to this machine alone as mail.test');
@@ -56,7 +66,7 @@ t.test('a rehearsal of direct mode does not claim to deliver to the internet', a
 
 t.test('settings without effect, or with less than expected, are reported', async (t) => {
   const screenOf = (env: Record<string, string>) =>
-    firstScreen(readConfig(env), node, { sandboxKey: 'sk_live_x', password: null, onHold: false });
+    firstScreen(readConfig(env), node, { sandboxKey: 'sk_live_x', password: null, onHold: false, canSend: true });
   const off = { INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
   const files = { SMTP_TLS_CERT: '/cert.pem', SMTP_TLS_KEY: '/key.pem' };
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
