@@ -70,8 +70,8 @@ t.test('what one call has no time for is left to the next', async (t) => {
 t.test('the name of a site is not taken for its domains', async (t) => {
   const { db, queue } = await openQueue(t);
   for (const name of ['Google', 'no such', '', 'a\0b.test']) {
-    await t.rejects(giveUp(db, queue, name, null), { status: 404 });
-    await t.rejects(findWaiting(db, name), { status: 404 });
+    await t.rejects(giveUp(db, queue, name, null), { message: 'not found' });
+    await t.rejects(findWaiting(db, name), { message: 'not found' });
   }
 });
 

@@ -122,6 +122,32 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.ok(height >= 32, 'a button on a phone has room for a finger');
   });
 
+  t.test('mail for a domain that is gone is given up, for all accounts', async (t) => {
+    await send({ to: ['a@gone.test', 'b@gone.test', 'a@typo.test'] });
+    await putOff(['gone.test'], 'gone.test: the server could not be reached');
+    await node.db.query({
+      text: `INSERT INTO destination_reports (node_id, site, destinations, running, waiting, connections, most_connections)
+             SELECT $1::uuid, 'Parked', ARRAY['gone.test', 'typo.test'], 0, 1, 1, 1`,
+      values: [other],
+    });
+    const { page, complaints } = await view(t, node, '/destinations?q=Parked');
+    const open = page.getByRole('button', { name: 'Give up what waits for Parked' });
+    await open.click();
+    const dialog = page.getByRole('dialog', { name: 'Give up what waits?' });
+    await dialog.getByText(/^2 recipients at gone[.]test, of all accounts, will fail for good/).waitFor();
+    t.strictSame(await barriersInBoth(page), []);
+    await dialog.getByLabel('Domain').selectOption('typo.test');
+    await dialog.getByRole('button', { name: 'Give up 1' }).waitFor();
+    await dialog.getByLabel('Domain').selectOption('gone.test');
+    await dialog.getByLabel('Reason, for the senders').fill('the domain is gone');
+    await dialog.getByRole('button', { name: 'Give up 2' }).click();
+    await page.getByText('2 recipients are given up.').waitFor();
+    await dialog.waitFor({ state: 'detached' });
+    const { emails } = (await node.call('GET', '/api/v1/emails?to=b@gone.test', { key: node.key })).body;
+    await go(page, `/emails/${emails[0].id}`, 'as an operator decided for all mail to gone.test: the domain is gone');
+    t.strictSame(complaints, []);
+  });
+
   t.test('why somebody gets no mail is said where their emails are looked for', async (t) => {
     await suppress('maria@anywhere.test', 'complaint');
     await suppress('also-maria@anywhere.test', 'bounce');

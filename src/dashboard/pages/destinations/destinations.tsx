@@ -1,6 +1,6 @@
 import { Button, Group, Tooltip } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { Fragment } from 'react';
+import { Fragment, useState } from 'react';
 import { Link } from 'wouter';
 import type { Destination, SendingAddress } from '../../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
@@ -16,7 +16,8 @@ import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
 import { count, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
-import { isStalled, lacksMail } from './destination-standing.ts';
+import { isStalled, lacksMail, waitingAt } from './destination-standing.ts';
+import { GiveUp } from './giving-up.tsx';
 
 type State = Destination['state'];
 
@@ -45,11 +46,11 @@ const columns: Column<Destination>[] = [
       const isItself = destinations.join() === site;
       return (
         <>
-          <b className="cut" style={{ fontWeight: 550 }} title={site}>
+          <b className="cut whole" style={{ fontWeight: 550 }} title={site}>
             {isItself ? <EmailsTo domain={site} /> : inOwnLetters(site)}
           </b>
           {destinations.length > 0 && !isItself && (
-            <span className="cut dim" title={destinations.join(', ')}>
+            <span className="cut whole dim" title={destinations.join(', ')}>
               {destinations.slice(0, mostLinked).map((domain, place) => (
                 <Fragment key={domain}>
                   {place > 0 && ', '}
@@ -135,7 +136,9 @@ function wordsFor({ destination: { site, paused_at: paused }, flushed, rest_foll
   return paused ? `${name} is paused.` : `${name} is resumed.${rest}`;
 }
 
-function Orders({ destination: { site, paused_at: paused } }: { destination: Destination }) {
+function Orders({ destination }: { destination: Destination }) {
+  const { site, paused_at: paused } = destination;
+  const [asked, setAsked] = useState(false);
   const order = useAction(
     (name: 'pause' | 'resume' | 'flush'): Promise<Given> => api.admin.destinations[name](site),
     wordsFor,
@@ -150,10 +153,22 @@ function Orders({ destination: { site, paused_at: paused } }: { destination: Des
       {words}
     </Button>
   );
+  const mayGiveUp = waitingAt(destination) > 0 && destination.destinations.length > 0;
   return (
-    <Group gap={4} wrap="nowrap">
+    <Group gap={4} className="orders">
       {paused ? button('resume', 'Resume') : button('pause', 'Pause')}
       {button('flush', 'Try now')}
+      {mayGiveUp && (
+        <Button
+          variant="default"
+          size="compact-xs"
+          aria-label={`Give up what waits for ${inOwnLetters(site)}`}
+          onClick={() => setAsked(true)}
+        >
+          Give up
+        </Button>
+      )}
+      {asked && <GiveUp destination={destination} close={() => setAsked(false)} />}
     </Group>
   );
 }

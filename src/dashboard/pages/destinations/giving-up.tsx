@@ -1,0 +1,81 @@
+import { Button, Group, NativeSelect, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { Destination } from '../../../client/index.ts';
+import { api } from '../../data/api.ts';
+import { useAction } from '../../parts/action.tsx';
+import { Dialog } from '../../parts/dialog.tsx';
+import { Known } from '../../parts/failure.tsx';
+import { Form, TextField } from '../../parts/form.tsx';
+import { count, plural } from '../../words/format.ts';
+import { inOwnLetters } from '../../words/own-letters.ts';
+
+/** Repeats the call until nothing is left that it had no time for. */
+async function giveUpAll(domain: string, reason: string): Promise<{ domain: string; stopped: number }> {
+  let stopped = 0;
+  for (;;) {
+    const given = await api.admin.destinations.stop(domain, reason ? { reason } : {});
+    stopped += given.stopped;
+    if (!given.rest_waits) return { domain, stopped };
+  }
+}
+
+/** Asks for which domain, says how much waits for it, and gives that up. */
+export function GiveUp({ destination: { destinations }, close }: { destination: Destination; close: () => void }) {
+  const [domain, choose] = useState(destinations[0] ?? '');
+  const waits = useQuery({
+    queryKey: ['destinations', 'waiting', domain],
+    queryFn: () => api.admin.destinations.waiting(domain),
+  });
+  const action = useAction(
+    (reason: string) => giveUpAll(domain, reason),
+    ({ stopped }) => `${plural(stopped, 'recipient is', 'recipients are')} given up.`,
+    close,
+  );
+  const { waiting = 0, in_hand: inHand = 0, held = 0 } = waits.data ?? {};
+  const left = [
+    inHand > 0 && `${plural(inHand, 'recipient')} being sent to right now`,
+    held > 0 && `${plural(held, 'recipient')} held for the sender's decision`,
+  ].filter(Boolean);
+  return (
+    <Dialog close={close} title="Give up what waits?">
+      <Form action={action} submit={(fields) => action.mutate(String(fields.get('reason')).trim())}>
+        {destinations.length > 1 && (
+          <NativeSelect
+            label="Domain"
+            mb="sm"
+            value={domain}
+            data={destinations.map((value) => ({ value, label: inOwnLetters(value) }))}
+            onChange={({ currentTarget }) => choose(currentTarget.value)}
+          />
+        )}
+        <Known query={waits}>
+          <Text size="sm" mb="sm" aria-live="polite">
+            {!waits.data
+              ? 'Counting…'
+              : waiting === 0
+                ? `Nothing waits for ${inOwnLetters(domain)} that could be given up.`
+                : `${plural(waiting, 'recipient')} at ${inOwnLetters(domain)}, of all accounts, will fail for good and will not be tried again. Mail sent there later is not affected.`}
+            {left.length > 0 && ` Left alone: ${left.join(', and ')}.`}
+          </Text>
+        </Known>
+        <TextField
+          name="reason"
+          label="Reason, for the senders"
+          description="They see it in their log. It can be empty."
+          placeholder="the domain does not exist"
+          maxLength={200}
+          data-autofocus
+        />
+        <Group justify="flex-end" gap="xs" mt="lg">
+          <Button variant="default" onClick={close}>
+            No
+          </Button>
+          <Button type="submit" color="red" loading={action.isPending} disabled={waiting === 0}>
+            {waiting > 0 ? `Give up ${count(waiting)}` : 'Give up'}
+          </Button>
+        </Group>
+      </Form>
+    </Dialog>
+  );
+}
