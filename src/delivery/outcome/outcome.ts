@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net';
 import type { AttemptRow } from '../../core/recipients/attempts.ts';
 import type { Delivery, Phase, RecipientResult } from '../../smtp/deliver.ts';
 import { isRefusal } from '../../smtp/replies/reply.ts';
+import { beforeMail } from '../../smtp/replies/result.ts';
 import { slowDown } from '../../smtp/rules/classify.ts';
 import { retryHintMs } from '../../smtp/rules/retry-hint.ts';
 import type { Verdict } from '../sites/throttle.ts';
@@ -61,14 +62,12 @@ export function responseOf(result: RecipientResult): string {
   return [code, enhanced, text].filter((part) => part !== null && part !== '').join(' ');
 }
 
-const beforeMail = new Set<Phase>(['dns', 'connect', 'greeting', 'ehlo', 'starttls']);
-
 /** True if the result was decided before the mail transaction began. */
-export const isBeforeMail = (phase: Phase) => beforeMail.has(phase);
+export const isBeforeMail = (phase: Phase) => beforeMail.includes(phase);
 
 /** True if a transaction was begun from one of our addresses of this family. */
 export const leftFrom = (at: Pick<AttemptRow, 'phase' | 'localAddress'>, ipv6: boolean) =>
-  at.localAddress !== null && isIPv6(at.localAddress) === ipv6 && at.phase !== 'local' && !beforeMail.has(at.phase);
+  at.localAddress !== null && isIPv6(at.localAddress) === ipv6 && at.phase !== 'local' && !isBeforeMail(at.phase);
 
 /** True if the attempt only failed because it had no address of the hosts' family. */
 export const lacksFamily = (rows: Pick<AttemptRow, 'phase' | 'classification'>[]) =>
@@ -101,7 +100,7 @@ export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: st
 }
 
 const isUnreached = ({ outcome, phase, class: kind }: RecipientResult) =>
-  outcome === 'deferred' && beforeMail.has(phase) && kind === 'network';
+  outcome === 'deferred' && isBeforeMail(phase) && kind === 'network';
 
 /** True if this host could not even ask DNS, or try to connect. With any other code, DNS named a route that leads back here. */
 const isUntried = ({ phase, class: kind, enhanced }: RecipientResult) =>

@@ -6,6 +6,9 @@ import type { TlsPolicyName } from './tls-names.ts';
 /** The step of a delivery at which something was decided. `local` is our own decision, without asking the server. */
 export type Phase = 'dns' | 'connect' | 'greeting' | 'ehlo' | 'starttls' | 'mail' | 'rcpt' | 'data' | 'dot' | 'local';
 
+/** The steps before the mail transaction begins. */
+export const beforeMail: readonly Phase[] = ['dns', 'connect', 'greeting', 'ehlo', 'starttls'];
+
 /** What a failure is about. Only `bad_mailbox` and `bad_domain` mean that nobody is at the address. */
 export type Classification =
   | 'bad_mailbox'

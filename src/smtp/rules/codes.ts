@@ -1,5 +1,5 @@
-import type { Phase } from '../replies/result.ts';
-import { aboutRecipient, beforeMail, type Rule } from './rule.ts';
+import { beforeMail, type Phase } from '../replies/result.ts';
+import { aboutRecipient, type Rule } from './rule.ts';
 
 const atMail: readonly Phase[] = ['mail'];
 const atMessage: readonly Phase[] = ['data', 'dot'];

@@ -26,6 +26,5 @@ export interface Rule {
   note?: string;
 }
 
-export const beforeMail: readonly Phase[] = ['connect', 'greeting', 'ehlo', 'starttls'];
 /** The phases in which a reply can be about the recipient. */
 export const aboutRecipient: readonly Phase[] = ['rcpt', 'data', 'dot'];
