@@ -6,11 +6,13 @@ import type { Database } from '../db/client.ts';
 import { ApiError } from '../errors.ts';
 import type { Domain } from '../generated/prisma/client.ts';
 import * as present from '../http/present.ts';
+import { newDomain } from '../http/routes/domains.ts';
 import type { Command, Output } from './command.ts';
 import { demandEncryptionKey, withDatabase } from './database.ts';
-import { isSet, textOf } from './given.ts';
+import { isSet, read, textOf } from './given.ts';
 import { withLookups } from './lookups.ts';
 import { table } from './table.ts';
+import { accountOf } from './whose.ts';
 
 const shown = (domain: Domain) => present.withAccount(present.domain(domain), domain);
 
@@ -35,6 +37,40 @@ export const listDomains: Command = {
       return {
         json: { domains: found.map(shown) },
         text: table(['DOMAIN', 'STATUS', 'ACCOUNT', 'WARNING'], rows, 'There are no domains.'),
+      };
+    });
+  },
+};
+
+export const addDomain: Command = {
+  summary: 'adds a sending domain, and shows the DNS records to publish',
+  help: [
+    'Usage: sendwright domains add <domain> [--account <account>] [--tls <level>]',
+    '',
+    '  --account <account>  its id, or the email address of one of its users; the default is that of the first admin',
+    '  --tls <level>        opportunistic (the default), required or verified',
+    '',
+    'Only the records are written to standard output.',
+  ].join('\n'),
+  operands: ['domain'],
+  options: { account: { type: 'string' }, tls: { type: 'string' } },
+  async run(env, say, given) {
+    const input = read(newDomain, { domain: given.operands[0], tls: textOf(given, 'tls') });
+    return withDatabase(env, say, async (opened) => {
+      const { db, config, keyring } = opened;
+      const { id } = await accountOf(db, textOf(given, 'account'));
+      await demandEncryptionKey(opened);
+      const domain = await domains.add(db, id, input, keyring);
+      const records = domains.dnsRecords(domain, config.mailHostname);
+      const recommended = domains.recommendedRecords(domain, config.mailHostname);
+      say(`Publish these records, then run sendwright domains check ${domain.domain} --verify`);
+      return {
+        json: { domain: shown(domain), dns_records: records, recommended_records: recommended },
+        text: table(
+          ['TYPE', 'NAME', 'VALUE'],
+          Object.values(records).map(({ type, name, value }) => [type, name, value]),
+          '',
+        ),
       };
     });
   },

@@ -6,9 +6,10 @@ import { changePlan, createAccount, listAccounts, resumeAccount, suspendAccount 
 import { demandOperands, readArguments } from './arguments.ts';
 import { type Command, type Env, Misuse, type Say } from './command.ts';
 import { doctor } from './doctor.ts';
-import { checkDomain, listDomains } from './domains.ts';
+import { addDomain, checkDomain, listDomains } from './domains.ts';
 import { eraseRecipient } from './erase-recipient.ts';
 import { exportAccount } from './export-account.ts';
+import { stopDestination } from './give-up.ts';
 import { beginHold, endHold } from './hold.ts';
 import { createKey, listKeys, revokeKey } from './keys.ts';
 import { migrate } from './migrate.ts';
@@ -39,11 +40,13 @@ export const commands: Record<string, Command> = {
   'keys revoke': revokeKey,
   'keys rotate-encryption': rotateEncryption,
   'domains list': listDomains,
+  'domains add': addDomain,
   'domains check': checkDomain,
   'queue list': listQueue,
   'queue pause': pauseDestination,
   'queue resume': resumeDestination,
   'queue flush': flushDestination,
+  'queue stop': stopDestination,
   'suppressions import': importSuppressions,
   hold: beginHold,
   release: endHold,

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
+import { dnsRecords } from '../../src/core/domains/domains.ts';
 import { register } from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { connect } from '../../src/db/client.ts';
@@ -180,6 +181,36 @@ t.test('keys: a new one works at once, a revoked one does not', async (t) => {
   t.equal((await node.call('GET', '/api/v1/emails', { key: leaked })).status, 401);
   t.match(await sendwright(env, 'keys', 'revoke', 'x'), { code: 1, said: 'sendwright: "x": not found' });
   t.match(await sendwright(env, 'keys', 'create', '--name', 'a', '--scope', 'all'), { code: 2, said: /scopes\[0\]/ });
+});
+
+t.test('domains: added with the records to publish, as the API does it', async (t) => {
+  const { node, env, sender } = await machine();
+  const name = `fig-${Date.now()}.test`;
+  const account = ['--account', sender.account.id];
+  const added = await sendwright(env, 'domains', 'add', name.toUpperCase(), ...account);
+  t.match(added, { code: 0, said: `Publish these records, then run sendwright domains check ${name} --verify` });
+  const row = await node.db.prisma.domain.findFirstOrThrow({ where: { domain: name } });
+  t.match(row, { accountId: sender.account.id, status: 'pending' });
+  const records = Object.values(dnsRecords(row, 'mail.sendwright.test')).map(({ type, name, value }) => [
+    type,
+    name,
+    value,
+  ]);
+  const lines = added.printed.split('\n').map((line) => line.split(/ {2,}/));
+  t.strictSame(lines, [['TYPE', 'NAME', 'VALUE'], ...records]);
+  t.match(await told(env, 'domains', 'add', `news.${name}`, ...account, '--tls', 'required'), {
+    code: 0,
+    domain: { domain: `news.${name}`, tls: 'required', account_id: sender.account.id },
+    dns_records: { spf: { name: `news.${name}`, type: 'TXT' } },
+    recommended_records: [{ name: `_dmarc.news.${name}` }, { type: 'MX' }],
+  });
+  t.match(await sendwright(env, 'domains', 'add', name, ...account), { code: 1, said: /^sendwright: domain: this account already has / });
+  t.match(await sendwright(env, 'domains', 'add', 'https://a.test', ...account), { code: 1, said: /without https/ });
+  t.match(await sendwright(env, 'domains', 'add', 'a.test', '--tls', 'on'), { code: 2, said: /tls: must be one of/ });
+  t.match(await sendwright({ ...env, ENCRYPTION_KEY: testKey(9).toString('hex') }, 'domains', 'add', 'a.test'), {
+    code: 1,
+    said: /^sendwright: ENCRYPTION_KEY is not the key of this database/,
+  });
 });
 
 t.test('domains: listed with their accounts, checked as a node does, verified on request', async (t) => {
