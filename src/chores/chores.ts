@@ -46,7 +46,7 @@ export function addChores(
     await wakeCallsAhead(db, time);
     await wakeTriedAhead(db, time, () => stop.aborted);
   });
-  rounds.every(minuteMs, 'what was tried while the clock was ahead', wakeTried);
+  rounds.every(10 * secondMs, 'what was tried while the clock was ahead', wakeTried);
   rounds.every(secondMs, 'erasures', (stop) => eraseDue(db, surroundings.keyring, log, stop));
   rounds.every(2 * secondMs, 'email counts', () => emailCounts.addUp(db));
   rounds.every(60 * minuteMs, 'email counts of nothing', () => emailCounts.forgetZeros(db));

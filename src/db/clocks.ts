@@ -32,14 +32,14 @@ export async function noLater(db: Sql, time: Date): Promise<Date> {
 }
 
 /** What was under way when the clock was set back is recorded by the old time for some seconds: the work is done again. */
-const repeated = 2;
+const repeated = 3;
 
 /**
  * Does what is to be done once the database's clock was set back by more than `apartMs`. The first call does it, too: nobody
  * knows what happened before. Work that fails is done by the next call.
  *
  * @param work gets the database's time
- * @returns to be called again and again
+ * @returns to be called again and again: what happens between two calls is not seen
  */
 export function whenSetBack(
   db: Sql,
