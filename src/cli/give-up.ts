@@ -1,0 +1,46 @@
+import { giveUp } from '../core/destinations/giving-up.ts';
+import * as present from '../http/present.ts';
+import { stopRequest } from '../http/routes/destinations.ts';
+import { silentLog } from '../log.ts';
+import { createQueue } from '../queue.ts';
+import type { Command } from './command.ts';
+import { withDatabase } from './database.ts';
+import { read, textOf } from './given.ts';
+import { counted } from './table.ts';
+
+export const stopDestination: Command = {
+  summary: 'gives up all mail that waits for a domain',
+  help: [
+    'Usage: sendwright queue stop <domain> [--reason <words>]',
+    '',
+    'For a domain that is gone or was mistyped: what waits for it, from all accounts, fails for good. This cannot be undone. The',
+    'owners of the mail see in their log that an operator decided it, and the reason. Mail that is being sent, is scheduled for',
+    'later or is held is left alone, and so is mail that is accepted later.',
+  ].join('\n'),
+  operands: ['domain'],
+  options: { reason: { type: 'string' } },
+  async run(env, say, given) {
+    const [name = ''] = given.operands;
+    const { reason = null } = read(stopRequest, { reason: textOf(given, 'reason') });
+    return withDatabase(env, say, async ({ db, url }) => {
+      const queue = createQueue(url, silentLog);
+      await queue.start();
+      try {
+        let result = await giveUp(db, queue, name, reason);
+        let { stopped } = result;
+        while (result.rest) {
+          given.progress(`${stopped} recipients`);
+          result = await giveUp(db, queue, name, reason);
+          stopped += result.stopped;
+        }
+        const { domain, inHand, held } = result;
+        const lines = [`${counted(stopped, 'recipient', 'recipients')} at ${domain} given up.`];
+        if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
+        if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
+        return { json: present.givenUp({ ...result, stopped }), text: lines.join('\n') };
+      } finally {
+        await queue.stop();
+      }
+    });
+  },
+};

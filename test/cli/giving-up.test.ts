@@ -1,0 +1,34 @@
+import t from 'tap';
+import { findWaiting } from '../../src/core/destinations/giving-up.ts';
+import { buildSender } from '../support/build.ts';
+import { eventually, testEnv } from '../support/node.ts';
+import { encryptionKey, sharedNode } from '../support/shared-node.ts';
+import { sendwright, told } from './terminal.ts';
+
+t.test('queue stop: what waits for a domain is given up, with the reason', async (t) => {
+  const node = await sharedNode('api,mta');
+  const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const sender = await buildSender(node.db, encryptionKey);
+  const name = `d${Date.now()}.test`;
+  t.match(await told(env, 'queue', 'pause', name), { code: 0 });
+  const email = { from: sender.from, to: [`a@${name}`, `b@${name}`], subject: 's', text: 't' };
+  const { body } = await node.call('POST', '/api/v1/emails', { key: sender.key, body: email });
+  await eventually(async () => (await findWaiting(node.db, name)).waiting === 2);
+  t.match(await sendwright(env, 'queue', 'stop', name, '--reason', ''), { code: 2, said: /reason: must not be empty/ });
+  const reason = ['--reason', 'the domain is gone'];
+  t.match(await told(env, 'queue', 'stop', name, ...reason), {
+    code: 0,
+    domain: name,
+    stopped: 2,
+    in_hand: 0,
+    held: 0,
+    rest_waits: false,
+  });
+  const read = await node.call('GET', `/api/v1/emails/${body.email.id}`, { key: sender.key });
+  t.match(read.body.email, {
+    status: 'failed',
+    error: `stopped before it was delivered, as an operator decided for all mail to ${name}: the domain is gone`,
+  });
+  t.match(await sendwright(env, 'queue', 'stop', name), { code: 0, printed: `0 recipients at ${name} given up.` });
+  t.match(await sendwright(env, 'queue', 'stop', 'no such'), { code: 1, said: 'sendwright: "no such": not found' });
+});
