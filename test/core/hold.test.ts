@@ -81,10 +81,13 @@ t.test('a hold ends, and living nodes keep what they have, if the clock was ahea
   await db.query({ text: claim, values: [living] });
   await hold.begin(db);
   await db.query({ text: `UPDATE service_hold SET since = since + interval '2 days'` });
-  const beating = setInterval(() => void nodes.beat(db, living), 200);
+  const beats: Promise<unknown>[] = [];
+  const beating = setInterval(() => beats.push(nodes.beat(db, living)), 200);
   t.teardown(() => clearInterval(beating));
   t.same(await hold.end(db, queue, 'fail'), { failed: 10 });
   clearInterval(beating);
+  // The database is closed after that.
+  await Promise.all(beats);
 });
 
 t.test('failing held mail stops when somebody else ends the hold', async (t) => {
