@@ -1,6 +1,7 @@
 import { mock } from 'node:test';
 import t from 'tap';
 import * as keys from '../../src/core/accounts/keys.ts';
+import * as loginAttempts from '../../src/core/accounts/login-attempts.ts';
 import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
@@ -148,6 +149,15 @@ t.test('a webhook call of the time when the clock was ahead is due once that is 
     text: 'SELECT id FROM webhook_deliveries WHERE next_attempt_at <= now() ORDER BY id',
   });
   t.same(due, [{ id: tried }, { id: made }]);
+});
+
+t.test('failed logins of the time when the clock of the database was ahead lock nobody out afterwards', async (t) => {
+  const { db } = await openQueue(t);
+  const fail = async () => void (await loginAttempts.begin(db, ['pair:me@a.test 192.0.2.1']));
+  for (let time = 0; time < 10; time += 1) await fail();
+  await t.rejects(fail(), { status: 429 });
+  await db.query({ text: `UPDATE login_failures SET at = at + interval '1 day'` });
+  await t.resolves(fail());
 });
 
 t.test('such mail is in doubt in a backup of that time, like what was due', async (t) => {

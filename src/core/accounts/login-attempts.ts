@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
+import { apartMs } from '../../db/clocks.ts';
 import { rateLimited } from '../../errors.ts';
 import { Turns } from '../../pace/turns.ts';
 
@@ -61,9 +62,11 @@ function count(db: Database, subjects: Subject[]): Promise<{ wait: number | null
       values: [subjects.toSorted()],
     });
     const over = await tx.query<{ wait: number }>({
+      // What is still to come is from a clock that was ahead, and would lock out for as long.
       text: `SELECT ceil(extract(epoch FROM max(at) + make_interval(secs => $2) - now()))::int AS wait
                FROM (SELECT subject, at, row_number() OVER (PARTITION BY subject ORDER BY at DESC) AS nth
-                       FROM login_failures WHERE subject = ANY($1) AND at > now() - make_interval(secs => $2)) recent
+                       FROM login_failures WHERE subject = ANY($1) AND at > now() - make_interval(secs => $2)
+                        AND at < now() + make_interval(secs => ${apartMs / 1_000})) recent
               WHERE nth = ($3::jsonb ->> split_part(subject, ':', 1))::int GROUP BY subject`,
       values: [subjects, windowSeconds, JSON.stringify(allowed)],
     });
