@@ -204,7 +204,10 @@ t.test('domains: added with the records to publish, as the API does it', async (
     dns_records: { spf: { name: `news.${name}`, type: 'TXT' } },
     recommended_records: [{ name: `_dmarc.news.${name}` }, { type: 'MX' }],
   });
-  t.match(await sendwright(env, 'domains', 'add', name, ...account), { code: 1, said: /^sendwright: domain: this account already has / });
+  t.match(await sendwright(env, 'domains', 'add', name, ...account), {
+    code: 1,
+    said: /^sendwright: domain: this account already has /,
+  });
   t.match(await sendwright(env, 'domains', 'add', 'https://a.test', ...account), { code: 1, said: /without https/ });
   t.match(await sendwright(env, 'domains', 'add', 'a.test', '--tls', 'on'), { code: 2, said: /tls: must be one of/ });
   t.match(await sendwright({ ...env, ENCRYPTION_KEY: testKey(9).toString('hex') }, 'domains', 'add', 'a.test'), {
