@@ -37,11 +37,42 @@ t.test('bodies in every charset and encoding that is in use', async (t) => {
     ['Content-Type: text/plain; format=flowed; delsp=yes\n\nki \nnd\n', 'kind'],
     ['Content-Type: text/plain; charset=unknown-8bit\n\nGr\xc3\xbc\xdfe\n', 'Grü\ufffde'],
     ['Content-Type: text/plain; charset=X-Unknown\n\nx\n', 'x'],
-    ['Content-Type: text/plain; charset=ANSI_X3.4-1968\n\nGr\xfc\xdfe\n', 'Gr\ufffd\ufffde'],
+    ['Content-Type: text/plain; charset=ANSI_X3.4-1968\n\nGr\xfc\xdfe\n', 'Grüße'],
+    ['Content-Type: text/plain; charset=us-ascii\n\nGr\xc3\xbc\xdfe\n', 'Grü\ufffde'],
     ['Content-Type: text/plain; charset=utf-8\n\nGr\xc3\xbc\xdfe\n', 'Grü\ufffde'],
-    ['\nGr\xfc\n', 'Gr\ufffd'],
+    ['\nGr\xfc\n', 'Grü'],
+    ['\nIt\x92s \x80 5\n', 'It’s € 5'],
   ];
   for (const [content, text] of cases) t.equal((await read(content)).text ?? '', text, content);
+});
+
+t.test('HTML says which charset it is in, and goes out as UTF-8', async (t) => {
+  const html = (type: string, octets: string) => `Content-Type: text/html${type}\n\n${octets}\n`;
+  const meta = (charset: string) => `<meta http-equiv="Content-Type" content="text/html; charset=${charset}">`;
+  const cases: [content: string, html: string][] = [
+    [html('; charset=iso-8859-1', `${meta('iso-8859-1')}\xfc`), `${meta('utf-8')}ü`],
+    [html('; charset=shift_jis', "<META charset = 'Shift_JIS'>\x82\xb1"), "<META charset = 'utf-8'>こ"],
+    [html('; charset=windows-1252', '<meta charset=x-sjis><p>\x80'), '<meta charset=utf-8><p>€'],
+    [html('', `<head>${meta('windows-1251')}\xc7\xe0\xea\xe0\xe7`), `<head>${meta('utf-8')}Заказ`],
+    [html('', `${meta('no-such')}\xfc`), `${meta('utf-8')}ü`],
+    [html('', `${meta('utf-16')}\xfc`), `${meta('utf-8')}ü`],
+    [html('', `${meta('iso-8859-1')}\xc3\xbc`), `${meta('utf-8')}ü`],
+    [html('', '<p>\xfc'), '<p>ü'],
+    [html('; charset=iso-8859-1', '<metal charset=x>\xfc'), '<metal charset=x>ü'],
+  ];
+  // These are UTF-8 already, or as good as that.
+  for (const [type, content] of [
+    ['; charset=UTF-8', `${meta('iso-8859-1')}\xc3\xbc`],
+    ['; charset=utf-8', `${meta('iso-8859-1')}\xfc`],
+    ['; charset=iso-8859-1', `${meta('iso-8859-1')}e`],
+    ['', `${meta('iso-8859-1')}e`],
+  ] as const)
+    cases.push([html(type, content), Buffer.from(content, 'latin1').toString()]);
+  const late = `${'<p>'.repeat(2_000)}${meta('iso-8859-1')}`;
+  cases.push([html('; charset=iso-8859-1', `\xfc${late}`), `ü${late}`]);
+  for (const [content, shown] of cases) t.equal((await read(content)).html, shown, content.slice(0, 200));
+  const text = `Content-Type: text/plain; charset=iso-8859-1\n\n${meta('iso-8859-1')}\xfc\n`;
+  t.equal((await read(text)).text, `${meta('iso-8859-1')}ü`, 'a text about HTML is not HTML');
 });
 
 t.test('INJ: what cannot be decoded as declared is refused', async (t) => {
