@@ -16,9 +16,10 @@ import * as tlsPolicies from '../core/tls/tls-policies.ts';
 import * as tlsResults from '../core/tls/tls-results.ts';
 import { wakeCallsAhead } from '../core/webhooks/calls-ahead.ts';
 import type { Database } from '../db/client.ts';
-import { databaseTime, noLater, whenSetBack } from '../db/clocks.ts';
+import { databaseTime, noLater } from '../db/clocks.ts';
 import { completeIndexes } from '../db/indexes.ts';
 import { analyzeFresh, keepingPartitions } from '../db/partitions.ts';
+import { whenSetBack } from '../db/set-back.ts';
 import type { Logger } from '../log.ts';
 import type { Rounds } from '../pace/rounds.ts';
 import { sweeping } from '../queue.ts';
@@ -43,8 +44,8 @@ export function addChores(
   rounds.every(60 * minuteMs, 'old contents', async (stop) => void (await pruneContents(db, new Date(), { stop })));
   rounds.every(minuteMs, 'mail of a clock that was ahead', async () => wakeAhead(db, await databaseTime(db)));
   const wakeTried = whenSetBack(db, async (time, stop) => {
-    await wakeCallsAhead(db, time);
     await wakeTriedAhead(db, time, () => stop.aborted);
+    await wakeCallsAhead(db, time, () => stop.aborted);
   });
   rounds.every(10 * secondMs, 'what was tried while the clock was ahead', wakeTried);
   rounds.every(secondMs, 'erasures', (stop) => eraseDue(db, surroundings.keyring, log, stop));

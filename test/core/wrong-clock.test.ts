@@ -92,6 +92,14 @@ t.test('mail tried while the clock of the database was ahead is due once that is
     },
     { name: 'held', tried: 24, next: null, note: 'held: it may have been delivered', scheduled: null, due: false },
     { name: 'tried too early', tried: 24, next: 25, note: null, scheduled: 20, due: false },
+    {
+      name: 'tried too early, and a limit',
+      tried: null,
+      next: 50,
+      note: 'warm-up of pool default',
+      scheduled: 20,
+      due: false,
+    },
     { name: 'scheduled', tried: null, next: 50, note: null, scheduled: 50, due: false },
   ];
   const ids = new Map<string, string>();
@@ -121,6 +129,11 @@ t.test('mail tried while the clock of the database was ahead is due once that is
   await wakeTriedAhead(db, new Date(), () => false);
   const woken = await due();
   for (const { name, due: isDue } of cases) t.equal(woken.includes(ids.get(name) ?? ''), isDue, name);
+  const [{ early } = { early: 0 }] = await db.query<{ early: number }>({
+    text: `SELECT count(*)::int AS early FROM recipients r JOIN emails e ON e.id = r.email_id
+            WHERE r.next_attempt_at = e.scheduled_at AND r.waiting_for IS NULL`,
+  });
+  t.equal(early, 2, 'scheduled mail is due at its time, whenever it was tried');
 });
 
 t.test('a webhook call of the time when the clock was ahead is due once that is corrected', async (t) => {
@@ -144,7 +157,7 @@ t.test('a webhook call of the time when the clock was ahead is due once that is 
   await set(right, -2, -1, 30);
   await set(tried, -2, 24, 25);
   await set(made, 24, null, 24);
-  await wakeCallsAhead(db, new Date());
+  await wakeCallsAhead(db, new Date(), () => false);
   const due = await db.query<{ id: string }>({
     text: 'SELECT id FROM webhook_deliveries WHERE next_attempt_at <= now() ORDER BY id',
   });

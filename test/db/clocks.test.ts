@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { DatabaseClock } from '../../src/clock.ts';
 import { connect } from '../../src/db/client.ts';
-import { dueFromNow, tellTime, whenSetBack } from '../../src/db/clocks.ts';
+import { dueFromNow, tellTime } from '../../src/db/clocks.ts';
+import { whenSetBack } from '../../src/db/set-back.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase, openDatabase } from '../support/db.ts';
 
@@ -84,33 +85,69 @@ t.test('what the clock of the database was ahead for is mended when it is set ba
   const setDatabaseClock = (hours: number) =>
     admin.query({
       text: `CREATE OR REPLACE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-               $$ SELECT pg_catalog.now() + make_interval(hours => ${hours}) $$`,
+               $$ SELECT pg_catalog.now() + make_interval(secs => ${hours * 3_600}) $$`,
     });
   await setDatabaseClock(0);
   await admin.query({
     text: `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$`,
   });
-  const db = connect(url, silentLog, 1);
+  const db = connect(url, silentLog, 2);
   t.teardown(() => db.close());
   const { signal } = new AbortController();
   const times: Date[] = [];
   let isBroken = false;
-  const look = whenSetBack(db, async (time) => {
-    if (isBroken) throw new Error('broken');
-    times.push(time);
-  });
+  const node = () =>
+    whenSetBack(db, async (time) => {
+      if (isBroken) throw new Error('broken');
+      times.push(time);
+    });
+  let look = node();
   const timesBy = async (calls: number) => {
     times.length = 0;
     for (let call = 0; call < calls; call += 1) await look(signal);
     return times.length;
   };
-  t.equal(await timesBy(3), 1, 'at first nobody knows');
+  /** As if the clock had been set back before what was under way was recorded. */
+  const record = () => admin.query({ text: `UPDATE time_seen SET set_back_at = set_back_at - interval '30 s'` });
+  t.equal(await timesBy(3), 3, 'at first nobody knows');
+  await record();
+  t.equal(await timesBy(3), 1, 'once more when what was under way is recorded');
   await setDatabaseClock(24);
   t.equal(await timesBy(3), 0, 'ahead');
   await setDatabaseClock(0);
   isBroken = true;
   await t.rejects(look(signal), { message: 'broken' });
+  await record();
+  await t.rejects(look(signal), { message: 'broken' });
   isBroken = false;
-  t.equal(await timesBy(5), 3, 'set back: again once what was under way is recorded');
+  t.equal(await timesBy(5), 1, 'set back');
   t.ok(Math.abs(truth() - (times[0]?.getTime() ?? 0)) < 60_000);
+  look = node();
+  t.equal(await timesBy(3), 0, 'a start after which nothing was set back reads nothing');
+  await setDatabaseClock(24);
+  await look(signal);
+  await setDatabaseClock(0);
+  look = node();
+  t.equal(await timesBy(1), 1, 'set back while no node ran');
+  await record();
+  t.equal(await timesBy(2), 1);
+  await setDatabaseClock(-1 / 120);
+  t.equal(await timesBy(2), 0, 'half a minute is what servers may differ by');
+});
+
+t.test('only one node at a time does what is to be done after the clock was set back', async (t) => {
+  const db = await openDatabase(t);
+  const { signal } = new AbortController();
+  let running = 0;
+  let most = 0;
+  const looks = Array.from({ length: 4 }, () =>
+    whenSetBack(db, async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await sleep(200);
+      running -= 1;
+    }),
+  );
+  await Promise.all(looks.map((look) => look(signal)));
+  t.equal(most, 1);
 });

@@ -9,7 +9,8 @@ import { pausedUntil } from './waiting-for.ts';
 /** No limit closes for longer: the longest, that of a warm-up, ends with its day. */
 const longestLimitMs = 25 * 3_600_000;
 
-const wokenAtOnce = 1_000;
+/** The attempts of each recipient are looked up, so that one statement must not read many of those that are not wanted. */
+const wokenAtOnce = 200;
 
 /**
  * Makes mail due that was accepted while the clock of the database was ahead, and not taken before it was corrected: it would
@@ -28,9 +29,13 @@ export async function wakeAhead(db: Database, time: Date): Promise<void> {
   });
 }
 
+/** SQL: the time before which the sender of a recipient `r` does not want it tried; null if there is none. */
+const scheduled = '(SELECT e.scheduled_at FROM emails e WHERE e.id = r.email_id)';
+
 /**
  * Makes mail due whose next attempt was set while the clock of the database was ahead: its last one is still to come by the
- * clock as it is now, or a limit closes for longer than any does. It reads all mail that waits.
+ * clock as it is now, or a limit closes for longer than any does. Scheduled mail is due at its time, if that is still to
+ * come. It reads all mail that waits.
  *
  * @param time the database's
  * @param isOver asked now and then; true ends it early
@@ -38,11 +43,11 @@ export async function wakeAhead(db: Database, time: Date): Promise<void> {
 export async function wakeTriedAhead(db: Database, time: Date, isOver: () => boolean): Promise<void> {
   const selection: Selection = {
     due: 'r.next_attempt_at > now() AND r.next_attempt_at < $1',
-    // Who scheduled an email wants it no sooner, whatever the clock was. With EXISTS the planner might read all attempts.
+    // With EXISTS the planner might read all attempts.
     wanted: `(CASE WHEN r.waiting_for IS NOT NULL THEN r.next_attempt_at > $3
                    WHEN r.attempts = 0 THEN false
                    ELSE coalesce((SELECT max(a.at) FROM attempts a WHERE a.email_id = r.email_id AND a.recipient = r.address) > $2, false) END
-              AND coalesce((SELECT e.scheduled_at FROM emails e WHERE e.id = r.email_id) <= $2, true))`,
+              AND r.next_attempt_at > coalesce(${scheduled}, '-infinity'))`,
     values: [pausedUntil, new Date(time.getTime() + apartMs), new Date(time.getTime() + longestLimitMs)],
   };
   await walk(db, selection, { size: wokenAtOnce, isOver }, (keys) => wake(db, selection, keys));
@@ -52,7 +57,7 @@ async function wake(db: Database, { due, wanted, values }: Selection, keys: Key[
   const emailIds = unseen(`$${values.length + 1}::uuid[]`);
   const positions = unseen(`$${values.length + 2}::smallint[]`);
   await db.query({
-    text: `UPDATE recipients r SET next_attempt_at = ${dueNow}, waiting_for = NULL
+    text: `UPDATE recipients r SET next_attempt_at = greatest(${dueNow}, ${scheduled}), waiting_for = NULL
              FROM unnest(${emailIds}, ${positions}) AS k (email_id, position)
             WHERE r.email_id = k.email_id AND r.position = k.position AND num_nulls(r.job_id) = 1 AND ${due} AND ${wanted}`,
     values: [...values, keys.map(({ emailId }) => emailId), keys.map(({ position }) => position)],
