@@ -1,6 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
 import { normalizeDomain } from '../../mail/address/address.ts';
+import { isDueOrTried, isUnsettled } from '../recipients/waiting.ts';
 import { pausedUntil, unansweredNote } from '../recipients/waiting-for.ts';
 
 /** A site as one node sees it. */
@@ -177,8 +178,7 @@ export async function domainsOf(db: Database, name: string): Promise<string[]> {
 export async function hasMail(db: Database, name: string): Promise<boolean> {
   const rows = await db.query<{ known: boolean }>({
     text: `SELECT EXISTS (SELECT FROM destination_reports WHERE site = $1 OR $1 = ANY (destinations))
-               OR EXISTS (SELECT FROM recipients
-                           WHERE ((job_id IS NULL AND next_attempt_at IS NOT NULL) OR job_id IS NOT NULL) AND destination = $1) AS known`,
+               OR EXISTS (SELECT FROM recipients r WHERE ${isUnsettled} AND r.destination = $1) AS known`,
     values: [nameOf(name)],
   });
   return rows[0]?.known === true;
@@ -226,16 +226,15 @@ const sites = `sites AS (SELECT DISTINCT ON (d) d AS destination, site FROM repo
 
 /**
  * SQL: `groups`, how many recipients of each destination wait, by what they wait for. Grouping them first leaves few rows to
- * sort: sorting all recipients would take longer than a statement may. The condition is written so that both indexes of
- * waiting recipients can serve. `$1` is the `next_attempt_at` of paused recipients, which is no time of an attempt.
+ * sort: sorting all recipients would take longer than a statement may. `$1` is the `next_attempt_at` of paused recipients,
+ * which is no time of an attempt.
  */
 const groups = `groups AS MATERIALIZED (
   SELECT r.destination, r.waiting_for, count(*) FILTER (WHERE r.next_attempt_at <= now()) AS queued,
          count(*) FILTER (WHERE r.next_attempt_at > now()) AS deferred,
          min(r.next_attempt_at) FILTER (WHERE r.next_attempt_at > now() AND r.next_attempt_at < $1) AS next_attempt_at
     FROM recipients r
-   WHERE ((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL
-     AND (r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)
+   WHERE ${isUnsettled} AND ${isDueOrTried}
    GROUP BY 1, 2)`;
 
 /** SQL: `waiting`, how many recipients wait for each site, and `reasons`, what most of them wait for. */

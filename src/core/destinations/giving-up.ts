@@ -4,7 +4,7 @@ import { notFound } from '../../errors.ts';
 import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
 import { inOneOrder, settleAs, stoppedForAll, type Undecided } from '../recipients/settlement.ts';
-import { type Key, walk } from '../recipients/waiting.ts';
+import { isDueOrTried, isUnsettled, type Key, walk } from '../recipients/waiting.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
 import { domainOf } from './destinations.ts';
 
@@ -34,11 +34,8 @@ const batchSize = 500;
 /** How long one call works. */
 const callMs = 5_000;
 
-/** SQL: a recipient `r` that does not wait for its scheduled time. */
-const notScheduled = `(r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)`;
-
 /** SQL: a recipient `r` at `$1` that can be given up; `$2` are the notes of those that are held. */
-const canBeGivenUp = `r.destination = $1 AND r.claimed_by IS NULL AND ${notScheduled} AND coalesce(r.waiting_for <> ALL ($2), true)`;
+const canBeGivenUp = `r.destination = $1 AND r.claimed_by IS NULL AND ${isDueOrTried} AND coalesce(r.waiting_for <> ALL ($2), true)`;
 
 /**
  * @param name a domain, and not the name of a site: what cannot be undone is never done for all domains of a provider
@@ -51,8 +48,7 @@ export async function findWaiting(db: Database, name: string): Promise<Waiting> 
                   count(*) FILTER (WHERE r.claimed_by IS NOT NULL)::int AS "inHand",
                   count(*) FILTER (WHERE r.claimed_by IS NULL AND r.waiting_for = ANY ($2))::int AS held
              FROM recipients r
-            WHERE ((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL
-              AND r.destination = $1`,
+            WHERE ${isUnsettled} AND r.destination = $1`,
     values: [domain, heldNotes],
   });
   return { domain, ...(row ?? { waiting: 0, inHand: 0, held: 0 }) };

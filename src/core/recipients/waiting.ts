@@ -6,6 +6,17 @@ export interface Key {
   position: number;
 }
 
+/**
+ * SQL: a recipient `r` that is not settled. Its last part says the same, but only the first one tells the planner that the rows
+ * are in two partial indexes; without it, it reads all recipients that are kept.
+ */
+export const isUnsettled =
+  '((r.job_id IS NULL AND r.next_attempt_at IS NOT NULL) OR r.job_id IS NOT NULL) AND r.next_attempt_at IS NOT NULL';
+
+/** SQL: a recipient `r` that is not settled, and does not just wait for its scheduled time. */
+export const isDueOrTried =
+  '(r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)';
+
 /** Some of the recipients that wait: SQL conditions on a recipient `r`, which share one list of values. */
 export interface Selection {
   /** A condition on `next_attempt_at` alone: rows that do not meet it are not read. */
