@@ -82,6 +82,30 @@ t.test('what was decided is not taken for an answer', async (t) => {
   });
 });
 
+t.test(
+  'the last attempt is the one with the last number, even if the clock was set back since the one before',
+  async (t) => {
+    const address = 'jane@example.com';
+    const recipient = {
+      address,
+      status: 'failed',
+      attempts: 2,
+      destination: 'example.com',
+      lastResponse: '550 no such user',
+    };
+    const attempt = { recipient: address, mxHost: 'mx.example.com', reason: '', uncertain: false };
+    const later = new Date(at.getTime() + 86_400_000);
+    const first = { number: 1, at: later, outcome: 'deferred', classification: 'rate', reply: '451 later' };
+    const second = { number: 2, at, outcome: 'bounced', classification: 'bad_mailbox', reply: '550 no such user' };
+    // As the log has them, by their times.
+    const attempts = [second, first].map((one) => ({ ...attempt, ...one }) as Attempt);
+    const explained = { email, recipients: [recipient as Recipient], attempts, ...nothingElse };
+    t.match(explain(explained, 3_600_000, at).recipients, [
+      { cause: 'refused', classification: 'bad_mailbox', lastAttempt: { response: '550 no such user' } },
+    ]);
+  },
+);
+
 t.test('mail given up before it was known to have arrived does not need to be sent again', async (t) => {
   const address = 'jane@example.com';
   const recipient = {

@@ -54,7 +54,8 @@ export function explain(
   const givesUpAt = new Date((email.scheduledAt ?? email.createdAt).getTime() + retryForMs);
   const explained = recipients.map((recipient) => {
     const isAbout = (row: Attempt | Return) => row.recipient === recipient.address;
-    const own = attempts.filter(isAbout);
+    // Not by their times: the clock of the database may have been set back in between.
+    const own = attempts.filter(isAbout).toSorted((a, b) => a.number - b.number);
     const explanation = explainOne({ email, recipient, attempts: own, givesUpAt, onHoldSince, now });
     const outlook = recipient.nextAttemptAt ? (tls.get(recipient.destination) ?? null) : null;
     return { ...withReturns(explanation, returns.filter(isAbout)), tls: outlook };
