@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts';
 import type { PlanName } from '../core/accounts/plans.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
@@ -44,6 +45,8 @@ export interface Services {
   /** The TLS policies of the transport. */
   tlsPolicies: TlsPolicies;
   tokenKeys: TokenKeys;
+  /** The database's. */
+  clock: Clock;
   /** The addresses that mail is sent from. */
   sendingPools: SendingPools;
   /** How long a recipient is retried after it was due, in ms. */

@@ -91,8 +91,9 @@ function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {
 function openTransport(parts: DispatcherParts, stops: Stops) {
   const { config, foundation, db, rounds, internet, tlsPolicies, lease } = parts;
   const tlsResults = new TlsResults();
-  stops.push(() => recordTlsResults(db, tlsResults));
-  rounds.every(tlsResultsMs, 'TLS results', () => recordTlsResults(db, tlsResults));
+  const recordResults = () => recordTlsResults(db, tlsResults, lease.clock.now());
+  stops.push(recordResults);
+  rounds.every(tlsResultsMs, 'TLS results', recordResults);
   const transport = createTransport({
     resolver: internet.resolver,
     ehloName: config.mailHostname,

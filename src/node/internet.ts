@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Installation } from '../core/operations/doctor.ts';
 import { KnownPolicies } from '../core/tls/tls-policies.ts';
@@ -56,8 +57,7 @@ export async function findInternet(
 export function findTlsPolicies(
   config: Config,
   internet: Internet,
-  db: Database,
-  log: Logger,
+  { db, log, clock }: { db: Database; log: Logger; clock: Clock },
   stops: Stops,
 ): TlsPolicies {
   const { resolver, allowPrivate, mxPort } = internet;
@@ -65,6 +65,7 @@ export function findTlsPolicies(
     resolver,
     fetch: (domain, signal) => fetchStsFile({ resolver, allowPrivate }, domain, signal),
     store: new KnownPolicies(db),
+    clock,
     log,
   });
   stops.push(async () => sts.close());

@@ -71,6 +71,9 @@ export interface SendwrightNode {
 /** For the requests and the messages that are being received. */
 const graceMs = 5_000;
 
+/** How often a node without a lease, which would tell it, asks what time it is. */
+const clockMs = 60_000;
+
 /** Leaves a moment of the 30 seconds to those who end what the node stands on. */
 const stopWithinMs = 28_000;
 
@@ -149,7 +152,8 @@ async function makeParts(
     sendingIps: internet.knownIps,
     keyring,
   };
-  const tlsPolicies = findTlsPolicies(config, internet, db, log, stops);
+  const lease = new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue));
+  const tlsPolicies = findTlsPolicies(config, internet, { db, log, clock: lease.clock }, stops);
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
   addChores(rounds, db, surroundings, { sandbox: config.deliveryMode === 'sandbox', log });
@@ -166,21 +170,24 @@ async function makeParts(
     tlsPolicies,
     rounds,
     providers,
-    lease: new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue)),
+    lease,
     fresh: new FreshBodies(config.roles.has('mta') ? {} : { room: 0 }),
   };
 }
 
 /** Takes a lease, without which nothing may be claimed, once everything that must come before is recorded. */
-async function joinNodes({ config, foundation, db, queue, lease }: Parts, stops: Stops): Promise<void> {
+async function joinNodes({ config, foundation, db, queue, rounds, lease }: Parts, stops: Stops): Promise<void> {
   const { log, alone, siblings } = foundation;
   // With siblings, the first process has done this for all.
   if (!siblings) {
     await recoverJournals(config, foundation, { db, queue });
     await hold.noteStart(db, config.startOnHold);
   }
-  if (!config.roles.has('mta') && !config.roles.has('webhooks')) return;
   await tellTime(db, lease.clock);
+  if (!config.roles.has('mta') && !config.roles.has('webhooks')) {
+    rounds.every(clockMs, 'time', () => tellTime(db, lease.clock));
+    return;
+  }
   const starting = lease.start(alone);
   // A lease that was not taken to the end may stand on the list all the same.
   stops.push(() => Promise.allSettled([starting]).then(() => lease.stop()));
@@ -258,6 +265,7 @@ function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurn
     lookUp: lookUpOf(config, internet),
     providerOf: (destination, mxHost) => siteOf(destination, mxHost, providers).name,
     tlsPolicies: parts.tlsPolicies,
+    clock: parts.lease.clock,
     tokenKeys: parts.tokenKeys,
     retryForMs: config.retryForMs,
     sendingPools: poolsOf(config),

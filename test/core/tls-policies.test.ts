@@ -20,7 +20,7 @@ const policy = (id: string, fetchedAt = new Date(), fields: Partial<StsPolicy> =
 t.test('a policy is known to every node until it expires', async (t) => {
   const db = await openDatabase(t);
   const [one, other] = [new KnownPolicies(db), new KnownPolicies(db)];
-  const saved = policy('1');
+  const saved = policy('1', new Date(Date.now() - 60_000));
   await one.save('a.test', saved);
   t.same(await other.load('a.test'), saved);
   t.equal(await other.load('b.test'), null);
@@ -28,6 +28,12 @@ t.test('a policy is known to every node until it expires', async (t) => {
   await other.save('a.test', policy('2', new Date(saved.fetchedAt.getTime() + 5)));
   await one.save('a.test', policy('0', new Date(saved.fetchedAt.getTime() - 5)));
   t.match(await one.load('a.test'), { id: '2' }, 'the policy that was fetched last stays');
+
+  const ahead = new Date(Date.now() + 86_400_000);
+  await one.save('ahead.test', policy('1', ahead));
+  await one.save('ahead.test', policy('2'));
+  t.match(await one.load('ahead.test'), { id: '2' }, 'unless a clock that was ahead had told its time');
+  await db.query({ text: `DELETE FROM tls_policies WHERE domain = 'ahead.test'` });
 
   await one.save('old.test', policy('1', new Date(Date.now() - 1_001_000)));
   t.equal(await one.load('old.test'), null);

@@ -1,10 +1,15 @@
 import { mock } from 'node:test';
 import t from 'tap';
-import { startDirectNode } from '../support/direct.ts';
+import { connect } from '../../src/db/client.ts';
+import { silentLog } from '../../src/log.ts';
+import { createDatabase } from '../support/db.ts';
+import { directEnv, startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
-import { adminPassword, eventually } from '../support/node.ts';
+import { adminPassword, eventually, startTestNode } from '../support/node.ts';
 
 const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 
 t.test(
   'attempts and the standing of sites have the time of the database, whatever the clock of the node says',
@@ -54,5 +59,59 @@ t.test(
     t.ok(isTrue(sites.get('receiver.test')?.last_success_at ?? ''));
     t.match(sites.get('dead.test'), { state: 'backing_off' });
     t.ok(isTrue(sites.get('dead.test')?.backoff_until ?? ''));
+  },
+);
+
+t.test(
+  'policies, days and forecasts are those of the database, too, on a node whose clock is days ahead',
+  async (t) => {
+    const sink = await startSink();
+    t.teardown(() => sink.close());
+    const url = await createDatabase();
+    const db = connect(url, silentLog, 2);
+    t.teardown(() => db.close());
+    const truth = Date.now();
+    const today = new Date(truth).toISOString().slice(0, 10);
+    const yesterday = new Date(truth - dayMs).toISOString().slice(0, 10);
+    mock.timers.enable({ apis: ['Date'], now: truth + 2 * dayMs });
+    t.teardown(() => mock.timers.reset());
+    const zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'strict.test': { A: ['127.0.0.1'] } };
+    const env = { DATABASE_URL: url, WARM_UP: `127.0.0.1=${yesterday}`, RETRY_SCHEDULE: '1h' };
+    const node = await startDirectNode(t, { zone, mxPort: sink.port, env });
+    const isTrue = (text: string) => Math.abs(Date.parse(text) - truth) < hourMs / 2;
+
+    await db.query({
+      text: `INSERT INTO tls_policies (domain, policy_id, mode, mx, max_age_seconds, fetched_at, expires_at)
+             VALUES ('strict.test', '1', 'enforce', '{strict.test}', 86400, now(), now() + interval '1 day')`,
+    });
+    const body = { from: node.from, to: ['a@strict.test'], subject: 's', text: 't' };
+    const dry = (await node.call('POST', '/api/v1/emails?dry_run=true', { key: node.key, body })).body;
+    t.match(dry.destinations[0].tls, { source: /MTA-STS/ }, 'the policy holds until it expires');
+    t.ok(isTrue(/^Date: (.*)\r$/m.exec(dry.message.raw)?.[1] ?? ''), 'the date of the message');
+    t.match(dry.source.notes, [/is on day 2 of its warm-up/]);
+    const withoutLease = { ...directEnv(node.zone, sink.port), DATABASE_URL: url, ROLES: 'api' };
+    const api = await startTestNode(t, { ...withoutLease, ENCRYPTION_KEY: testKey(7).toString('hex') });
+    const there = (await api.call('POST', '/api/v1/emails?dry_run=true', { key: node.key, body })).body;
+    t.match(there.destinations[0].tls, { source: /MTA-STS/ }, 'also on a node without a lease');
+
+    const later = await node.send({ to: 'b@receiver.test', scheduled_at: new Date(truth + 3 * dayMs).toISOString() });
+    const inAnHour = [later.id, new Date(truth + hourMs)];
+    await db.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: inAnHour });
+    await db.query({ text: 'UPDATE recipients SET next_attempt_at = $2 WHERE email_id = $1', values: inAnHour });
+    const explained = (await node.call('GET', `/api/v1/emails/${later.id}/explain`, { key: node.key })).body;
+    t.match(explained, { source: { notes: [/is on day 2 of/] }, recipients: [{ cause: 'scheduled' }] });
+
+    const { email, password } = node.account;
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body;
+    const endpoint = { url: 'http://127.0.0.1:60001/', events: ['email.delivered'] };
+    const { webhook } = (await node.call('POST', '/api/v1/webhooks', { token, body: endpoint })).body;
+    const { delivery } = (await node.call('POST', `/api/v1/webhooks/${webhook.id}/test`, { token })).body;
+    t.ok(isTrue(delivery.payload.created_at), 'the time of a test call');
+
+    await node.send({ to: ['c@receiver.test'] });
+    await eventually(async () => sink.messages.length === 1);
+    await node.stop();
+    const counted = await db.query({ text: 'SELECT DISTINCT day::text FROM tls_results' });
+    t.strictSame(counted, [{ day: today }]);
   },
 );

@@ -32,7 +32,7 @@ async function start(t: Test, { answer = enforce as PolicyHost['answer'], cert =
       resolver: zone.resolver,
       fetch: (domain, signal) => fetchStsFile(options, domain, signal),
       store,
-      now: () => clock.now,
+      clock: { now: () => new Date(clock.now) },
     });
   const fetchOnce = (more: Partial<StsFetchOptions> = {}) => fetchStsFile({ ...options, ...more }, 'a.test', never);
   const seconds = (s: number) => {
@@ -132,6 +132,17 @@ t.test('a policy that could not be fetched is tried again after five minutes, or
   seconds(301);
   host.answer = enforce;
   t.match(await policies.find('a.test'), { policy: { id: '2' }, problem: null });
+});
+
+t.test('a clock that is set back puts off no check and no fetch', async (t) => {
+  const { policies, host, zone, seconds } = await start(t, { answer: (response) => response.writeHead(404).end() });
+  await policies.find('a.test');
+  seconds(-86_400);
+  host.answer = enforce;
+  t.match(await policies.find('a.test'), { policy: { id: '1' } }, 'after a failure');
+  seconds(-86_400);
+  zone.set('_mta-sts.a.test', { TXT: ['v=STSv1; id=2'] });
+  t.match(await policies.find('a.test'), { policy: { id: '2' } });
 });
 
 t.test('a policy with a max_age of 0 is valid for the mail it was fetched for', async (t) => {

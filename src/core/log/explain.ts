@@ -49,7 +49,7 @@ interface Explained {
 export function explain(
   { email, recipients, attempts, returns, tls, onHoldSince }: Explained,
   retryForMs: number,
-  now: Date = new Date(),
+  now: Date,
 ): Explanation {
   const givesUpAt = new Date((email.scheduledAt ?? email.createdAt).getTime() + retryForMs);
   const explained = recipients.map((recipient) => {

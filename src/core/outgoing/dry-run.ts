@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/client.ts';
 import { ApiError, fromDomainNotVerified } from '../../errors.ts';
 import type { Email } from '../../generated/prisma/client.ts';
@@ -38,6 +39,7 @@ export interface DryRunTools extends DestinationTools {
   surroundings: Surroundings;
   tokenKeys: TokenKeys;
   sendingPools: SendingPools;
+  clock: Clock;
   baseUrl: string;
 }
 
@@ -56,7 +58,7 @@ export async function dryRun(db: Database, sender: Sender, sendable: Sendable, t
   const demand = demandOf(request.tls, signing.domain, domainTls);
   const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
   const listed = await suppressions.find(db, sender.accountId, addresses);
-  const drafted = draft(request, sender, signing.domainId, listed, new Date());
+  const drafted = draft(request, sender, signing.domainId, listed, tools.clock.now());
   const { email, recipients } = drafted;
   const byDomain = [...Map.groupBy(recipients, ({ destination }) => destination)];
   const ended = new AbortController();
@@ -76,7 +78,7 @@ export async function dryRun(db: Database, sender: Sender, sendable: Sendable, t
     would: outcomeOf(email, isGranted),
     message,
     returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, tools.surroundings.mailHostname),
-    source: sourceOutlook(tools.sendingPools, { type: email.type, pool }),
+    source: sourceOutlook(tools.sendingPools, { type: email.type, pool }, email.createdAt),
     suppressed: suppressions.among(addresses, listed, request.type),
     destinations,
     authentication,

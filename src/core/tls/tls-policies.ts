@@ -20,7 +20,7 @@ export class KnownPolicies implements StsStore {
     return this.#finding.add(domain);
   }
 
-  /** Does not overwrite a policy that another node fetched later. */
+  /** Does not overwrite a policy that another node fetched later, but one whose time a clock that was ahead had told. */
   async save(domain: string, policy: StsPolicy): Promise<void> {
     await this.#db.query({
       text: `INSERT INTO tls_policies (domain, policy_id, mode, mx, max_age_seconds, fetched_at, expires_at)
@@ -28,7 +28,7 @@ export class KnownPolicies implements StsStore {
              ON CONFLICT (domain) DO UPDATE
                 SET policy_id = excluded.policy_id, mode = excluded.mode, mx = excluded.mx, max_age_seconds = excluded.max_age_seconds,
                     fetched_at = excluded.fetched_at, expires_at = excluded.expires_at
-              WHERE tls_policies.fetched_at <= excluded.fetched_at`,
+              WHERE tls_policies.fetched_at <= excluded.fetched_at OR tls_policies.fetched_at > now()`,
       values: [domain, policy.id, policy.mode, policy.mx, policy.maxAgeSeconds, policy.fetchedAt, expiresAt(policy)],
     });
   }

@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
-import { dueFromNow } from '../../db/clocks.ts';
+import { databaseTime, dueFromNow } from '../../db/clocks.ts';
 import { conflict, notFound } from '../../errors.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
 import type { WebhookDeliveryStatus } from '../../generated/prisma/enums.ts';
@@ -161,7 +161,7 @@ export async function sendTest(
   const id = newId();
   const payload = JSON.stringify({
     type: testEvent,
-    created_at: new Date().toISOString(),
+    created_at: (await databaseTime(db)).toISOString(),
     data: { webhook_id: webhookId, message: 'A test call, made on request. No email is behind it.' },
   });
   await db.transaction(async (tx) => {

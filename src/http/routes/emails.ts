@@ -45,11 +45,13 @@ export function emailRoutes(router: Router, services: Services): void {
     const { email, recipients, returns } = await log.get(db, accountId, id);
     const attempts = await log.attempts(db, accountId, id);
     const tls = await tlsOutlook(db, { email, recipients }, services);
+    const now = services.clock.now();
     const { summary, recipients: explained } = explain(
       { email, recipients, attempts, returns, tls, onHoldSince: await hold.find(db) },
       services.retryForMs,
+      now,
     );
-    const source = await sourceOf(db, email, services.sendingPools);
+    const source = await sourceOf(db, email, services.sendingPools, now);
     ctx.body = { email: present.email(email), summary, source, recipients: explained.map(present.explanation) };
   });
 }

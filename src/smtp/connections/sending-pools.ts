@@ -87,12 +87,12 @@ export interface SourceOutlook {
 }
 
 /** Null if the system chooses. */
-export function sourceOutlook(pools: SendingPools, stream: Stream): SourceOutlook | null {
+export function sourceOutlook(pools: SendingPools, stream: Stream, now: Date): SourceOutlook | null {
   const chosen = choosePool(pools, stream);
   if (!chosen) return null;
   const members = pools.addresses.filter(({ pool }) => pool === chosen.pool);
   const notes = members.flatMap((address) => {
-    const warmUp = warmUpOn(dayOf(new Date()), address, pools.plan);
+    const warmUp = warmUpOn(dayOf(now), address, pools.plan);
     if (warmUp === null) return [];
     return warmUp.day === 0
       ? [`${address.ip} sends its first mail on ${address.firstDay}.`]

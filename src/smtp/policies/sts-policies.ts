@@ -1,4 +1,5 @@
 import { BoundedMap } from '../../bounded-map.ts';
+import { type Clock, systemClock } from '../../clock.ts';
 import { type Logger, silentLog } from '../../log.ts';
 import { ask, type Resolver } from '../dns/resolver.ts';
 import { expiresAt, readStsId, type StsFile, type StsPolicy } from './mta-sts.ts';
@@ -15,8 +16,8 @@ export interface StsPoliciesOptions {
   /** Fetches a domain's policy file; does not throw. */
   fetch: (domain: string, signal: AbortSignal) => Promise<StsFile | Objection>;
   store: StsStore;
-  /** In milliseconds since the epoch. */
-  now?: () => number;
+  /** The clock by which policies expire: that of the store, which other nodes share. */
+  clock?: Clock;
   log?: Logger;
   /** How many domains are kept in memory at most. */
   maxEntries?: number;
@@ -30,8 +31,8 @@ export interface StsFinding {
 
 interface Entry extends StsFinding {
   checkedAt: number;
-  /** Until then a policy with this id is not fetched again. */
-  failed: { id: string; until: number } | null;
+  /** For some minutes from then on a policy with this id is not fetched again. */
+  failed: { id: string; at: number } | null;
 }
 
 const recheckMs = 60_000;
@@ -50,7 +51,7 @@ export class StsPolicies {
   readonly #closing = new AbortController();
 
   constructor(options: StsPoliciesOptions) {
-    this.#options = { now: Date.now, log: silentLog, maxEntries: 10_000, ...options };
+    this.#options = { clock: systemClock, log: silentLog, maxEntries: 10_000, ...options };
     this.#entries = new BoundedMap(this.#options.maxEntries);
   }
 
@@ -60,7 +61,7 @@ export class StsPolicies {
     const running = this.#running.get(domain);
     if (running !== undefined) return running;
     const known = this.#entries.get(domain);
-    if (known !== undefined && known.checkedAt + recheckMs > this.#options.now()) return this.#inForce(known);
+    if (known !== undefined && this.#isWithin(recheckMs, known.checkedAt)) return this.#inForce(known);
     const check = this.#check(domain, known ?? null).finally(() => this.#running.delete(domain));
     this.#running.set(domain, check);
     return check;
@@ -72,20 +73,20 @@ export class StsPolicies {
   }
 
   async #check(domain: string, known: Entry | null): Promise<StsFinding> {
-    const { now, store } = this.#options;
+    const { store } = this.#options;
     // Another node may have fetched it since.
     const policy = (known && this.#inForce(known).policy) ?? (await store.load(domain));
-    const entry: Entry = { policy, problem: null, checkedAt: now(), failed: known?.failed ?? null };
+    const entry: Entry = { policy, problem: null, checkedAt: this.#now(), failed: known?.failed ?? null };
     this.#entries.set(domain, entry);
     const current = this.#inForce(entry).policy;
     const id = await this.#lookUpId(domain);
     if (id === null) return this.#inForce(entry);
-    if (entry.failed !== null && entry.failed.id === id && entry.failed.until > now()) {
+    if (entry.failed !== null && entry.failed.id === id && this.#isWithin(failurePauseMs, entry.failed.at)) {
       entry.problem = known?.problem ?? null;
       return this.#inForce(entry);
     }
     if (current?.id !== id) return this.#fetch(domain, id, entry);
-    const halfOver = now() > (current.fetchedAt.getTime() + expiresAt(current).getTime()) / 2;
+    const halfOver = this.#now() > (current.fetchedAt.getTime() + expiresAt(current).getTime()) / 2;
     if (halfOver) void this.#fetch(domain, id, entry);
     return this.#inForce(entry);
   }
@@ -103,15 +104,15 @@ export class StsPolicies {
   }
 
   async #fetch(domain: string, id: string, entry: Entry): Promise<StsFinding> {
-    const { fetch, store, now, log } = this.#options;
+    const { fetch, store, clock, log } = this.#options;
     const found = await fetch(domain, this.#closing.signal);
     if ('reason' in found) {
       entry.problem = { ...found, reason: `the MTA-STS policy of ${domain} ${found.reason}` };
-      entry.failed = { id, until: now() + failurePauseMs };
+      entry.failed = { id, at: this.#now() };
       log.info({ domain, reason: found.reason }, 'an MTA-STS policy could not be fetched');
       return this.#inForce(entry);
     }
-    const policy = { ...found, id, fetchedAt: new Date(now()) };
+    const policy = { ...found, id, fetchedAt: clock.now() };
     Object.assign(entry, { policy, problem: null, failed: null });
     await store.save(domain, policy).catch((error: Error) => {
       log.warn({ domain, error: error.message }, 'an MTA-STS policy could not be stored; only this process knows it');
@@ -120,8 +121,17 @@ export class StsPolicies {
     return { policy, problem: null };
   }
 
+  #now(): number {
+    return this.#options.clock.now().getTime();
+  }
+
+  /** Not of a time to come either: the clock was set back since, perhaps by days. */
+  #isWithin(ms: number, at: number): boolean {
+    return Math.abs(this.#now() - at) < ms;
+  }
+
   #inForce({ policy, problem }: Entry): StsFinding {
-    const current = policy !== null && expiresAt(policy).getTime() > this.#options.now();
+    const current = policy !== null && expiresAt(policy).getTime() > this.#now();
     return { policy: current ? policy : null, problem };
   }
 }
