@@ -223,6 +223,44 @@ t.test('read by Python', { skip: hasPython ? false : 'python3 is not installed' 
       t.same(reading.tree, ['multipart/mixed', 'text/plain', 'application/octet-stream']);
       t.match(reading.parts[1], { encoding: 'base64', content: eightBit });
     }
+    const ofUnix = Buffer.from(String(inner).replaceAll('\r\n', '\n'));
+    const mixed = Buffer.from('Subject: a\r\n\r\nb\nc\n');
+    const [lf, both] = (await read(
+      [ofUnix, mixed].map((content) => ({ attachments: [file({ contentType: 'message/rfc822', content })] })),
+    )) as [Reading, Reading];
+    t.match(lf.parts[1], { type: 'message/rfc822', encoding: '7bit' }, 'a message that was saved on Linux');
+    t.equal(lf.parts[1]?.content.toString(), String(inner));
+    t.match(both.parts[1], { type: 'application/octet-stream', encoding: 'base64', content: mixed });
+  });
+
+  await t.test('a text that is UTF-8 says so, and a calendar above all (RFC 5545 section 8.1)', async (t) => {
+    const typeOf = async (contentType: string, content: string, encoding?: BufferEncoding) =>
+      /^Content-Type: (?!text\/plain; charset=utf-8|multipart).*(?:\r\n .*)*/m
+        .exec(
+          String(
+            await composed(
+              message({ attachments: [file({ contentType, filename: '', content: Buffer.from(content, encoding) })] }),
+            ),
+          ),
+        )?.[0]
+        .replaceAll('\r\n', '');
+    const calendar = 'BEGIN:VCALENDAR\r\nSUMMARY:Größe\r\n';
+    t.equal(
+      await typeOf('text/calendar; method=REQUEST', calendar),
+      'Content-Type: text/calendar; method=REQUEST; charset=utf-8',
+    );
+    t.equal(await typeOf('TEXT/CSV', 'ü'), 'Content-Type: TEXT/CSV; charset=utf-8');
+    for (const [type, content, encoding] of [
+      ['text/csv', 'u'],
+      ['text/csv', 'ü', 'latin1'],
+      ['text/csv; charset=utf-8', 'ü'],
+      ['text/csv; header=present; charset="iso-8859-1"', 'ü'],
+      ['application/json', 'ü'],
+    ] as const)
+      t.equal(
+        (await typeOf(type, content, encoding))?.replaceAll('"', ''),
+        `Content-Type: ${type.replaceAll('"', '')}`,
+      );
   });
 
   await t.test('a hundred recipients, and none', async (t) => {

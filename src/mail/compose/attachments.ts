@@ -1,3 +1,5 @@
+import { isAscii, isUtf8 } from 'node:buffer';
+import { withCrlf } from '../encoding/line-ends.ts';
 import { findWireDefect } from '../encoding/wire.ts';
 import { holdsBidiControl, refuseText } from '../text/characters.ts';
 import { decodeWords } from '../text/encoded-words.ts';
@@ -95,22 +97,38 @@ export function toComposer(attachment: MessageAttachment): ComposerAttachment {
   const long = filename.length > 200;
   const quoted = filename.replaceAll(/["\\]/g, '\\$&');
   return {
-    ...typeAndEncoding(attachment.contentType, content),
+    ...typeAndContent(attachment.contentType, content),
     filename: long || filename === '' ? false : filename,
     contentDisposition: long ? `${disposition}; filename="${quoted}"` : disposition,
-    content,
     ...cid,
   };
 }
 
-function typeAndEncoding(
-  type: string,
-  content: Buffer,
-): { contentType: string; contentTransferEncoding: '7bit' | 'base64' } {
-  const bytes = { contentType: 'application/octet-stream', contentTransferEncoding: 'base64' } as const;
+type Encoded = Pick<ComposerAttachment, 'contentType' | 'contentTransferEncoding' | 'content'>;
+
+function typeAndContent(type: string, content: Buffer): Encoded {
+  const bytes = { contentType: 'application/octet-stream', contentTransferEncoding: 'base64', content } as const;
   // A multipart type would make nodemailer close a boundary that was never opened.
   if (!isMediaType(type) || /^multipart\//i.test(type)) return bytes;
-  if (!/^message\//i.test(type)) return { contentType: type, contentTransferEncoding: 'base64' };
+  if (!/^message\//i.test(type)) return { ...bytes, contentType: withCharset(type, content) };
   // RFC 2046 section 5.2.1: a message type must not be encoded. One that needs it is sent as application/octet-stream.
-  return findWireDefect(content, 0) === null ? { contentType: type, contentTransferEncoding: '7bit' } : bytes;
+  const lines = withLineEndsOfMail(content);
+  return findWireDefect(lines, 0) === null
+    ? { contentType: type, contentTransferEncoding: '7bit', content: lines }
+    : bytes;
+}
+
+/**
+ * A text that is UTF-8 says so: mail programs that show it use another charset if none is named, and a calendar must name
+ * its own (RFC 5545 section 8.1).
+ */
+function withCharset(type: string, content: Buffer): string {
+  if (!/^text\//i.test(type) || /; ?charset=/i.test(type)) return type;
+  return isAscii(content) || !isUtf8(content) ? type : `${type}; charset=utf-8`;
+}
+
+/** A message that was saved on Linux has LF line ends, which are not what it was sent with. */
+function withLineEndsOfMail(message: Buffer): Buffer {
+  if (message.includes('\r') || !isAscii(message)) return message;
+  return Buffer.from(withCrlf(message.toString('latin1')), 'latin1');
 }
