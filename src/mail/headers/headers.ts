@@ -28,7 +28,6 @@ const owned = new Set([
   'received',
   'received-spf',
   'authentication-results',
-  'feedback-id',
   // Other spellings of Bcc, and what servers write about the envelope.
   'apparently-to',
   'delivered-to',
