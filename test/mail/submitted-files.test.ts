@@ -52,7 +52,10 @@ t.test('a part that the HTML does not refer to is a file, except images', async 
   t.strictSame(await ids(multi('mixed', html('<p>'), pdf)), [null], 'as Apple Mail sends a PDF');
   t.strictSame(await ids(multi('mixed', html('<object data="cid:8A6E@apple">'), pdf)), ['8A6E@apple']);
   t.strictSame(await ids(multi('mixed', html('<p>'), image('<i@d>'))), ['i@d']);
-  t.strictSame(await ids(multi('mixed', html('<p>'), image('<i@d>', '\nContent-Disposition: attachment'))), [null]);
+  const attached = image('<i@d>', '\nContent-Disposition: attachment');
+  t.strictSame(await ids(multi('mixed', html('<p>'), attached)), [null]);
+  for (const url of ['CID:i@d', 'cid:i%40d', 'Cid:%69@d'])
+    t.strictSame(await ids(multi('mixed', html(`<img src="${url}">`), attached)), ['i@d'], url);
 });
 
 t.test('an invitation with an id, as many Java programs send it, is still an invitation', async (t) => {

@@ -24,6 +24,7 @@ export function withFiles(
 ): { html: string | null; attachments: MessageAttachment[] } {
   // Longer HTML is no valid body, and would be searched once for each file.
   const searched = html !== null && html.length <= longestBody ? withSendableIds(html, files) : null;
+  const references = referencesIn(searched?.html ?? '');
   const attachments = files.map(({ part, content }, index) => {
     const given = part.disposition?.parameters.get('filename') ?? part.type.parameters.get('name') ?? '';
     const contentId = part.contentId === null ? null : (searched?.newIds.get(part.contentId) ?? part.contentId);
@@ -31,13 +32,28 @@ export function withFiles(
       filename: withoutPath(given) || `attachment-${index + 1}.${extensionOf(part.type.value)}`,
       contentType: contentTypeOf(part.type),
       contentId:
-        contentId !== null && isContentId(contentId) && isReferredTo(contentId, part, searched?.html)
+        contentId !== null &&
+        isContentId(contentId) &&
+        (references.has(contentId) || isShown(contentId, part, searched?.html))
           ? contentId
           : null,
       content,
     };
   });
   return { html: searched?.html ?? html, attachments };
+}
+
+/** The ids in the URLs of HTML that another program spelled otherwise: `CID:` or percent-encoded (RFC 2392 section 2). */
+function referencesIn(html: string): Set<string> {
+  const ids = new Set<string>();
+  for (const [, url = ''] of html.matchAll(/\bcid:([\w.%+=@-]{1,600})/gi)) {
+    try {
+      ids.add(decodeURIComponent(url));
+    } catch {
+      // A lone `%`: no id that could be sent contains one.
+    }
+  }
+  return ids;
 }
 
 /** Replaces the ids that cannot be sent as they are. `newIds` has those that the HTML refers to, by the old ones. */
@@ -77,7 +93,7 @@ function extensionOf(type: string): string {
  * Some clients give every file an id, and some mark every file as inline. Files that the HTML does not refer to stay
  * attachments, because mail programs hide parts of the HTML. An image may be referred to in other ways.
  */
-function isReferredTo(contentId: string, { type, disposition }: MimePart, html = ''): boolean {
+function isShown(contentId: string, { type, disposition }: MimePart, html = ''): boolean {
   if (html.includes(`cid:${contentId}`)) return true;
   return disposition?.value !== 'attachment' && type.value.startsWith('image/');
 }
