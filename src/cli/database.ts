@@ -8,7 +8,7 @@ import { type Keyring, keyringOf } from '../crypto/seal.ts';
 import { connect, type Database } from '../db/client.ts';
 import { type EmbeddedPostgres, findRunning, startEmbedded } from '../db/embedded.ts';
 import { embeddedFailureOf } from '../db/failure.ts';
-import { migrate, schemaOf } from '../db/migrate.ts';
+import { migrate, type Schema, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { keyRefusals } from '../node/database.ts';
 import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../process/data-dir.ts';
@@ -24,6 +24,14 @@ export interface Opened {
 }
 
 const connections = 5;
+
+/** A newer database can be that of nodes which went back a release: then this release's `migrate` and start change nothing. */
+const otherVersions: Record<Exclude<Schema, 'none' | 'ours'>, string> = {
+  newer:
+    'the database belongs to a newer version of Sendwright: use the commands of that version, even if the nodes have gone back to this one',
+  older:
+    'the database belongs to an older version of Sendwright: run sendwright migrate, or start this version on it once',
+};
 
 /**
  * Opens the database of the service for `work`: the one that DATABASE_URL names, or the embedded one. The server of the latter
@@ -45,10 +53,7 @@ export async function withDatabase<T>(
       const opened = { config, url, db, keyring };
       const schema = joined ? await schemaOf(db) : 'ours';
       if (schema === 'none') return await withoutTables(opened);
-      if (schema === 'other')
-        throw new StartError(
-          'the database belongs to another version of Sendwright: run sendwright migrate, or start this version on it once',
-        );
+      if (schema !== 'ours') throw new StartError(otherVersions[schema]);
       return await work(opened);
     } finally {
       await db.close();

@@ -46,7 +46,7 @@ export const doctor: Command = {
         const { config, db } = subject;
         const lookUp = lookUpOf(config, internet);
         const installation = installationOf(config, internet);
-        return examine({ db, surroundings, lookUp, installation }, mx, { onProgress });
+        return examine({ db, surroundings, lookUp, installation }, mx, { onProgress, namedWith: 'with --mx' });
       });
 
     const config = readConfig(env);

@@ -47,8 +47,11 @@ export async function migrate(url: string): Promise<string[]> {
   }
 }
 
-/** `none`: never migrated, so new or another program's. `ours`: exactly the migrations in prisma/migrations. */
-export type Schema = 'none' | 'ours' | 'other';
+/**
+ * `none`: never migrated, so new or another program's. `ours`: exactly the migrations in prisma/migrations. `newer`: with
+ * migrations that are not there. `older`: without some that are.
+ */
+export type Schema = 'none' | 'ours' | 'newer' | 'older';
 
 export async function schemaOf(db: Sql): Promise<Schema> {
   const [table] = await db.query<{ there: boolean }>({
@@ -59,8 +62,11 @@ export async function schemaOf(db: Sql): Promise<Schema> {
     text: 'SELECT migration_name AS name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
   });
   if (rows.length === 0) return 'none';
-  const applied = rows.map(({ name }) => name).sort();
-  return applied.join() === (await names()).join() ? 'ours' : 'other';
+  const applied = new Set(rows.map(({ name }) => name));
+  const ours = await names();
+  const isApplied = (name: string) => applied.has(name);
+  if (applied.size > ours.filter(isApplied).length) return 'newer';
+  return ours.every(isApplied) ? 'ours' : 'older';
 }
 
 async function names(): Promise<string[]> {

@@ -7,7 +7,10 @@ import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { connect } from '../../src/db/client.ts';
 import { findPostmaster } from '../../src/db/postgres-process.ts';
+import { silentLog } from '../../src/log.ts';
+import { createDatabase } from '../support/db.ts';
 import { directEnv } from '../support/direct.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
@@ -50,6 +53,30 @@ t.test('an empty database is refused until it is migrated, and migrating again c
     });
 });
 
+t.test('a command refuses the database of another version, and says which of the two is older', async (t) => {
+  const url = await createDatabase();
+  const db = connect(url, silentLog, 1);
+  t.teardown(() => db.close());
+  const env = testEnv(url);
+  const refused = 'sendwright: the database belongs to';
+  await db.query({
+    text: `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)
+           VALUES ('1', '', now(), '29991231000000_later', 1)`,
+  });
+  t.match(await sendwright(env, 'accounts', 'list'), {
+    code: 1,
+    said: `${refused} a newer version of Sendwright: use the commands of that version, even if the nodes have gone back to this one`,
+  });
+  await db.query({
+    text: `DELETE FROM _prisma_migrations WHERE migration_name >= (SELECT max(migration_name) FROM _prisma_migrations
+            WHERE migration_name < '2999')`,
+  });
+  t.match(await sendwright(env, 'accounts', 'list'), {
+    code: 1,
+    said: `${refused} an older version of Sendwright: run sendwright migrate, or start this version on it once`,
+  });
+});
+
 t.test('before there are tables, the doctor checks what needs none', async (t) => {
   const zone = await startZone({ 'mail.example.com': { A: ['127.0.0.1'] } });
   t.teardown(() => zone.close());
@@ -65,11 +92,15 @@ t.test('before there are tables, the doctor checks what needs none', async (t) =
   };
   const looked = (findings: { check: string; health: string }[], check: string) =>
     findings.find((finding) => finding.check === check)?.health;
-  const noServer = await told(direct, 'doctor');
+  const noServer = await told(direct, 'doctor', '--mx', 'nowhere.example.com');
   t.match(noServer, { code: 1, well: false, prepared: false, database_refusal: null });
   const healths = { mail_hostname: 'ok', reverse_dns: 'problem', base_url: 'ok', disk_space: 'ok', domain: undefined };
   for (const [check, health] of Object.entries({ ...healths, clock: undefined }))
     t.equal(looked(noServer.findings, check), health, check);
+  t.match(
+    noServer.findings.find(({ check }: { check: string }) => check === 'outbound_port_25'),
+    { health: 'unknown', advice: 'Name another MX host to test with --mx.' },
+  );
   t.notOk(existsSync(dirname(dataDir)), 'nothing is created');
   t.match(await sendwright(direct, 'doctor'), {
     code: 1,

@@ -199,6 +199,12 @@ t.test('port 25 is tried at the named host, and at no other', async (t) => {
   t.match(await port(closed), [{ health: 'problem', found: /could not be reached/, advice: /open outbound port 25/ }]);
   const walled = { ...patient, lookUp: { ...patient.lookUp, allowPrivate: false, ownAddresses: [] } };
   t.match(await port(walled), [{ health: 'unknown', found: /only addresses by which a machine reaches itself/ }]);
+  t.match(await port(walled), [{ advice: 'Name another MX host to test.' }]);
+  const inTerminal = await examine(walled, 'given.test', { namedWith: 'with --mx' });
+  t.match(
+    inTerminal.filter(({ check }) => check === 'outbound_port_25'),
+    [{ advice: 'Name another MX host to test with --mx.' }],
+  );
 });
 
 t.test('the doctor finishes, whatever does not answer', async (t) => {

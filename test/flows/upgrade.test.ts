@@ -143,7 +143,7 @@ t.test(
     t.equal(await old.end('SIGTERM'), 0);
     await traffic.goTo(next);
 
-    t.match(await sendwright(env, 'accounts', 'list'), { code: 1, said: /belongs to another version/ });
+    t.match(await sendwright(env, 'accounts', 'list'), { code: 1, said: /belongs to a newer version/ });
     const back = await start();
     await traffic.goTo(back);
     t.equal(await next.end('SIGTERM'), 0);

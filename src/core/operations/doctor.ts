@@ -62,14 +62,15 @@ interface Check {
  *
  * @param mxHost whose port 25 is tried; null: the first MX host of a verified domain that is not this server
  * @param onProgress is told how many of how many checks are done
+ * @param namedWith how whoever reads the advice names an MX host, if that is not plain to see: `with --mx`
  * @returns the findings of all checks; it does not throw when something outside is wrong
  */
 export async function examine(
   patient: Patient,
   mxHost: string | null,
-  { withinMs = allMs, onProgress = (_done: number, _all: number) => {} } = {},
+  { withinMs = allMs, onProgress = (_done: number, _all: number) => {}, namedWith = '' } = {},
 ): Promise<Finding[]> {
-  const checks = checksOf(patient, mxHost);
+  const checks = checksOf(patient, { mxHost, naming: namedWith && ` ${namedWith}` });
   const late = new AbortController();
   let done = 0;
   const found = await Promise.all(
@@ -84,7 +85,13 @@ export async function examine(
   return found.flat();
 }
 
-function checksOf(patient: Patient, mxHost: string | null): Check[] {
+/** An MX host that was asked for, and how another one is. */
+interface Given {
+  mxHost: string | null;
+  naming: string;
+}
+
+function checksOf(patient: Patient, given: Given): Check[] {
   const { db, surroundings, lookUp, installation } = patient;
   const { mailHostname } = surroundings;
   const { resolver } = lookUp;
@@ -110,7 +117,7 @@ function checksOf(patient: Patient, mxHost: string | null): Check[] {
   const ips = 'sending addresses';
   return [
     ...always,
-    { name: 'outbound_port_25', subject: mxHost ?? 'an MX host', run: () => checkPort25(patient, mxHost) },
+    { name: 'outbound_port_25', subject: given.mxHost ?? 'an MX host', run: () => checkPort25(patient, given) },
     { name: 'mail_hostname', subject: mailHostname, run: () => checkMailHostname(surroundings, resolver) },
     { name: 'reverse_dns', subject: ips, run: () => ofEach((ip) => checkReverse(ip, surroundings, resolver)) },
     { name: 'blocklist', subject: ips, run: () => ofEach((ip) => checkBlocklists(ip, blocklists, resolver)) },
@@ -149,16 +156,16 @@ async function unansweredAfter(ms: number, { name, subject }: Check, signal: Abo
 export const isWell = (findings: Finding[]): boolean =>
   findings.every(({ health }) => health === 'ok' || health === 'note');
 
-async function checkPort25(patient: Patient, given: string | null): Promise<Finding[]> {
+async function checkPort25(patient: Patient, { mxHost, naming }: Given): Promise<Finding[]> {
   const { surroundings, lookUp, installation } = patient;
   const port = installation.mxPort;
-  const host = given ?? (await hostOfOurs(patient));
+  const host = mxHost ?? (await hostOfOurs(patient));
   if (host === null) {
     const { unknown } = about('outbound_port_25', `port ${port}`);
     return [
       unknown(
         'None of your domains has an MX host elsewhere to try.',
-        'Name an MX host to try with --mx or ?mx=, such as that of your own mailbox.',
+        `Name an MX host to test${naming}, such as that of your own mailbox.`,
       ),
     ];
   }
@@ -166,15 +173,15 @@ async function checkPort25(patient: Patient, given: string | null): Promise<Find
   return Promise.all(
     from.map(async (ip): Promise<Finding> => {
       const subject = `${host}:${port}${ip === null ? '' : ` from ${ip}`}`;
-      return findingOf(subject, await greetedBy(host, ip, { port, lookUp }));
+      return findingOf(subject, await greetedBy(host, ip, { port, lookUp }), naming);
     }),
   );
 }
 
-function findingOf(subject: string, greeted: Greeted): Finding {
+function findingOf(subject: string, greeted: Greeted, naming: string): Finding {
   const { ok, problem, unknown } = about('outbound_port_25', subject);
   if (greeted.kind === 'greeted') return ok(`${greeted.address} greets with ${greeted.greeting}`);
-  if (greeted.kind === 'unresolved') return unknown(greeted.reason, 'Name another MX host with --mx or ?mx=.');
+  if (greeted.kind === 'unresolved') return unknown(greeted.reason, `Name another MX host to test${naming}.`);
   return problem(
     `The host ${greeted.reason}.`,
     'Ask the provider of this machine to open outbound port 25, and check that no firewall of yours blocks it.',
