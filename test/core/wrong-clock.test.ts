@@ -90,6 +90,8 @@ t.test('mail tried while the clock of the database was ahead is due once that is
       scheduled: null,
       due: true,
     },
+    { name: 'a back-off', tried: null, next: 1, note: 'receiver.test: it is away', scheduled: null, due: false },
+    { name: 'hours ahead', tried: null, next: 3, note: 'receiver.test: it is away', scheduled: null, due: true },
     { name: 'held', tried: 24, next: null, note: 'held: it may have been delivered', scheduled: null, due: false },
     { name: 'tried too early', tried: 24, next: 25, note: null, scheduled: 20, due: false },
     {

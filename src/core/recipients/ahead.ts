@@ -4,10 +4,11 @@ import { unseen } from '../../db/prepared.ts';
 import { floorId } from '../../ids.ts';
 import { dueNow } from './recipients.ts';
 import { type Key, type Selection, walk } from './waiting.ts';
-import { pausedUntil } from './waiting-for.ts';
+import { pausedUntil, warmUpOf } from './waiting-for.ts';
 
-/** No limit closes for longer: the longest, that of a warm-up, ends with its day. */
-const longestLimitMs = 25 * 3_600_000;
+/** No warm-up closes for longer, as its limit ends with its day; and no back-off or rate of a site for as long. */
+const longestWarmUpMs = 25 * 3_600_000;
+const longestLimitMs = 3_600_000;
 
 /** The attempts of each recipient are looked up, so that one statement must not read many of those that are not wanted. */
 const wokenAtOnce = 200;
@@ -41,14 +42,16 @@ const scheduled = '(SELECT e.scheduled_at FROM emails e WHERE e.id = r.email_id)
  * @param isOver asked now and then; true ends it early
  */
 export async function wakeTriedAhead(db: Database, time: Date, isOver: () => boolean): Promise<void> {
+  const later = (ms: number) => new Date(time.getTime() + ms);
   const selection: Selection = {
     due: 'r.next_attempt_at > now() AND r.next_attempt_at < $1',
     // With EXISTS the planner might read all attempts.
-    wanted: `(CASE WHEN r.waiting_for IS NOT NULL THEN r.next_attempt_at > $3
+    wanted: `(CASE WHEN r.waiting_for LIKE $4 THEN r.next_attempt_at > $3
+                   WHEN r.waiting_for IS NOT NULL THEN r.next_attempt_at > $5
                    WHEN r.attempts = 0 THEN false
                    ELSE coalesce((SELECT max(a.at) FROM attempts a WHERE a.email_id = r.email_id AND a.recipient = r.address) > $2, false) END
               AND r.next_attempt_at > coalesce(${scheduled}, '-infinity'))`,
-    values: [pausedUntil, new Date(time.getTime() + apartMs), new Date(time.getTime() + longestLimitMs)],
+    values: [pausedUntil, later(apartMs), later(longestWarmUpMs), warmUpOf('%'), later(longestLimitMs)],
   };
   await walk(db, selection, { size: wokenAtOnce, isOver }, (keys) => wake(db, selection, keys));
 }
