@@ -202,7 +202,7 @@ t.test('lists of addresses: comments and groups are understood, nothing is repai
     return mailboxes.map(({ name, address }) => [name, address]);
   };
   t.strictSame(await to('a@b.test (Ann (A)), "B, \\"C\\"" <c@d.test>,, (none)'), [
-    [null, 'a@b.test'],
+    ['Ann (A)', 'a@b.test'],
     ['B, "C"', 'c@d.test'],
   ]);
   t.strictSame(await to('Friends: a@b.test, C <c@d.test>; e@f.test, undisclosed:;'), [
@@ -210,6 +210,21 @@ t.test('lists of addresses: comments and groups are understood, nothing is repai
     ['C', 'c@d.test'],
     [null, 'e@f.test'],
   ]);
+  // As mailx, older Postfix and other old programs of Unix name people.
+  for (const [value, name] of [
+    ['a@b.test (Cron Daemon)', 'Cron Daemon'],
+    ['<a@b.test> (=?utf-8?Q?J=C3=B6rg?= \\(x\\))', 'Jörg (x)'],
+    ['a@b.test (one) (two)', 'two'],
+    ['Ann <a@b.test> (home)', 'Ann'],
+    ['(Ann) a@b.test', null],
+    ['a(Ann)@b.test', null],
+    ['Team (x): a@b.test;', null],
+    ['Team: a@b.test (x);', 'x'],
+    ['a@b.test ()', null],
+    ['a@b.test (=?utf-8?Q?x=0D=0Ay?=)', null],
+    ['a@b.test (=?utf-8?B?4oCueA==?=)', null],
+  ] as const)
+    t.strictSame(await to(value), [[name, 'a@b.test']], value);
   t.strictSame(await to('=?utf-8?Q?J=C3=B6rg_=28x=29?= =?utf-8?B?IEw=?= <j@b.test>'), [['Jörg (x) L', 'j@b.test']]);
   for (const local of ['root', 'Cron Daemon <root>', 'root@localhost', 'Admins <ops@server-1>, root@localhost'])
     t.strictSame(await to(local), [], 'a user of the machine that it comes from');

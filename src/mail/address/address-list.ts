@@ -3,6 +3,12 @@ import { readWords } from '../text/encoded-words.ts';
 import { MimeError } from '../text/mime-error.ts';
 import { AddressError, type Mailbox, parseMailbox, quote } from './address.ts';
 
+/** What stands between two commas. `comment`: the one behind the address, which may hold the name (RFC 5322 section 3.4). */
+interface Entry {
+  text: string;
+  comment: string | null;
+}
+
 /**
  * The mailboxes of an address field (RFC 5322 section 3.4), including the members of groups. Each is read by
  * `parseMailbox`, so nothing is repaired. Encoded-words can only affect a name: they are decoded after the address is found.
@@ -17,7 +23,7 @@ export function parseAddressList(
   leavesOutLocal = false,
 ): { mailboxes: Mailbox[]; holdsGroup: boolean } {
   const { entries, holdsGroup } = splitEntries(field, text);
-  const kept = leavesOutLocal ? entries.filter((entry) => !isLocal(entry)) : entries;
+  const kept = leavesOutLocal ? entries.filter(({ text }) => !isLocal(text)) : entries;
   return { mailboxes: kept.map((entry) => parseEntry(field, entry)), holdsGroup };
 }
 
@@ -27,10 +33,10 @@ function isLocal(entry: string): boolean {
   return /^ *[a-z_][a-z0-9_.-]{0,31}(?:@[A-Za-z0-9_-]{1,63})? *$/.test(address);
 }
 
-function parseEntry(field: string, entry: string): Mailbox {
+function parseEntry(field: string, { text, comment }: Entry): Mailbox {
   try {
-    const mailbox = parseMailbox(inOneQuote(entry));
-    if (mailbox.name === null) return mailbox;
+    const mailbox = parseMailbox(inOneQuote(text));
+    if (mailbox.name === null) return comment === null ? mailbox : { ...mailbox, name: nameIn(comment) };
     const name = readWords(mailbox.name);
     const refused = refuseText(name);
     if (refused) throw new AddressError(`the name ${refused}`);
@@ -38,6 +44,17 @@ function parseEntry(field: string, entry: string): Mailbox {
     return name === mailbox.name ? mailbox : { ...mailbox, name: parseMailbox(`${quote(name)} <a@b.c>`).name };
   } catch (error) {
     if (error instanceof AddressError) throw new MimeError(`${field}: ${error.message}`);
+    throw error;
+  }
+}
+
+/** The name that a comment holds, null if it cannot be one: until somebody reads it as a name, anything may stand there. */
+function nameIn(comment: string): string | null {
+  const name = readWords(comment.replaceAll(/\\(.)/g, '$1'));
+  try {
+    return parseMailbox(`${quote(name)} <a@b.c>`).name;
+  } catch (error) {
+    if (error instanceof AddressError) return null;
     throw error;
   }
 }
@@ -62,22 +79,30 @@ function inOneQuote(entry: string): string {
   return quoted ? entry : `${quote(name)} ${entry.slice(open)}`;
 }
 
-/** The entries between commas, without comments and without the names and delimiters of groups. */
-function splitEntries(field: string, text: string): { entries: string[]; holdsGroup: boolean } {
-  const entries: string[] = [];
+/** The entries between commas, with comments apart and without the names and delimiters of groups. */
+function splitEntries(field: string, text: string): { entries: Entry[]; holdsGroup: boolean } {
+  const entries: Entry[] = [];
   let entry = '';
+  let comment = '';
+  let beforeComment = 0;
   let inAngles = false;
   let inGroup = false;
   let holdsGroup = false;
   const close = () => {
-    if (entry.trim() !== '') entries.push(entry);
+    const isBehind = comment !== '' && entry.slice(beforeComment).trim() === '';
+    if (entry.trim() !== '') entries.push({ text: entry, comment: isBehind ? comment : null });
     entry = '';
+    comment = '';
   };
   let i = 0;
   for (; i < text.length; i++) {
     const character = text[i] ?? '';
-    if (character === '(') i = endOfComment(text, i);
-    else if (inAngles || character === '<') {
+    if (character === '(') {
+      const end = endOfComment(text, i);
+      comment = text.slice(i + 1, end);
+      beforeComment = entry.length;
+      i = end;
+    } else if (inAngles || character === '<') {
       entry += character;
       inAngles = character !== '>';
     } else if (character === '"') {
@@ -88,6 +113,7 @@ function splitEntries(field: string, text: string): { entries: string[]; holdsGr
     else if (character === ':' && !inGroup) {
       // The text before the colon is the group's name.
       entry = '';
+      comment = '';
       inGroup = true;
       holdsGroup = true;
     } else if (character === ';' && inGroup) {
