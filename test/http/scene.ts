@@ -202,8 +202,8 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
   return { node, ...sender, token, admin, nouns, pathOf, credentialsFor, call, logIn };
 }
 
-// What a node writes by itself: that it is alive, and counts that it adds up.
-const ownTables = ['nodes', 'key_holders', 'email_counts', 'email_count_changes', 'destination_reports'];
+// What a node writes by itself: that it is alive, what time it is, and counts that it adds up.
+const ownTables = ['nodes', 'key_holders', 'time_seen', 'email_counts', 'email_count_changes', 'destination_reports'];
 
 /** The columns of these tables that a request changes; the others a node writes by itself, such as how far an erasure is. */
 const askedFor: Record<string, string> = {
