@@ -50,6 +50,20 @@ t.test('a message that was prepared is built once, and that one is sent', async 
   t.ok(read() > once, 'because it was dropped once used');
 });
 
+t.test(
+  'each message has a Feedback-ID of its account and type, or the one of its sender, and it is signed',
+  async (t) => {
+    const builder = new MessageBuilder(keyring, places);
+    const { email } = emailOf('<p>Hello</p>');
+    const feedbackIds = (bytes: string) => [...bytes.matchAll(/^feedback-id: (.*)\r$/gim)].map(([, value]) => value);
+    const bytes = await bytesOf(builder, email);
+    t.strictSame(feedbackIds(bytes), [`${email.accountId}:transactional:sendwright`]);
+    t.match(bytes, /^DKIM-Signature: [^=]*[\s\S]*h=[^;]*Feedback-ID/);
+    const headers: OutgoingEmail['headers'] = [['feedback-id', 'spring:shop:newsletter:acme']];
+    t.strictSame(feedbackIds(await bytesOf(builder, { ...email, headers })), ['spring:shop:newsletter:acme']);
+  },
+);
+
 t.test('an email that was read again since then is rebuilt', async (t) => {
   const builder = new MessageBuilder(keyring, places);
   const { email } = emailOf('<p>before</p>');

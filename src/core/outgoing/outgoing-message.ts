@@ -5,6 +5,7 @@ import type { Body } from '../../mail/compose/body.ts';
 import { compose } from '../../mail/compose/compose.ts';
 import { signHeader } from '../../mail/compose/dkim.ts';
 import { type DkimKey, parsePrivateKey } from '../../mail/compose/dkim-key.ts';
+import { feedbackId, feedbackIdName } from '../../mail/headers/feedback-id.ts';
 import {
   listUnsubscribe,
   saysHowToUnsubscribe,
@@ -58,6 +59,13 @@ export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
 /** A body of fewer bytes is copied behind its header: that costs less than sending two pieces. */
 const inOnePiece = 16_384;
 
+/** Those of its sender, and a Feedback-ID unless they have one. */
+function headersOf({ headers, accountId, type }: MessageSource): { name: string; value: string }[] {
+  const given = headers.map(([name, value]) => ({ name, value }));
+  const hasOwn = headers.some(([name]) => name.toLowerCase() === feedbackIdName.toLowerCase());
+  return hasOwn ? given : [...given, { name: feedbackIdName, value: feedbackId(accountId, type) }];
+}
+
 /**
  * The signed bytes of an email as they are sent: the same each time, so that receivers recognize a second copy.
  *
@@ -85,7 +93,7 @@ export async function build(
     subject: email.subject,
     html: textFor(email.html),
     text: textFor(email.text),
-    headers: [...email.headers.map(([name, value]) => ({ name, value })), ...own],
+    headers: [...headersOf(email), ...own],
     attachments: email.attachments,
     messageId: email.messageId,
     date: email.dueAt,
