@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { asked, wholeNumber, wholeNumbers } from '../support/command-line.ts';
 import { childrenOf } from './children.ts';
 import { ration } from './nodes/ration.ts';
-import { medianOf, nextRound } from './throughput/measure.ts';
+import { medianOf, nextRound, warmUp } from './throughput/measure.ts';
 import { type Measured, runRound, startTools, stopTools, type Tools } from './throughput/round.ts';
 import { startBenchedSendwright } from './throughput/sendwright.ts';
 
@@ -57,6 +57,9 @@ interface Row {
   ratio: number;
 }
 
+/** Emails in a round that warms up, for each worker: with too few, the rounds that count still pay for compiling. */
+const toWarmUp = 3_000;
+
 const tell = (line: string) => process.stderr.write(`${line}\n`);
 
 async function main(): Promise<void> {
@@ -93,7 +96,7 @@ async function measure(tools: Tools, workers: number): Promise<Row[]> {
       const options = { how: 'batches', clients: 4, perSession: 100, oneByOne: false } as const;
       return runRound(app, tools, { ...options, recipe: { ...recipe, sameBody: false } });
     };
-    await run(2_000);
+    await warmUp(() => run(toWarmUp * workers));
     const rows: Row[] = [];
     for (const share of values.shares) {
       const rounds: Measured[] = [];

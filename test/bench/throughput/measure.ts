@@ -71,7 +71,8 @@ export async function measure(
   return results;
 }
 
-async function warmUp(run: () => Promise<Measured>): Promise<void> {
+/** Runs rounds until they are no longer much faster than those before. */
+export async function warmUp(run: () => Promise<Measured>): Promise<void> {
   let fastest = 0;
   for (let round = 0; round < mostToWarmUp; round += 1) {
     const { deliveredPerSecond } = await run();
