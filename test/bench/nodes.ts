@@ -49,6 +49,14 @@ function shareOf(text: string): number {
   throw new Error(`--shares must be numbers above 0 and up to 1, not ${text}`);
 }
 
+/** A running node. */
+interface Node {
+  workers: number;
+  pids: number[];
+  run: (count: number) => Promise<Measured>;
+  stop: () => Promise<void>;
+}
+
 interface Row {
   share: number;
   workers: number;
@@ -64,24 +72,21 @@ const tell = (line: string) => process.stderr.write(`${line}\n`);
 
 async function main(): Promise<void> {
   const tools = await startTools();
+  const nodes: Node[] = [];
   try {
+    for (const workers of values.workers) nodes.push(await start(tools, workers));
+    for (const { run, workers } of nodes) await warmUp(() => run(toWarmUp * workers));
     const rows: Row[] = [];
-    for (const workers of values.workers) rows.push(...(await measure(tools, workers)));
-    const sorted = values.shares.flatMap((share) => {
-      const of = rows.filter((row) => row.share === share);
-      const first = of[0]?.median.deliveredPerSecond ?? Number.NaN;
-      return of.map((row) => ({ ...row, ratio: row.median.deliveredPerSecond / first }));
-    });
-    console.log(tableOf(sorted));
-    if (values.json)
-      await writeFile(values.json, `${JSON.stringify({ cores: cpus().length, rows: sorted }, null, 2)}\n`);
+    for (const share of values.shares) rows.push(...(await measure(nodes, share)));
+    console.log(tableOf(rows));
+    if (values.json) await writeFile(values.json, `${JSON.stringify({ cores: cpus().length, rows }, null, 2)}\n`);
   } finally {
+    for (const { stop } of nodes) await stop();
     stopTools(tools);
   }
 }
 
-/** One node with this many workers, with each of the shares. */
-async function measure(tools: Tools, workers: number): Promise<Row[]> {
+async function start(tools: Tools, workers: number): Promise<Node> {
   const app = await startBenchedSendwright({
     ...{ folder: tmpdir(), sinkPort: tools.sinkPort, domains: 20, sites: 20, webhookPort: null },
     env: { WORKERS: String(workers) },
@@ -90,30 +95,28 @@ async function measure(tools: Tools, workers: number): Promise<Row[]> {
   const isWorker = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('main.ts');
   const pids = workers === 1 ? [first] : childrenOf(first).filter(isWorker);
   if (pids.length !== workers) throw new Error(`there are ${pids.length} workers instead of ${workers}`);
-  try {
-    const run = (count: number) => {
-      const recipe = { round: nextRound(), count, bytes: 2_048, from: app.from, tls: false, domains: 20, sites: 20 };
-      const options = { how: 'batches', clients: 4, perSession: 100, oneByOne: false } as const;
-      return runRound(app, tools, { ...options, recipe: { ...recipe, sameBody: false } });
-    };
-    await warmUp(() => run(toWarmUp * workers));
-    const rows: Row[] = [];
-    for (const share of values.shares) {
-      const rounds: Measured[] = [];
-      while (rounds.length < values.rounds) {
-        const release = share < 1 ? ration(pids, share) : () => undefined;
-        const measured = await run(values.messages).finally(release);
-        rounds.push(measured);
-        tell(
-          `${workers} workers with ${share} of a processor each: ${measured.deliveredPerSecond.toFixed(0)} delivered/s`,
-        );
-      }
-      rows.push({ share, workers, median: medianOf(rounds), ratio: 1 });
+  const run = (count: number) => {
+    const recipe = { round: nextRound(), count, bytes: 2_048, from: app.from, tls: false, domains: 20, sites: 20 };
+    const options = { how: 'batches', clients: 4, perSession: 100, oneByOne: false } as const;
+    return runRound(app, tools, { ...options, recipe: { ...recipe, sameBody: false } });
+  };
+  return { workers, pids, run, stop: () => app.stop() };
+}
+
+/** The nodes take turns, because a machine may be faster in one minute than in the next. */
+async function measure(nodes: Node[], share: number): Promise<Row[]> {
+  const measured = nodes.map((node) => ({ ...node, rounds: [] as Measured[] }));
+  for (let round = 0; round < values.rounds; round += 1) {
+    for (const { workers, pids, run, rounds } of measured) {
+      const release = share < 1 ? ration(pids, share) : () => undefined;
+      const result = await run(values.messages).finally(release);
+      rounds.push(result);
+      tell(`${workers} workers with ${share} of a processor each: ${result.deliveredPerSecond.toFixed(0)} delivered/s`);
     }
-    return rows;
-  } finally {
-    await app.stop();
   }
+  const medians = measured.map(({ workers, rounds }) => ({ workers, median: medianOf(rounds) }));
+  const first = medians[0]?.median.deliveredPerSecond ?? Number.NaN;
+  return medians.map(({ workers, median }) => ({ share, workers, median, ratio: median.deliveredPerSecond / first }));
 }
 
 function tableOf(rows: Row[]): string {
