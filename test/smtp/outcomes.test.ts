@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { RecipientResult } from '../../src/smtp/deliver.ts';
+import { createTransport } from '../../src/smtp/transport.ts';
 import { figure } from '../support/figure.ts';
 import type { Peer } from '../support/mx.ts';
 import { message, resultOf, startScripted } from './scene.ts';
@@ -50,6 +51,41 @@ t.test('MX-01: a late reply to the dot is waited for', async (t) => {
     peer.send('250 at last\r\n');
   });
   t.match(resultOf(await send()), { outcome: 'delivered', uncertain: false });
+});
+
+t.test(
+  'MX-01: the reply to the dot has all of its time, whatever the message took of the time for a transaction',
+  async (t) => {
+    const once = async (ms: number) => {
+      const { send } = await startScripted(
+        t,
+        async (peer) => {
+          await plain(peer);
+          await peer.message({ dot: null });
+          await new Promise((resolve) => setTimeout(resolve, 1.2 * ms));
+          peer.send('250 at last\r\n');
+        },
+        { deadlines: { transaction: ms } },
+      );
+      return resultOf(await send());
+    };
+    let ms = 1_000;
+    let result = await once(ms);
+    // If the machine stalled, time may run out before the dot.
+    for (; ms < 9_000 && result.outcome !== 'delivered' && !result.uncertain; ms *= 3) result = await once(3 * ms);
+    t.match(result, { outcome: 'delivered', uncertain: false });
+  },
+);
+
+t.test('MX-01, DOS-10: how long each step may take if nothing else is said', async (t) => {
+  const { transaction, dot, content, minBytesPerSecond, ...steps } = createTransport({
+    ehloName: 'client.test',
+  }).deadlines;
+  t.equal(dot, 10 * 60_000, 'RFC 5321 section 4.5.3.2.6: giving up earlier means a second copy');
+  t.ok(content >= 3 * 60_000, 'section 4.5.3.2.5');
+  t.ok(transaction <= 20 * 60_000 && transaction > content, 'no server holds a connection for longer');
+  t.ok(minBytesPerSecond >= 10_000, 'or for much longer because its message is large');
+  for (const [step, ms] of Object.entries(steps)) t.ok(ms >= 30_000 && ms <= 5 * 60_000, step);
 });
 
 t.test('MX-02, MX-03: without a reply to the dot the message may have arrived', async (t) => {

@@ -83,11 +83,14 @@ t.test('if DATA is accepted without any recipient, a lone dot ends it', async (t
 });
 
 t.test('if MAIL is refused but DATA accepted, nothing more is sent', async (t) => {
-  const { send, mx } = await startScripted(t, async (peer) => {
+  const script = async (peer: Peer) => {
     await pipelining(peer);
     for (const reply of ['550 5.1.8 bad sender', '250 ok', '354 go']) await peer.answer(reply);
     await peer.until('never');
-  });
+  };
+  // A connection that is kept would soon be told to QUIT, which the server would take for the message.
+  const { send, mx } = await startScripted(t, script, { pool: { idleMs: 10 } });
   t.match(resultOf(await send()), { outcome: 'bounced', phase: 'mail', class: 'sender' });
+  await eventually(async () => mx.peers[0]?.socket.readableEnded || mx.peers[0]?.received.includes('QUIT'));
   t.ok(mx.peers[0]?.received.toString('latin1').endsWith('DATA\r\n'));
 });
