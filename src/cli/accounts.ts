@@ -26,8 +26,9 @@ function outputOf(changed: Account, sentence: string): Output {
   return { json: { account }, text: `${sentence}\n${table(heads, [row(account, account.usage)], '')}` };
 }
 
-const noAccounts = (count: number, q: string | undefined) => {
+const noAccounts = (count: number, q: string | undefined, webhooks: string | undefined) => {
   if (count > 0) return `No accounts on this page; ${count} in total.`;
+  if (webhooks !== undefined) return `No ${q === undefined ? 'account' : 'such account'} has a webhook that fails.`;
   return q === undefined
     ? 'There are no accounts.'
     : 'No account has this text in its name, or in the email address of a user.';
@@ -42,33 +43,43 @@ export const listAccounts: Command = {
   summary: 'lists all accounts, newest first or by usage',
   help: [
     'Usage: sendwright accounts list [--limit <n>] [--offset <n>] [--q <text>] [--sort newest|usage]',
+    '                               [--webhooks failing]',
     '',
     'Lists at most 100 accounts, with the emails accepted today and this month (UTC).',
     '',
-    '  --q <text>      only accounts with this text in their name, or in the email address of a user; case does not matter',
-    '  --sort <order>  newest: the newest account first (the default); usage: the one with the most emails this month first',
+    '  --q <text>          only accounts with this text in their name, or in the email address of a user; case does not matter',
+    '  --webhooks failing  only accounts with a webhook whose calls fail, or that was disabled because they did',
+    '  --sort <order>      newest: the newest account first (the default); usage: the one with the most emails this month first',
   ].join('\n'),
-  options: { limit: { type: 'string' }, offset: { type: 'string' }, q: { type: 'string' }, sort: { type: 'string' } },
+  options: {
+    limit: { type: 'string' },
+    offset: { type: 'string' },
+    q: { type: 'string' },
+    sort: { type: 'string' },
+    webhooks: { type: 'string' },
+  },
   async run(env, say, given) {
     const {
       q,
+      webhooks,
       sort = 'newest',
       ...page
     } = read(accountQuery, {
       limit: textOf(given, 'limit') ?? '100',
       offset: textOf(given, 'offset'),
       q: textOf(given, 'q'),
+      webhooks: textOf(given, 'webhooks'),
       sort: textOf(given, 'sort'),
     });
     return withDatabase(env, say, async ({ db }) => {
-      const found = await list(db, { ...page, q: q ?? null, sort });
+      const found = await list(db, { ...page, q: q ?? null, webhooks: webhooks ?? null, sort });
       const shown = found.accounts.map(present.listedAccount);
       return {
         json: { accounts: shown, count: found.count },
         text: table(
           heads,
           shown.map((account) => row(account, account.accepted)),
-          noAccounts(found.count, q),
+          noAccounts(found.count, q, webhooks),
         ),
       };
     });

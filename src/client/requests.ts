@@ -238,6 +238,8 @@ export interface CreateAccountBody {
 export interface ListAccountsQuery extends PageQuery {
   /** Only accounts with this text in their name, or in the email address of a user; case does not matter. */
   q?: string;
+  /** `failing`: only accounts with a webhook whose calls fail, or that the server disabled because they did. */
+  webhooks?: 'failing';
   /** The order. `newest` (the default): the newest account first; `usage`: the one with the most emails accepted this month (UTC) first. */
   sort?: 'newest' | 'usage';
 }

@@ -493,6 +493,8 @@ export interface ListedAccount extends Account {
     /** Emails accepted today. */ day: number;
     /** Emails accepted this month. */ month: number;
   };
+  /** How many of its webhooks do not get their events: calls to them fail, or the server disabled them because they did. */
+  failing_webhooks: number;
 }
 
 /** An email in the log of all accounts. */

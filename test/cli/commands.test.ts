@@ -124,6 +124,11 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
     sent,
     sent.toSorted((one: number, other: number) => other - one),
   );
+  const failing = () => sendwright(env, 'accounts', 'list', '--webhooks', 'failing', '--q', email);
+  t.match(await failing(), { code: 0, printed: /No such account has a webhook that fails/ });
+  const row = { accountId: made.account.id, url: 'https://a.test/', events: [], secret: Buffer.of(0) };
+  await node.db.prisma.webhook.create({ data: { id: newId(), ...row, failingSince: new Date() } });
+  t.match(await failing(), { code: 0, printed: new RegExp(`^${made.account.id} +Shop +pro`, 'm') });
   t.match(await sendwright(env, 'accounts', 'list', '--sort', 'size'), { code: 2, said: /sort: must be one of/ });
   const again = await sendwright(env, 'accounts', 'create', '--name', 'Shop', '--email', email);
   t.match(again, { code: 1, said: 'sendwright: email: belongs to a user already' });

@@ -69,7 +69,7 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ webhookDeliveries }) => webhookDeliveries.get('id'),
   ({ webhookDeliveries }) => webhookDeliveries.retry('id'),
   ({ admin }) => admin.accounts.create({ name: 'n', email: 'a@b.test' }),
-  ({ admin }) => admin.accounts.list({ q: 'shop', sort: 'usage' }),
+  ({ admin }) => admin.accounts.list({ q: 'shop', webhooks: 'failing', sort: 'usage' }),
   ({ admin }) => admin.accounts.get('id'),
   ({ admin }) => admin.accounts.update('id', { suspended: true }),
   ({ admin }) => admin.accounts.addCredit('id', { amount: 1 }),

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import * as hold from '../../src/core/operations/hold.ts';
+import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
 import { eventually } from '../support/node.ts';
-import { barriersInBoth, go, inBrowser, logIn, startDashboard, view } from './browser.ts';
+import { barriersInBoth, go, inBrowser, logIn, lookAgain, startDashboard, view } from './browser.ts';
 
 t.test('what operators see', inBrowser, async (t) => {
   const encryptionKey = randomBytes(32);
@@ -153,6 +154,28 @@ t.test('what operators see', inBrowser, async (t) => {
       .filter({ hasText: /4,3\d\d/ })
       .waitFor({ timeout: 20_000 });
     t.match(page.url(), /[?]sort=usage$/);
+    t.strictSame(complaints, []);
+  });
+
+  t.test('that webhooks of others fail is said, and whose they are is found', async (t) => {
+    const webhook = { accountId: shop.account.id, url: 'https://a.test/', events: [], secret: Buffer.of(0) };
+    const disabled = { ...webhook, status: 'disabled', disabledReason: 'the endpoint answered 410 Gone' } as const;
+    await node.db.prisma.webhook.create({ data: { id: newId(), ...disabled } });
+    await node.db.prisma.webhook.create({ data: { id: newId(), ...webhook, failingSince: new Date() } });
+    const { page, complaints } = await view(t, node, '/overview');
+    const concern = page.locator('.concerns li').filter({ hasText: 'Another account has webhooks that fail' });
+    await concern.getByRole('link', { name: 'Show whose' }).click();
+    await page.waitForURL('**/accounts?webhooks=failing');
+    await page.getByText('1 account', { exact: true }).waitFor();
+    const { name } = await node.db.prisma.account.findUniqueOrThrow({ where: { id: shop.account.id } });
+    await page.getByRole('row', { name: `${name} 2 webhooks fail` }).waitFor();
+    t.strictSame(await barriersInBoth(page), []);
+    await page.getByLabel('Webhooks').selectOption('All accounts');
+    await page.getByText(/^([2-9]|[0-9]{2}) accounts$/).waitFor();
+    await node.db.prisma.webhook.deleteMany();
+    await page.getByLabel('Webhooks').selectOption('Those whose webhooks fail');
+    await lookAgain(page, '/api/v1/admin/accounts');
+    await page.getByText('All webhooks answer').waitFor({ timeout: 20_000 });
     t.strictSame(complaints, []);
   });
 

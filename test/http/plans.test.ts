@@ -1,5 +1,6 @@
 import t from 'tap';
 import * as members from '../../src/core/accounts/members.ts';
+import { newId } from '../../src/ids.ts';
 import { buildAccount, buildKey, buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { figure } from '../support/figure.ts';
 import { testKey } from '../support/keys.ts';
@@ -81,6 +82,48 @@ t.test('plans', async (t) => {
       });
     },
   );
+
+  t.test('the accounts whose webhooks fail, or were disabled for it, are counted and found', async (t) => {
+    const webhooks = [
+      { name: 'fails', status: 'enabled', failingSince: new Date() },
+      { name: 'was disabled', status: 'disabled', failingSince: new Date(), disabledReason: 'the endpoint is gone' },
+      { name: 'answers', status: 'enabled', answeredAt: new Date() },
+      { name: 'was disabled by its owner', status: 'disabled', failingSince: new Date() },
+    ] as const;
+    const idOf = new Map<string, string>();
+    for (const { name, ...state } of webhooks) {
+      const { account } = await sender('pro');
+      const { id } = (await account()) as { id: string };
+      const row = { accountId: id, url: 'https://a.test/', events: [], secret: Buffer.of(0), ...state };
+      await node.db.prisma.webhook.createMany({ data: [1, 2].map(() => ({ id: newId(), ...row })) });
+      idOf.set(name, id);
+    }
+    const list = async (query: string) => {
+      const { status, body } = await node.call('GET', `/api/v1/admin/accounts?${query}`, { token: admin });
+      t.equal(status, 200, query);
+      return body as { count: number; accounts: { id: string; failing_webhooks: number }[] };
+    };
+    const found = [idOf.get('was disabled'), idOf.get('fails')];
+    for (const sort of ['newest', 'usage']) {
+      const { accounts, count } = await list(`webhooks=failing&sort=${sort}`);
+      t.strictSame(
+        accounts.map(({ id }) => id),
+        found,
+        sort,
+      );
+      t.equal(count, 2);
+    }
+    t.strictSame(
+      (await list('limit=4')).accounts.map(({ failing_webhooks: failing }) => failing),
+      [0, 0, 2, 2],
+    );
+    t.match(await list('webhooks=failing&limit=1&offset=1'), { count: 2, accounts: [{ id: idOf.get('fails') }] });
+    t.strictSame((await list('webhooks=failing&q=no+such+account')).count, 0);
+    t.match(await node.call('GET', '/api/v1/admin/accounts?webhooks=all', { token: admin }), {
+      status: 400,
+      body: { detail: 'webhooks: must be failing' },
+    });
+  });
 
   t.test('without limits nothing is counted, and the usage is null, not 0', async (t) => {
     const { send, account } = await sender('unlimited', { day: 7, month: 7 });

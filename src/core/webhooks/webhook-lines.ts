@@ -26,6 +26,10 @@ export const priorities = { asked: 20, normal: 10, failing: 0 };
 /** SQL: whether this endpoint has only failed for a while. A failure among successes does not count. */
 export const isFailing = (w: string) => `coalesce(${w}.failing_since < now() - interval '10 seconds', false)`;
 
+/** SQL: whether its account misses events: calls to it fail, or it was switched off because they did. Not if its owner switched it off. */
+export const isMissingEvents = (w: string) =>
+  `(${w}.status = 'enabled' AND ${w}.failing_since IS NOT NULL OR ${w}.disabled_reason IS NOT NULL)`;
+
 /** SQL: whether this endpoint has answered lately and is not failing. */
 export const isAnswering = (w: string) =>
   `coalesce(NOT ${isFailing(w)} AND ${w}.answered_at > now() - interval '${answersFor}', false)`;

@@ -44,6 +44,9 @@ const listedAccount = z
       .describe(
         'What it sends, by days and months in UTC: all emails in its log, whether or not its plan counts them.',
       ),
+    failing_webhooks: integer(
+      'How many of its webhooks do not get their events: calls to them fail, or the server disabled them because they did.',
+    ),
   })
   .meta({ id: 'ListedAccount', description: 'An account in the list of all.' });
 
@@ -114,7 +117,10 @@ export const adminGroup: Group = {
       answer: {
         description: 'One page.',
         schema: z.object({ accounts: list(listedAccount, 'The page.'), count: total }),
-        example: { accounts: [{ ...example, user_count: 3, accepted: { day: 12, month: 340 } }], count: 1 },
+        example: {
+          accounts: [{ ...example, user_count: 3, accepted: { day: 12, month: 340 }, failing_webhooks: 0 }],
+          count: 1,
+        },
       },
     },
     {

@@ -28,6 +28,7 @@ export const listedAccount = (row: ListedAccount) => ({
   ...account(row),
   user_count: row.userCount,
   accepted: row.accepted,
+  failing_webhooks: row.failingWebhooks,
 });
 
 /** Adds the account, for operators, who see more than one. */

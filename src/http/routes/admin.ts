@@ -3,7 +3,7 @@ import { z } from 'zod';
 import * as accounts from '../../core/accounts/accounts.ts';
 import { planNames } from '../../core/accounts/plans.ts';
 import * as log from '../../core/log/email-log.ts';
-import { accountOrders, list } from '../../core/operations/account-list.ts';
+import { accountOrders, list, webhookStates } from '../../core/operations/account-list.ts';
 import { newPassword } from '../../crypto/password.ts';
 import { invalidRequest } from '../../errors.ts';
 import type { Account } from '../../generated/prisma/client.ts';
@@ -63,6 +63,11 @@ export const accountQuery = z.object({
   q: line(200)
     .optional()
     .describe('Only accounts with this text in their name, or in the email address of a user; case does not matter.'),
+  webhooks: oneOf(webhookStates)
+    .optional()
+    .describe(
+      '`failing`: only accounts with a webhook whose calls fail, or that the server disabled because they did.',
+    ),
   sort: oneOf(accountOrders)
     .optional()
     .describe(
@@ -90,8 +95,8 @@ export function adminRoutes(router: Router, services: Services): void {
   });
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
-    const { q = null, sort = 'newest', ...page } = parse(accountQuery, ctx.query);
-    const found = await list(db, { ...page, q, sort });
+    const { q = null, webhooks = null, sort = 'newest', ...page } = parse(accountQuery, ctx.query);
+    const found = await list(db, { ...page, q, webhooks, sort });
     ctx.body = { accounts: found.accounts.map(present.listedAccount), count: found.count };
   });
 

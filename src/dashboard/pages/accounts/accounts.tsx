@@ -35,10 +35,17 @@ const columns: Column<ListedAccount>[] = [
   {
     id: 'name',
     header: 'Account',
-    cell: ({ id, name }) => (
-      <Link href={`/emails?accounts=${id}`} className="row-link" data-row title={`The emails of ${name}`}>
-        <span className="cut">{name}</span>
-      </Link>
+    cell: ({ id, name, failing_webhooks: failing }) => (
+      <>
+        <Link href={`/emails?accounts=${id}`} className="row-link" data-row title={`The emails of ${name}`}>
+          <span className="cut">{name}</span>
+        </Link>
+        {failing > 0 && (
+          <span className="cut whole dim" title="Calls to it fail, or it was disabled because they did">
+            {plural(failing, 'webhook')} {failing === 1 ? 'fails' : 'fail'}
+          </span>
+        )}
+      </>
     ),
   },
   {
@@ -156,14 +163,18 @@ function Change({ account: now, close }: { account: Account; close: () => void }
 /** The order of the list that is not the default, as the API has it. */
 const byUsage = 'usage' as const;
 
+/** What the list is narrowed to, as the API has it. */
+const failing = 'failing' as const;
+
 /** The customers of the server. */
 export function Accounts() {
-  const [state, change] = useAddressState(['new', 'q', 'sort', 'page']);
+  const [state, change] = useAddressState(['new', 'q', 'webhooks', 'sort', 'page']);
   const page = pageOf(state.page);
   const query = {
     limit: pageSize,
     offset: (page - 1) * pageSize,
     ...(state.q ? { q: state.q } : {}),
+    ...(state.webhooks === failing ? { webhooks: failing } : {}),
     ...(state.sort === byUsage ? { sort: byUsage } : {}),
   };
   const list = useQuery({
@@ -187,6 +198,13 @@ export function Accounts() {
           found={plural(data.count, 'account')}
         >
           <ChoiceField
+            label="Webhooks"
+            all="All accounts"
+            choices={[{ value: failing, label: 'Those whose webhooks fail' }]}
+            value={state.webhooks}
+            change={(webhooks) => change({ webhooks, page: null })}
+          />
+          <ChoiceField
             label="Order"
             all="Newest first"
             choices={[{ value: byUsage, label: 'Most emails this month first' }]}
@@ -201,10 +219,14 @@ export function Accounts() {
           columns={columns}
           rows={data?.accounts}
           idOf={({ id }) => id}
-          // Without a search the list is never empty: it has at least the user's own account.
+          // Without a search or a filter the list is never empty: it has at least the user's own account.
           empty={
             data?.count === 0 ? (
-              <Empty title="No account matches" words="Remove the search to see more." />
+              state.webhooks && !state.q ? (
+                <Empty title="All webhooks answer" words="Calls to none of them fail, and none was disabled for it." />
+              ) : (
+                <Empty title="No account matches" words="Remove the search to see more." />
+              )
             ) : (
               <PastEnd go={(to) => change(pageState(to))} />
             )

@@ -39,14 +39,18 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
   const { user, service } = useSession();
   const isAdmin = user.role === 'admin';
   const query = useQuery({
-    queryKey: ['concerns', isAdmin],
+    queryKey: ['concerns', isAdmin, hasOthers],
     queryFn: async () => {
-      const [{ domains }, { webhooks }, destinations] = await Promise.all([
+      const [{ domains }, { webhooks }, destinations, missing] = await Promise.all([
         api.domains.list(),
         api.webhooks.list(),
         isAdmin ? stoppedDestinations() : [],
+        hasOthers ? api.admin.accounts.list({ webhooks: 'failing', limit: 1 }) : { count: 0 },
       ]);
-      return [...ofDestinations(destinations), ...ofDomains(domains), ...ofWebhooks(webhooks)];
+      const own = ofWebhooks(webhooks);
+      // Their own account is among them, and its webhooks are named.
+      const others = missing.count - Number(own.length > 0);
+      return [...ofDestinations(destinations), ...ofDomains(domains), ...own, ...ofWebhooksOfOthers(others)];
     },
     refetchInterval: 30_000,
   });
@@ -123,6 +127,13 @@ function ofWebhooks(webhooks: Webhook[]): Concern[] {
     if (status !== 'enabled' || !since) return [];
     return [{ urgent: false, words: `Calls to ${host} have failed since ${exact(new Date(since))}.`, ...seen }];
   });
+}
+
+function ofWebhooksOfOthers(accounts: number): Concern[] {
+  if (accounts <= 0) return [];
+  const whose = accounts === 1 ? 'Another account has' : `${plural(accounts, 'other account')} have`;
+  const words = `${whose} webhooks that fail, or were disabled because they did.`;
+  return [{ urgent: false, words, href: '/accounts?webhooks=failing', link: 'Show whose' }];
 }
 
 /** Destinations that get no mail or accept none, the most waiting first. */
