@@ -62,7 +62,7 @@ export const addDomain: Command = {
       await demandEncryptionKey(opened);
       const domain = await domains.add(db, id, input, keyring);
       const records = domains.dnsRecords(domain, config.mailHostname);
-      const recommended = domains.recommendedRecords(domain, config.mailHostname);
+      const recommended = domains.recommendedRecords(domain, config.mailHostname, []);
       say(`Publish these records, then run sendwright domains check ${domain.domain} --verify`);
       return {
         json: { domain: shown(domain), dns_records: records, recommended_records: recommended },

@@ -303,7 +303,8 @@ export interface Operations {
       domain: Domain;
       dns_records: DNSRecords;
       /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
-      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Optional records, for better delivery: DMARC, the return path, and an Ed25519 DKIM key if there is one. */
+      recommended_records: RecommendedRecord[];
     };
   };
   /** List domains */
@@ -315,7 +316,8 @@ export interface Operations {
       domain: Domain;
       dns_records: DNSRecords;
       /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
-      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Optional records, for better delivery: DMARC, the return path, and an Ed25519 DKIM key if there is one. */
+      recommended_records: RecommendedRecord[];
       checks?: Checks;
     };
   };
@@ -326,7 +328,8 @@ export interface Operations {
       domain: Domain;
       dns_records: DNSRecords;
       /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
-      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Optional records, for better delivery: DMARC, the return path, and an Ed25519 DKIM key if there is one. */
+      recommended_records: RecommendedRecord[];
     };
   };
   /** Remove a domain */
@@ -337,7 +340,8 @@ export interface Operations {
       domain: Domain;
       dns_records: DNSRecords;
       /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
-      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Optional records, for better delivery: DMARC, the return path, and an Ed25519 DKIM key if there is one. */
+      recommended_records: RecommendedRecord[];
       checks: Checks;
     };
   };
@@ -348,7 +352,8 @@ export interface Operations {
       domain: Domain;
       dns_records: DNSRecords;
       /** Pending, additional and retired keys, newest first. */ dkim_keys: DKIMKey[];
-      /** Optional records, for better delivery. */ recommended_records: RecommendedRecord[];
+      /** Optional records, for better delivery: DMARC, the return path, and an Ed25519 DKIM key if there is one. */
+      recommended_records: RecommendedRecord[];
     };
   };
   /** Remove a DKIM key */

@@ -75,7 +75,16 @@ t.test('an Ed25519 key signs next to RSA, and can be rotated and removed', async
     publish(body.dkim_keys[0].record);
     return body.dkim_keys[0].id as string;
   };
+  /** The Ed25519 records that people, or a program that publishes everything, are told to publish. */
+  const recommended = async () => {
+    const { recommended_records: records } = (await ask('GET', domain)).body;
+    return records.filter(({ value }: { value: string }) => value.includes('k=ed25519'));
+  };
+  t.same(await recommended(), []);
   await add('ed1');
+  const { dkim_keys: keys } = (await ask('GET', domain)).body;
+  t.same(await recommended(), [{ ...keys[0].record, purpose: (await recommended())[0]?.purpose }]);
+  t.match((await recommended())[0]?.purpose, /^DKIM with Ed25519: /);
   // Without a call: the scheduled look-up does it.
   await node.db.query({ text: 'UPDATE domains SET next_check_at = now() - make_interval(secs => 1)' });
   const resolve = resolveWith(node.zone.resolver);
@@ -97,6 +106,7 @@ t.test('an Ed25519 key signs next to RSA, and can be rotated and removed', async
     { selector: 'ed2', status: 'active', activated_at: String },
     { selector: 'ed1', status: 'retired' },
   ]);
+  t.match(await recommended(), [{ name: /^ed2\._domainkey\./ }], 'the one that signs, not the retired one');
   t.equal((await ask('DELETE', `/dkim-keys/${second}`)).status, 200);
   t.same(await signatures(), [`${rsa} rsa-sha256 pass`]);
 });

@@ -4,7 +4,7 @@ import { type Keyring, seal } from '../../crypto/seal.ts';
 import type { Database } from '../../db/client.ts';
 import { type Part, taking } from '../../db/part.ts';
 import { domainAlreadyExists, forbidden, invalidRequest, notFound } from '../../errors.ts';
-import type { Domain } from '../../generated/prisma/client.ts';
+import type { DkimKey, Domain } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 import { AddressError, normalizeDomain, wordsForDomain } from '../../mail/address/address.ts';
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/compose/dkim-key.ts';
@@ -216,8 +216,17 @@ export function keyRecord(
   };
 }
 
-/** Records that improve delivery but are not needed for verification. */
-export function recommendedRecords(domain: Domain, mailHostname: string): (DnsRecord & { purpose: string })[] {
+/**
+ * Records that improve delivery but are not needed for verification.
+ *
+ * @param keys those of the domain besides its own: an Ed25519 key that signs, or will, has its record here as well
+ */
+export function recommendedRecords(
+  domain: Domain,
+  mailHostname: string,
+  keys: DkimKey[],
+): (DnsRecord & { purpose: string })[] {
+  const ed25519 = keys.filter(({ algorithm, status }) => algorithm === 'ed25519' && status !== 'retired');
   return [
     {
       name: `_dmarc.${domain.domain}`,
@@ -231,6 +240,10 @@ export function recommendedRecords(domain: Domain, mailHostname: string): (DnsRe
       value: `10 ${mailHostname}`,
       purpose: 'return path: where bounces come back to; published once by the operator of this server',
     },
+    ...ed25519.map((key) => ({
+      ...keyRecord(key, domain.domain),
+      purpose: 'DKIM with Ed25519: a second signature, which is added once this record is found',
+    })),
   ];
 }
 

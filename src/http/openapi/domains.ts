@@ -76,7 +76,10 @@ const domainWithRecords = {
   domain,
   dns_records: records,
   dkim_keys: list(dkimKey, 'Pending, additional and retired keys, newest first.'),
-  recommended_records: list(recommended, 'Optional records, for better delivery.'),
+  recommended_records: list(
+    recommended,
+    'Optional records, for better delivery: DMARC, the return path, and an Ed25519 DKIM key if there is one.',
+  ),
 };
 
 const verificationFailed = z

@@ -72,12 +72,15 @@ export const domainQuery = z.object({
 export function domainRoutes(router: Router, services: Services): void {
   const { db, keyring, mailHostname, surroundings } = services;
   const loggedIn = demandLogin(services);
-  const withRecords = async (domain: Domain) => ({
-    domain: present.domain(domain),
-    dns_records: domains.dnsRecords(domain, mailHostname),
-    dkim_keys: (await dkimKeys.list(db, domain.accountId, domain.id)).map((key) => present.dkimKey(key, domain.domain)),
-    recommended_records: domains.recommendedRecords(domain, mailHostname),
-  });
+  const withRecords = async (domain: Domain) => {
+    const keys = await dkimKeys.list(db, domain.accountId, domain.id);
+    return {
+      domain: present.domain(domain),
+      dns_records: domains.dnsRecords(domain, mailHostname),
+      dkim_keys: keys.map((key) => present.dkimKey(key, domain.domain)),
+      recommended_records: domains.recommendedRecords(domain, mailHostname, keys),
+    };
+  };
 
   router.post('/domains', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
