@@ -43,10 +43,11 @@ t.test('mail, webhooks, requests, the queue and the database are counted, and no
     ROLES: 'api,mta,webhooks',
   });
   const sender = await buildSender(node.db, encryptionKey);
-  const hook = await startHook(t);
+  const hook = await startHook(t, ({ path }) => (path === '/fails' ? 500 : 200));
   const { email: login, password } = sender.account;
   const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email: login, password } })).body;
-  await node.call('POST', '/api/v1/webhooks', { token, body: { url: hook.url, events: ['email.delivered'] } });
+  for (const url of [hook.url, `${hook.url}/fails`])
+    await node.call('POST', '/api/v1/webhooks', { token, body: { url, events: ['email.delivered'] } });
   const send = async (fields: Record<string, unknown>) =>
     (
       await node.call('POST', '/api/v1/emails', {
@@ -65,9 +66,10 @@ t.test('mail, webhooks, requests, the queue and the database are counted, and no
   const { text, samples } = await eventually(async () => {
     const now = await read(node.metrics);
     const attempted = sumOf(now.samples, 'sendwright_delivery_attempts_total');
-    return (
-      attempted === 2 && sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1 && now
-    );
+    const isCalled = sumOf(now.samples, 'sendwright_webhook_calls_total', { outcome: 'succeeded' }) === 1;
+    // A count of what waits may be some seconds old.
+    const waits = sumOf(now.samples, 'sendwright_webhook_deliveries', { state: 'waiting' }) === 1;
+    return attempted === 2 && isCalled && waits && now;
   }, 60_000);
 
   const attempts = (labels: Record<string, string>) => sumOf(samples, 'sendwright_delivery_attempts_total', labels);
@@ -84,6 +86,10 @@ t.test('mail, webhooks, requests, the queue and the database are counted, and no
     sumOf(samples, 'sendwright_http_request_duration_seconds_count', { method: 'POST', route: '/api/v1/emails' }),
     3,
   );
+  const calls = sumOf(samples, 'sendwright_webhook_calls_total');
+  t.ok(calls >= 2);
+  t.equal(sumOf(samples, 'sendwright_webhook_calls_total', { outcome: 'retried' }), calls - 1);
+  t.equal(sumOf(samples, 'sendwright_webhook_call_duration_seconds_count'), calls);
   t.equal(sumOf(samples, 'sendwright_queue_recipients', { state: 'scheduled' }), 1);
   t.equal(sumOf(samples, 'sendwright_database_up'), 1);
   t.equal(sumOf(samples, 'sendwright_nodes'), 1);
