@@ -1,9 +1,8 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { unseen } from '../../db/prepared.ts';
 import { notFound } from '../../errors.ts';
-import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
-import { inOneOrder, settleAs, stoppedForAll, type Undecided } from '../recipients/settlement.ts';
+import { failThose, inOneOrder, stoppedForAll } from '../recipients/settlement.ts';
 import { isDueOrTried, isUnsettled, type Key, walk } from '../recipients/waiting.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
 import { domainOf } from './destinations.ts';
@@ -95,25 +94,19 @@ async function giveUpBatch(
   { domain, lastResponse }: { domain: string; lastResponse: string },
 ): Promise<{ stopped: number; webhookDeliveries: number }> {
   const ordered = inOneOrder(keys);
-  const names = [ordered.map(({ emailId }) => emailId), ordered.map(({ position }) => position)];
   // In the order in which nodes settle them, which work on at this moment.
   await tx.query({
     text: `SELECT FROM recipients r JOIN unnest(${unseen('$1::uuid[]')}, ${unseen('$2::smallint[]')}) AS k (email_id, position)
                ON r.email_id = k.email_id AND r.position = k.position
             ORDER BY r.email_id, r.position FOR NO KEY UPDATE OF r`,
-    values: names,
+    values: [ordered.map(({ emailId }) => emailId), ordered.map(({ position }) => position)],
   });
-  // Claimed as if by a node, because `settle` records the outcome of claimed recipients only. Jobs that woke them find nothing.
-  const claim = { nodeId: newId(), jobId: newId() };
-  const waiting = await tx.query<Undecided>({
-    text: `UPDATE recipients r SET claimed_by = $3, job_id = $4
-             FROM unnest(${unseen('$5::uuid[]')}, ${unseen('$6::smallint[]')}) AS k (email_id, position)
-            WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL AND ${canBeGivenUp}
-        RETURNING r.email_id AS "emailId", r.position, r.attempts`,
-    values: [domain, heldNotes, claim.nodeId, claim.jobId, ...names],
+  const { failed, webhookDeliveries } = await failThose(tx, queue, keys, {
+    condition: canBeGivenUp,
+    values: [domain, heldNotes],
+    lastResponse,
   });
-  const webhookDeliveries = await settleAs(tx, queue, claim, waiting, { status: 'failed', lastResponse });
-  return { stopped: waiting.length, webhookDeliveries };
+  return { stopped: failed, webhookDeliveries };
 }
 
 /** @throws ApiError 404 */

@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Sql } from '../../db/client.ts';
 import { dueFromNow, noLater } from '../../db/clocks.ts';
-import { unseen } from '../../db/prepared.ts';
-import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
-import { inOneOrder, settleAs, type Undecided } from '../recipients/settlement.ts';
+import { failThose } from '../recipients/settlement.ts';
 import { type Key, type Selection, walk } from '../recipients/waiting.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
 
@@ -187,32 +185,19 @@ async function awaitSilence(db: Database, since: Date): Promise<void> {
  *
  * @returns how many failed
  */
-async function failSome(tx: Sql, queue: Queue, keys: Key[], doubt: Doubt & { aliveSince: Date }): Promise<number> {
-  // Claimed as by a node, because only claimed recipients are settled.
-  const claim = { nodeId: newId(), jobId: newId() };
-  const ordered = inOneOrder(keys);
-  const waiting = await tx.query<Undecided>({
-    // Waits for locked rows, such as those that get a job just now: if it skipped them, they would be sent. If another call
-    // has ended the hold meanwhile, with another decision, nothing is in doubt any more.
-    text: `UPDATE recipients r SET claimed_by = $1, job_id = $2
-             FROM unnest(${unseen('$3::uuid[]')}, ${unseen('$4::smallint[]')}) AS k (email_id, position)
-            WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL
-              AND EXISTS (SELECT FROM service_hold WHERE since = $5) AND ${inDoubt('$6')}
-              AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes WHERE seen_at >= $7))
-        RETURNING r.email_id AS "emailId", r.position, r.attempts`,
-    values: [
-      claim.nodeId,
-      claim.jobId,
-      ordered.map(({ emailId }) => emailId),
-      ordered.map(({ position }) => position),
-      doubt.since,
-      doubt.dueBy,
-      doubt.aliveSince,
-    ],
-  });
-  await settleAs(tx, queue, claim, waiting, {
-    status: 'failed',
+async function failSome(
+  tx: Sql,
+  queue: Queue,
+  keys: Key[],
+  { since, dueBy, aliveSince }: Doubt & { aliveSince: Date },
+): Promise<number> {
+  // If it skipped locked rows, such as those that get a job just now, they would be sent. If another call has ended the hold
+  // meanwhile, with another decision, nothing is in doubt any more.
+  const { failed } = await failThose(tx, queue, keys, {
+    condition: `EXISTS (SELECT FROM service_hold WHERE since = $1) AND ${inDoubt('$2')}
+              AND (r.claimed_by IS NULL OR r.claimed_by NOT IN (SELECT id FROM nodes WHERE seen_at >= $3))`,
+    values: [since, dueBy, aliveSince],
     lastResponse: 'not sent after the service was on hold, as an operator decided: it may have been sent before',
   });
-  return waiting.length;
+  return failed;
 }

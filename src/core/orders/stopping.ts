@@ -1,11 +1,10 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { conflict } from '../../errors.ts';
 import type { Email } from '../../generated/prisma/client.ts';
-import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as log from '../log/email-log.ts';
-import { settleAs, stoppedNote } from '../recipients/settlement.ts';
+import { ownClaim, settleAs, stoppedNote } from '../recipients/settlement.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
 import { demandOwn } from './scheduling.ts';
 
@@ -28,8 +27,7 @@ export async function stop(
     if (standing.scheduled)
       throw conflict('the email waits for its scheduled time: DELETE /api/v1/emails/:id cancels it');
     if (standing.waiting.length === 0) throw conflict(whyNot(standing));
-    // Claimed as if by a node, because `settle` records the outcome of claimed recipients only. Jobs that woke them find nothing.
-    const claim = { nodeId: newId(), jobId: newId() };
+    const claim = ownClaim();
     const waiting = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients SET claimed_by = $3, job_id = $4
               WHERE email_id = $1 AND position = ANY($2) RETURNING position, attempts`,

@@ -2,11 +2,10 @@ import type { Database } from '../../db/client.ts';
 import { dueFromNow } from '../../db/clocks.ts';
 import { conflict } from '../../errors.ts';
 import type { Email } from '../../generated/prisma/client.ts';
-import { newId } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as log from '../log/email-log.ts';
-import { settleAs } from '../recipients/settlement.ts';
+import { ownClaim, settleAs } from '../recipients/settlement.ts';
 import { heldNotes, pausedUntil } from '../recipients/waiting-for.ts';
 import { demandOwn } from './scheduling.ts';
 
@@ -33,8 +32,7 @@ export async function release(
 ): Promise<{ email: Email; released: number }> {
   await demandOwn(db, sender, id);
   const { released, webhookDeliveries } = await db.transaction(async (tx) => {
-    // Claimed as if by a node, because `settle` records the outcome of claimed recipients only.
-    const claim = { nodeId: newId(), jobId: newId() };
+    const claim = ownClaim();
     const held = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients
                 SET next_attempt_at = ${dueFromNow}, waiting_for = NULL, crashes = 0, claimed_by = $4, job_id = $5

@@ -1,9 +1,11 @@
 import type { Sql } from '../../db/client.ts';
 import { unseen } from '../../db/prepared.ts';
+import { newId } from '../../ids.ts';
 import { letGo, type Queue } from '../../queue.ts';
 import * as suppressions from '../returns/suppressions.ts';
 import { type AttemptRow, insertAttempts } from './attempts.ts';
 import { type Ended, emitEvents, type Settled, type SettledStatus } from './settlement-events.ts';
+import type { Key } from './waiting.ts';
 
 const stopped = 'stopped before it was delivered, as';
 
@@ -183,16 +185,19 @@ function withoutErased(attempts: AttemptRow[], isErased: IsErased): AttemptRow[]
 }
 
 /** A recipient that somebody decides about without an attempt. */
-export interface Undecided {
-  emailId: string;
-  position: number;
+interface Undecided extends Key {
   attempts: number;
 }
 
 /**
+ * A claim as if by a node, because `settle` records the outcome of claimed recipients only. Jobs that woke them find nothing.
+ */
+export const ownClaim = (): { nodeId: string; jobId: string } => ({ nodeId: newId(), jobId: newId() });
+
+/**
  * Settles recipients for good because somebody decided so, without an attempt.
  *
- * @param claim what the same transaction has claimed them with, as a node would
+ * @param claim an `ownClaim`, with which the same transaction has claimed them
  * @returns as `settle` does
  */
 export async function settleAs(
@@ -216,4 +221,37 @@ export async function settleAs(
     }),
   );
   return settle(tx, queue, settlements, []);
+}
+
+/**
+ * Fails those of these recipients that are still to be decided about, without an attempt. It waits for locked rows, such as
+ * those that get a job just now.
+ *
+ * @param condition SQL: which of them, as recipients `r`, by `values`, which come first
+ * @returns how many failed, and how many webhook deliveries follow, as `settle` does
+ */
+export async function failThose(
+  tx: Sql,
+  queue: Queue,
+  keys: Key[],
+  { condition, values, lastResponse }: { condition: string; values: unknown[]; lastResponse: string },
+): Promise<{ failed: number; webhookDeliveries: number }> {
+  const claim = ownClaim();
+  const ordered = inOneOrder(keys);
+  const next = values.length + 1;
+  const waiting = await tx.query<Undecided>({
+    text: `UPDATE recipients r SET claimed_by = $${next}, job_id = $${next + 1}
+             FROM unnest(${unseen(`$${next + 2}::uuid[]`)}, ${unseen(`$${next + 3}::smallint[]`)}) AS k (email_id, position)
+            WHERE r.email_id = k.email_id AND r.position = k.position AND r.next_attempt_at IS NOT NULL AND (${condition})
+        RETURNING r.email_id AS "emailId", r.position, r.attempts`,
+    values: [
+      ...values,
+      claim.nodeId,
+      claim.jobId,
+      ordered.map(({ emailId }) => emailId),
+      ordered.map(({ position }) => position),
+    ],
+  });
+  const webhookDeliveries = await settleAs(tx, queue, claim, waiting, { status: 'failed', lastResponse });
+  return { failed: waiting.length, webhookDeliveries };
 }
