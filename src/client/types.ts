@@ -643,11 +643,11 @@ export interface EmailEvent {
     status: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled' | 'delivered';
     /** When it was accepted. */ created_at: string;
     /** Its tags; absent if it has none. */ tags?: string[];
-    /** The recipients that the event is about; absent if the email was just accepted, or was suppressed. */
+    /** The recipients that the event is about; absent in `email.queued`, which is about all of them. */
     recipients?: {
       /** The recipient. */ address: string;
       /** Its status; `bounced`, `complained` or `unsubscribed` if that happened after delivery. */ status: string;
-      /** The last reply for the recipient. */ response: string | null;
+      /** The last reply for the recipient, or why nothing was sent to it. */ response: string | null;
     }[];
   };
 }

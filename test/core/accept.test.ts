@@ -1,5 +1,8 @@
 import t from 'tap';
 import type { SendRequest } from '../../src/core/emails/draft.ts';
+import * as suppressions from '../../src/core/returns/suppressions.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
@@ -153,6 +156,32 @@ t.test('accepting', async (t) => {
       { email: { status: 'queued' } },
       { refusal: { status: 400 } },
     ]);
+  });
+
+  t.test('the event of a suppressed email names the addresses that are on the list, and why', async (t) => {
+    await suppressions.add(plain, account.id, { address: 'b@one.test', reason: 'bounce' });
+    await suppressions.add(plain, account.id, { address: 'c@two.test', reason: 'unsubscribe' });
+    const url = 'https://hooks.test/';
+    await webhooks.create(plain, account.id, { url, events: ['email.suppressed'] }, new Keyring(encryptionKey));
+    const toldOf = async (fields: Partial<SendRequest>) => {
+      const [accepted] = await accept(plain, queue, holder, [request(from, fields)]);
+      const emailId = accepted && 'email' in accepted ? accepted.email.id : '';
+      const calls = await plain.prisma.webhookDelivery.findMany({ where: { emailId } });
+      return calls.map(({ payload }) => JSON.parse(payload).data.recipients);
+    };
+    const b = {
+      address: 'b@one.test',
+      status: 'suppressed',
+      response: 'the address is on the suppression list (bounce)',
+    };
+    t.same(await toldOf({}), [[b]]);
+    const c = {
+      address: 'c@two.test',
+      status: 'suppressed',
+      response: 'the address is on the suppression list (unsubscribe)',
+    };
+    t.same(await toldOf({ type: 'marketing' }), [[b, c]]);
+    for (const { address } of [b, c]) await suppressions.remove(plain, account.id, address);
   });
 
   t.test('a scheduled email has no job yet', async (t) => {

@@ -79,6 +79,8 @@ export interface Draft {
   request: SendRequest;
   attachments: (StoredAttachment & { content: Buffer })[];
   recipients: DraftRecipient[];
+  /** Those of its addresses that are on the suppression list, for which nothing is sent. */
+  refusals: { address: string; reason: SuppressionReason }[];
 }
 
 export interface DraftRecipient {
@@ -148,7 +150,7 @@ export function draft(
     erasedAt: null,
   };
   const attachments = request.attachments.map((attachment) => ({ ...attachment, sha256: sha256(attachment.content) }));
-  return { email, request, attachments, recipients };
+  return { email, request, attachments, recipients, refusals };
 }
 
 /** Each address once, in the most visible field that names it. */

@@ -144,7 +144,7 @@ async function acceptIn(
   if (drafts.length === 0) return { results, webhookDeliveries: 0, stored: null };
   const linedUp = await lineUp(tx, sender.accountId, drafts, now);
   const version = await store(tx, queue, sender.accountId, drafts, linedUp);
-  const events = drafts.map(({ email }) => eventOf(email));
+  const events = drafts.map(eventOf);
   const webhookDeliveries = await emit(tx, queue, events);
   return { results, webhookDeliveries, stored: { version, drafts } };
 }
@@ -166,12 +166,16 @@ async function findSuppressed(
   return found;
 }
 
-const eventOf = (email: Email): EmailEvent => ({
-  type: email.status === 'suppressed' ? 'email.suppressed' : 'email.queued',
-  accountId: email.accountId,
-  createdAt: email.createdAt,
-  email,
-});
+function eventOf({ email, refusals }: Draft): EmailEvent {
+  const { accountId, createdAt } = email;
+  if (refusals.length === 0) return { type: 'email.queued', accountId, createdAt, email };
+  const recipients = refusals.map(({ address, reason }) => ({
+    address,
+    status: 'suppressed',
+    response: `the address is on the suppression list (${reason})`,
+  }));
+  return { type: 'email.suppressed', accountId, createdAt, email, recipients };
+}
 
 type Drafted = { draft: Draft } | { refusal: ApiError };
 

@@ -22,9 +22,9 @@ const event = z
           z.object({
             address: words('The recipient.'),
             status: words('Its status; `bounced`, `complained` or `unsubscribed` if that happened after delivery.'),
-            response: words('The last reply for the recipient.').nullable(),
+            response: words('The last reply for the recipient, or why nothing was sent to it.').nullable(),
           }),
-          'The recipients that the event is about; absent if the email was just accepted, or was suppressed.',
+          'The recipients that the event is about; absent in `email.queued`, which is about all of them.',
         ).optional(),
       })
       .describe('The email.'),
