@@ -5,7 +5,8 @@ import type { Body } from '../../mail/compose/body.ts';
 import { compose } from '../../mail/compose/compose.ts';
 import { signHeader } from '../../mail/compose/dkim.ts';
 import { type DkimKey, parsePrivateKey } from '../../mail/compose/dkim-key.ts';
-import { feedbackId, feedbackIdName } from '../../mail/headers/feedback-id.ts';
+import { feedbackId, isFeedbackId } from '../../mail/headers/feedback-id.ts';
+import type { Header } from '../../mail/headers/headers.ts';
 import {
   listUnsubscribe,
   saysHowToUnsubscribe,
@@ -60,10 +61,9 @@ export type MessagePieces = [first: Buffer, ...rest: Buffer[]];
 const inOnePiece = 16_384;
 
 /** Those of its sender, and a Feedback-ID unless they have one. */
-function headersOf({ headers, accountId, type }: MessageSource): { name: string; value: string }[] {
+function headersOf({ headers, accountId, type }: MessageSource): Header[] {
   const given = headers.map(([name, value]) => ({ name, value }));
-  const hasOwn = headers.some(([name]) => name.toLowerCase() === feedbackIdName.toLowerCase());
-  return hasOwn ? given : [...given, { name: feedbackIdName, value: feedbackId(accountId, type) }];
+  return given.some(({ name }) => isFeedbackId(name)) ? given : [...given, feedbackId(accountId, type)];
 }
 
 /**
