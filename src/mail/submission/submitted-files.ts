@@ -24,7 +24,7 @@ export function withFiles(
 ): { html: string | null; attachments: MessageAttachment[] } {
   // Longer HTML is no valid body, and would be searched once for each file.
   const searched = html !== null && html.length <= longestBody ? withSendableIds(html, files) : null;
-  const references = referencesIn(searched?.html ?? '');
+  const isReferredTo = referencesIn(searched?.html ?? '');
   const attachments = files.map(({ part, content }, index) => {
     const given = part.disposition?.parameters.get('filename') ?? part.type.parameters.get('name') ?? '';
     const contentId = part.contentId === null ? null : (searched?.newIds.get(part.contentId) ?? part.contentId);
@@ -32,9 +32,7 @@ export function withFiles(
       filename: withoutPath(given) || `attachment-${index + 1}.${extensionOf(part.type.value)}`,
       contentType: contentTypeOf(part.type),
       contentId:
-        contentId !== null &&
-        isContentId(contentId) &&
-        (references.has(contentId) || isShown(contentId, part, searched?.html))
+        contentId !== null && isContentId(contentId) && (isReferredTo(contentId) || mayBeShown(part))
           ? contentId
           : null,
       content,
@@ -43,8 +41,8 @@ export function withFiles(
   return { html: searched?.html ?? html, attachments };
 }
 
-/** The ids in the URLs of HTML that another program spelled otherwise: `CID:` or percent-encoded (RFC 2392 section 2). */
-function referencesIn(html: string): Set<string> {
+/** Whether HTML refers to an id, however its program spelled the URL: `CID:` or percent-encoded (RFC 2392 section 2). */
+function referencesIn(html: string): (contentId: string) => boolean {
   const ids = new Set<string>();
   for (const [, url = ''] of html.matchAll(/\bcid:([\w.%+=@-]{1,600})/gi)) {
     try {
@@ -53,7 +51,8 @@ function referencesIn(html: string): Set<string> {
       // A lone `%`: no id that could be sent contains one.
     }
   }
-  return ids;
+  // An id as it stands may be followed by more that looks like a part of the URL.
+  return (contentId) => ids.has(contentId) || html.includes(`cid:${contentId}`);
 }
 
 /** Replaces the ids that cannot be sent as they are. `newIds` has those that the HTML refers to, by the old ones. */
@@ -93,10 +92,8 @@ function extensionOf(type: string): string {
  * Some clients give every file an id, and some mark every file as inline. Files that the HTML does not refer to stay
  * attachments, because mail programs hide parts of the HTML. An image may be referred to in other ways.
  */
-function isShown(contentId: string, { type, disposition }: MimePart, html = ''): boolean {
-  if (html.includes(`cid:${contentId}`)) return true;
-  return disposition?.value !== 'attachment' && type.value.startsWith('image/');
-}
+const mayBeShown = ({ type, disposition }: MimePart): boolean =>
+  disposition?.value !== 'attachment' && type.value.startsWith('image/');
 
 /** The type with those parameters that can be sent, except for the name, which is in the disposition. */
 function contentTypeOf({ value, parameters }: Parameterized): string {
