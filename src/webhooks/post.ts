@@ -82,7 +82,7 @@ export async function post(
     if (refused) throw new CallError(`the URL ${refused}`);
     const open = async () => {
       const addresses = await addressesOf(hostOf(url), poster, end.signal);
-      return openSocket(url, addresses, poster.ca, end.signal, { connect: poster.connect });
+      return openSocket(url, addresses, end.signal, { ca: poster.ca, connect: poster.connect });
     };
     // What an endpoint did to a connection must not affect another account's endpoint on the same host.
     const way = line !== null && poster.kept ? { agent: poster.kept, name: `${line} ${url.origin}`, open } : null;

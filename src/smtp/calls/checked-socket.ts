@@ -76,18 +76,20 @@ async function lookUp(host: string, { resolver }: CheckedLookUp, signal: AbortSi
   throw new CallError(`the host name ${host} has no address`);
 }
 
-/**
- * Connects to the first address that accepts, ready for the request.
- *
- * @param ca certification authorities to trust instead of the usual ones, in PEM
- * @param anyCertificate accepts certificates that nobody vouches for
- */
+/** Which certificates a call trusts. */
+interface Trust {
+  /** Certification authorities to trust instead of the usual ones, in PEM. */
+  ca?: string | undefined;
+  /** Accepts certificates that nobody vouches for. */
+  anyCertificate?: boolean;
+}
+
+/** Connects to the first address that accepts, ready for the request. */
 export async function openSocket(
   url: URL,
   addresses: string[],
-  ca: string | undefined,
   signal: AbortSignal,
-  { anyCertificate = false, connect = netConnect }: { anyCertificate?: boolean; connect?: Connect | undefined } = {},
+  { connect = netConnect, ...trust }: Trust & { connect?: Connect | undefined } = {},
 ): Promise<Socket> {
   let failure: unknown;
   for (const address of addresses) {
@@ -95,7 +97,7 @@ export async function openSocket(
     const soon = endAfter(connectTimeoutMs, signal);
     try {
       await happens(socket, 'connect', soon.signal);
-      return url.protocol === 'https:' ? await secure(socket, hostOf(url), { ca, anyCertificate }, signal) : socket;
+      return url.protocol === 'https:' ? await secure(socket, hostOf(url), trust, signal) : socket;
     } catch (error) {
       socket.destroy();
       signal.throwIfAborted();
@@ -113,7 +115,7 @@ export async function openSocket(
 async function secure(
   socket: Socket,
   host: string,
-  { ca, anyCertificate }: { ca: string | undefined; anyCertificate: boolean },
+  { ca, anyCertificate = false }: Trust,
   signal: AbortSignal,
 ): Promise<Socket> {
   const tls = tlsConnect({

@@ -43,7 +43,7 @@ export async function fetchStsFile(
   try {
     const host = `mta-sts.${domain}`;
     const url = new URL(`https://${host}:${options.port ?? 443}/.well-known/mta-sts.txt`);
-    const socket = await openSocket(url, await addressesOf(host, options, end.signal), options.ca, end.signal);
+    const socket = await openSocket(url, await addressesOf(host, options, end.signal), end.signal, { ca: options.ca });
     try {
       return readStsFile(await get(socket, url, end.signal));
     } finally {

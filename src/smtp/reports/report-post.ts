@@ -37,7 +37,7 @@ export async function postReport(
     const refused = refuseUrl(url, options.allowPrivate);
     if (refused) throw new CallError(`the URL ${refused}`);
     const addresses = await addressesOf(hostOf(url), options, end.signal);
-    const socket = await openSocket(url, addresses, undefined, end.signal, { anyCertificate: true });
+    const socket = await openSocket(url, addresses, end.signal, { anyCertificate: true });
     try {
       const call = { headers: { 'Content-Type': 'application/tlsrpt+gzip' }, body: packed };
       const { statusCode = 0 } = await exchange(socket, url, call, end.signal);
