@@ -28,8 +28,11 @@ t.test('a claim whose COMMIT was not answered is found, however long the databas
   const take = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
   const lastsMs = 100;
   const inDoubt = new ClaimsInDoubt(own, 'recipients', { lastsMs, checkEveryMs: 0 });
-  const free = () => inDoubt.free(nodeId, []);
   await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@one.test'])]);
+  const inHand = await take();
+  t.equal(inHand.length, 1);
+  const free = () => inDoubt.free(nodeId, inHand);
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['b@one.test'])]);
   t.equal((await take()).length, 1);
   t.equal(await free(), 0, 'nothing failed');
 
@@ -39,10 +42,16 @@ t.test('a claim whose COMMIT was not answered is found, however long the databas
   await t.rejects(free());
   gate.set('open');
   t.equal(await free(), 1, 'the first time the database can be asked');
+  const claimed = await db.prisma.recipient.findMany({ where: { claimedBy: nodeId } });
+  t.strictSame(
+    claimed.map(({ address }) => address),
+    ['a@one.test'],
+    'and never what the node knows to have in hand: others would send it too',
+  );
 
   await sleep(2 * lastsMs);
   await free();
-  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['b@one.test'])]);
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['c@one.test'])]);
   t.equal((await take()).length, 1);
   t.equal(await free(), 0, 'no doubt is left');
 });

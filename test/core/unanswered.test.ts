@@ -81,6 +81,13 @@ t.test('nothing is noted for a claim that was given back', async (t) => {
   t.same(await rows(), [['queued', 0, null, null]]);
 });
 
+t.test('no final dot is sent for some of the recipients that it was for', async (t) => {
+  const { db, held, unanswered } = await prepare(t, ['a@a.test', 'b@a.test']);
+  await db.query({ text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL WHERE position = 1' });
+  t.notOk(await unanswered.note(held, ['a@a.test', 'b@a.test']), 'another node may have the other one');
+  t.ok(await unanswered.note(held, ['a@a.test']));
+});
+
 t.test('a locked recipient does not block the others', async (t) => {
   const { db, claims, unanswered } = await prepare(t, ['a@a.test', 'a@b.test', 'a@c.test']);
   const [held, ...others] = claims as [Claim, Claim, Claim];

@@ -2,7 +2,7 @@ import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
-import type { Database } from '../../src/db/client.ts';
+import type { Database, Statement } from '../../src/db/client.ts';
 import type { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
 import { Intake } from '../../src/delivery/claims/intake.ts';
 import type { Lease } from '../../src/delivery/claims/lease.ts';
@@ -14,10 +14,16 @@ function startIntake() {
   const taken: number[] = [];
   let accepted = 0;
   let wake = () => {};
-  const inHand = { size: 0, all: [], add: () => undefined };
+  let isAnswered = true;
+  const asked: Statement[] = [];
+  const inHand = { size: 0, all: [{ jobId: 'job in hand' }], add: () => undefined };
   const db = {
-    query: async () => [],
+    query: async (statement: Statement) => {
+      asked.push(statement);
+      return [];
+    },
     transaction: async () => {
+      if (!isAnswered) throw new Error('the connection was lost');
       const claims = Array.from({ length: accepted }, () => ({}) as Claim);
       accepted = 0;
       taken.push(claims.length);
@@ -49,8 +55,28 @@ function startIntake() {
     wake();
     await settle();
   };
-  return { intake, taken, accept, settle };
+  const lose = async (isLost: boolean) => {
+    isAnswered = !isLost;
+    wake();
+    await settle();
+  };
+  return { intake, taken, asked, accept, settle, lose };
 }
+
+t.test('what was claimed without an answer is freed, and nothing that is in hand', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const { intake, asked, settle, lose } = startIntake();
+  await lose(false);
+  t.strictSame(asked, [], 'nothing is in doubt');
+  await lose(true);
+  await lose(false);
+  mock.timers.tick(60_000);
+  await settle();
+  t.match(asked, [{ text: /^UPDATE recipients SET job_id = NULL/, values: ['n', ['job in hand']] }]);
+  t.equal(asked.length, 1);
+  await intake.stop();
+});
 
 t.test('what is accepted is taken at once, and under load gathered for a moment', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] });

@@ -4,14 +4,17 @@ import Koa from 'koa';
 import { pino } from 'pino';
 import t from 'tap';
 import { watchDepth } from '../../src/core/operations/queue-depth.ts';
+import { pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { watchAnswers } from '../../src/db/answers.ts';
 import { unavailable } from '../../src/errors.ts';
 import { accessLog, errors, requestId } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
+import { newId } from '../../src/ids.ts';
 import { exposition, Metrics } from '../../src/process/metrics.ts';
 import { openMetrics } from '../../src/process/metrics-port.ts';
-import { buildSender } from '../support/build.ts';
-import { openDatabase } from '../support/db.ts';
+import { accept, requestOf } from '../support/accept.ts';
+import { buildAccount, buildSender, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { openDatabase, openQueue } from '../support/db.ts';
 import { startHook } from '../support/hook.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 import { encryptionKey } from '../support/shared-node.ts';
@@ -153,6 +156,47 @@ t.test('waiting mail is counted every few seconds, however many ask', async (t) 
   now += 5_000;
   fails = false;
   t.match(await depth(), { oldestDueSeconds: 0 });
+});
+
+t.test('what waits is counted by what it waits for, with the age of what nobody has taken', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, encryptionKey);
+  const states: [name: string, columns: string][] = [
+    ['due', "job_id = NULL, next_attempt_at = now() - interval '100 s'"],
+    ['due', "next_attempt_at = now() - interval '50 s'"],
+    ['in_flight', "claimed_by = gen_random_uuid(), next_attempt_at = now() - interval '5000 s'"],
+    ['deferred', "job_id = NULL, attempts = 1, next_attempt_at = now() + interval '1 h'"],
+    ['deferred', "job_id = NULL, waiting_for = 'room', next_attempt_at = now() + interval '1 h'"],
+    ['scheduled', "job_id = NULL, next_attempt_at = now() + interval '1 h'"],
+    ['held', `job_id = NULL, attempts = 1, next_attempt_at = '${pausedUntil.toISOString()}'`],
+    ['', "job_id = NULL, status = 'delivered', next_attempt_at = NULL"],
+  ];
+  const to = states.map((_, at) => `${at}@anywhere.test`);
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, to)]);
+  for (const [at, [, columns]] of states.entries())
+    await db.query({ text: `UPDATE recipients SET ${columns} WHERE position = $1`, values: [at] });
+  for (const columns of [
+    "NULL, NULL, now() - interval '20 s'",
+    "gen_random_uuid(), gen_random_uuid(), now() - interval '5000 s'",
+    "NULL, NULL, now() + interval '1 h'",
+    "NULL, NULL, now() + interval '2 h'",
+  ])
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload, job_id, claimed_by, next_attempt_at)
+             VALUES ($1, $2, $3, 'email.sent', '{}', ${columns})`,
+      values: [newId(), account.id, newId()],
+    });
+  const metrics = new Metrics();
+  metrics.watch({ isUp: async () => true, depth: watchDepth(db), connections: db.connections });
+  const { samples } = await read(metrics);
+  const byState = (name: string, ...names: string[]) =>
+    names.map((state) => sumOf(samples, `sendwright_${name}`, { state }));
+  t.strictSame(byState('queue_recipients', 'due', 'in_flight', 'deferred', 'scheduled', 'held'), [2, 1, 2, 1, 1]);
+  t.strictSame(byState('webhook_deliveries', 'due', 'in_flight', 'waiting'), [1, 1, 2]);
+  const isAround = (seconds: number, expected: number) => seconds >= expected && seconds < expected + 200;
+  t.ok(isAround(sumOf(samples, 'sendwright_queue_oldest_due_seconds'), 100));
+  t.ok(isAround(sumOf(samples, 'sendwright_webhook_oldest_due_seconds'), 20));
 });
 
 t.test('a database that gives no answer is down within seconds, and up as soon as it answers', async (t) => {
