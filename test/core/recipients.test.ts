@@ -63,6 +63,11 @@ t.test('rows and jobs', async (t) => {
     const [one, two] = [await node(), await node()];
     const held = (await Promise.all([take(one), take(two), take(one), take(two)])).flat();
     t.same(held.map((entry) => entry.emailId).sort(), ids.toSorted());
+    const [{ jobId, emailId, destination }] = held as [Claim];
+    const job = { id: jobId, emailIds: [emailId] as [string], destination, priority: 0 };
+    const three = await node();
+    const again = await db.transaction((tx) => claim(tx, three, [job]));
+    t.strictSame(again, [], 'nor if a job comes back, as with a node of the previous release');
     await write(...held.map((entry) => outcome(entry, 0, 'delivered')));
     for (const id of ids) t.equal(await status(id), 'sent');
     t.equal(await jobCount(), 0, 'finished jobs are gone');
