@@ -28,4 +28,5 @@ export class DatabaseClock implements Clock {
   }
 }
 
+/** This machine's clock, which may be wrong: for what no other machine goes by. */
 export const systemClock: Clock = { now: () => new Date() };

@@ -27,8 +27,10 @@ import { grouped } from './numbers.ts';
 import type { SendingPools } from './smtp/connections/sending-pools.ts';
 
 const nodeRoles = ['api', 'mta', 'webhooks', 'smtp'] as const;
+/** What a node does: answer calls, send mail, call endpoints, take mail by SMTP. */
 export type NodeRole = (typeof nodeRoles)[number];
 
+/** All settings, read and checked; `variables.ts` says what each of them means. */
 export interface Config {
   /** Null: the embedded PostgreSQL in `dataDir`. */
   databaseUrl: string | null;

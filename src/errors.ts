@@ -31,6 +31,7 @@ export class ApiError extends Error {
 /** 400; `detail` names the field and the reason, such as `to[0]: not an email address`, as far as they are known. */
 export const invalidRequest = (detail?: string) => new ApiError(400, 'invalid request', { detail });
 
+/** 400 for an email from a domain that its account may not send from yet. @param isAdded as for `notVerified` */
 export const fromDomainNotVerified = (domain: string, isAdded: boolean) =>
   new ApiError(400, 'from domain not verified', { detail: `from: ${notVerified(domain, isAdded)}` });
 
@@ -41,6 +42,7 @@ export const notVerified = (domain: string, isAdded: boolean) =>
 export const domainAlreadyExists = (domain: string) =>
   new ApiError(400, 'domain already exists', { detail: `domain: this account already has ${domain}` });
 
+/** 400; the body says which records are missing, and what was found in the place of each. */
 export const dnsVerificationFailed = (detail: string, extra: { missing: string[]; checks: unknown }) =>
   new ApiError(400, 'dns verification failed', { detail, extra });
 
@@ -48,10 +50,12 @@ export const dnsVerificationFailed = (detail: string, extra: { missing: string[]
 export const unauthorized = (detail?: string) =>
   new ApiError(401, 'unauthorized', { detail, headers: { 'WWW-Authenticate': 'Bearer' } });
 
+/** 403: it is known who is calling, and that they may not. */
 export const forbidden = (detail: string) => new ApiError(403, 'forbidden', { detail });
 
 export const accountSuspended = () => forbidden('the account is suspended: an operator of the server can resume it');
 
+/** 404, and the same for what belongs to another account: nobody learns that it exists. */
 export const notFound = (detail?: string) => new ApiError(404, 'not found', { detail });
 
 /** 404 for a path or a method that no call has, so that nobody takes it for a missing row. */
@@ -65,6 +69,7 @@ export const noSuchCall = () =>
 
 export const methodNotAllowed = () => new ApiError(405, 'method not allowed');
 
+/** 409: the call does not fit the state of what it is about; `detail` says which state. */
 export const conflict = (detail: string) => new ApiError(409, 'conflict', { detail });
 
 /** 410; `detail` says since when, or why, it is not there any more. */
@@ -76,9 +81,11 @@ export const unsupportedMediaType = (detail: string) => new ApiError(415, 'unsup
 
 export const headersTooLarge = (detail: string) => new ApiError(431, 'headers too large', { detail });
 
+/** 429: too many calls, or failures, in a short time. */
 export const rateLimited = (retryAfterSeconds: number, detail: string) =>
   new ApiError(429, 'rate limited', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
 
+/** 429: the plan grants no more emails until then. */
 export const quotaExceeded = (retryAfterSeconds: number, detail: string) =>
   new ApiError(429, 'quota exceeded', { detail, headers: { 'Retry-After': String(retryAfterSeconds) } });
 

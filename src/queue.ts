@@ -68,6 +68,7 @@ const steadyClock: Clock = {
   clearInterval: (timer) => clearInterval(timer as NodeJS.Timeout),
 };
 
+/** The queue in this database, with connections of its own. Nothing works before `start`. */
 export function createQueue(databaseUrl: string, log: Logger): Queue {
   const boss = new PgBoss({
     connectionString: databaseUrl,

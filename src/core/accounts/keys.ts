@@ -8,6 +8,7 @@ import type { ApiKey } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 import { Batcher } from '../../pace/batcher.ts';
 
+/** What a key may be for. `send` covers `read`. */
 export const scopes = ['send', 'read'] as const;
 export type Scope = (typeof scopes)[number];
 

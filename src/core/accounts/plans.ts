@@ -14,6 +14,7 @@ export interface Plan {
   contentDays: number;
 }
 
+/** An account has the name of its plan: a change here holds for all that have it. */
 export const plans = {
   free: { perMonth: 3_000, perDay: 100, domains: 1, pricePast: null, logDays: 30, contentDays: 30 },
   pro: { perMonth: 50_000, perDay: null, domains: 10, pricePast: 0.5, logDays: 30, contentDays: 30 },
@@ -23,6 +24,7 @@ export const plans = {
 export type PlanName = keyof typeof plans;
 export const planNames = Object.keys(plans) as [PlanName, ...PlanName[]];
 
+/** The plan of this name; the smallest for a name that this release does not know. */
 export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans.free;
 
 /** Whether the plan limits the number of emails. If not, none are counted, and no row needs to be locked. */

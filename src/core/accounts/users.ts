@@ -9,6 +9,7 @@ import type { Subject } from './login-attempts.ts';
 import * as loginAttempts from './login-attempts.ts';
 import * as passwords from './passwords.ts';
 
+/** Somebody who logs in, with their account. */
 export interface User {
   id: string;
   email: string;

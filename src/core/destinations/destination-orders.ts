@@ -10,6 +10,7 @@ export interface Order {
   flushedAt: Date | null;
 }
 
+/** Every order that was given; nodes look for new ones again and again. */
 export async function list(db: Database): Promise<Order[]> {
   return db.query<Order>({
     name: 'destination-orders',

@@ -20,11 +20,24 @@ export interface Waiting {
   held: number;
 }
 
+/** What one call did, and what it left. */
 export interface GivenUp extends Omit<Waiting, 'waiting'> {
   /** How many were given up. */
   stopped: number;
   /** There are more: the call is to be repeated. */
   rest: boolean;
+}
+
+/** How much one call does, and who is told. */
+export interface Giving {
+  /** The most recipients of a batch. */
+  size?: number;
+  /** How long the call works. */
+  ms?: number;
+  /** Whether it was typed on the command line. */
+  isTyped?: boolean;
+  /** Is told how many a batch gave up, once that is committed: what follows may fail, and this cannot be undone. */
+  onStopped?: (stopped: number) => void;
 }
 
 /** As many as are settled together at the end of a hold. */
@@ -67,10 +80,10 @@ export async function giveUp(
   queue: Queue,
   name: string,
   reason: string | null,
-  { size = batchSize, ms = callMs }: { size?: number; ms?: number } = {},
+  { size = batchSize, ms = callMs, isTyped = false, onStopped = () => {} }: Giving = {},
 ): Promise<GivenUp> {
   const domain = domainIn(name);
-  const lastResponse = stoppedForAll(domain, reason);
+  const lastResponse = stoppedForAll(domain, reason, isTyped);
   const end = performance.now() + ms;
   let stopped = 0;
   let hasBegun = false;
@@ -81,6 +94,7 @@ export async function giveUp(
     const batch = await db.transaction((tx) => giveUpBatch(tx, queue, keys, { domain, lastResponse }));
     if (batch.webhookDeliveries > 0) queue.webhooks.wake();
     stopped += batch.stopped;
+    onStopped(batch.stopped);
     hasBegun = true;
   });
   const { inHand, held } = await findWaiting(db, domain);

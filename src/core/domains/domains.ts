@@ -13,6 +13,7 @@ import { allowsDomain } from '../accounts/plans.ts';
 import * as wakings from '../destinations/wakings.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 
+/** A record for the owner of a domain to publish. */
 export interface DnsRecord {
   /** Fully qualified, without a trailing dot. */
   name: string;

@@ -24,6 +24,7 @@ export interface Check {
   failed: boolean;
 }
 
+/** The records without which a domain is not verified. */
 export type RecordName = 'verification' | 'dkim' | 'spf';
 export type Checks = Record<RecordName, Check>;
 

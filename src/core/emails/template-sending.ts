@@ -9,6 +9,7 @@ import { givingWay } from '../../pace/give-way.ts';
 import type { SendRequest } from './draft.ts';
 import { findPublished, type PublishedTemplate, type TemplateRef } from './templates.ts';
 
+/** Which template an email is made from, and with which values. */
 export interface TemplateUse {
   ref: TemplateRef;
   variables: Record<string, unknown>;
@@ -21,6 +22,7 @@ export type TemplatedRequest = Omit<SendRequest, 'from' | 'subject' | 'html' | '
   template: TemplateUse;
 };
 
+/** What a call can ask to send. */
 export type Sendable = SendRequest | TemplatedRequest;
 
 /**

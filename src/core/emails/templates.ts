@@ -18,6 +18,7 @@ export interface TemplateSummary {
   updatedAt: Date;
 }
 
+/** A template as its authors work on it. */
 export interface Template extends TemplateSummary {
   draft: TemplateContent;
   /** Whether publishing now would change what is sent. */
@@ -27,6 +28,7 @@ export interface Template extends TemplateSummary {
 /** How a send request names a template: by one of the two. */
 export type TemplateRef = { id: string } | { alias: string };
 
+/** The version that is sent. */
 export interface PublishedTemplate {
   id: string;
   content: TemplateContent;

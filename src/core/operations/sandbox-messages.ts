@@ -21,6 +21,7 @@ export const actors = {
 /** The most messages that the sandbox keeps, of all accounts together; the oldest are removed. */
 export const kept = 1_000;
 
+/** A message as the sandbox's mailbox got it. */
 export interface Arrival {
   /** The email that the return path names; null for a message from elsewhere. */
   emailId: string | null;

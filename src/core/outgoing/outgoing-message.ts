@@ -17,6 +17,7 @@ import { holdsUnsubscribePlace, withUnsubscribeUrl } from '../../mail/links/unsu
 import { sealContext } from '../domains/domains.ts';
 import type { OutgoingEmail, SealedKey } from './outgoing.ts';
 
+/** The domain that signs, with its keys still sealed. */
 export type Signing = NonNullable<OutgoingEmail['signing']>;
 
 /** The parts of an email that its bytes are made of. */

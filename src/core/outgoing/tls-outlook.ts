@@ -5,6 +5,7 @@ import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
 import type { TlsDescription, TlsPolicies } from '../../smtp/policies/tls-policies.ts';
 import { demandOf } from './outgoing.ts';
 
+/** The TLS that one destination is going to be asked for, and who asks. */
 export type TlsOutlook = Omit<TlsDescription, 'refused'>;
 
 /** The most destinations that are looked up for one answer: each may need DNS queries and a policy file. */

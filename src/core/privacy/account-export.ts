@@ -22,6 +22,7 @@ import { contentGroups } from './content-reads.ts';
 import { deliveriesAtOnce } from './erasing-deliveries.ts';
 
 /** The content of an email; its files are given by their hashes. */
+/** What an email said, while that is kept. */
 export interface ExportedContent {
   emailId: string;
   html: string | null;
@@ -30,6 +31,7 @@ export interface ExportedContent {
   attachments: StoredAttachment[];
 }
 
+/** A file that emails have attached, each once. */
 export interface ExportedFile {
   sha256: string;
   size: number;

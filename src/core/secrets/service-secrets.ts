@@ -15,6 +15,7 @@ export interface TokenKeys {
 /** The purpose that each was derived from the master key with, before it was stored. */
 const purposes = { returnPath: 'return path', unsubscribe: 'unsubscribe', erasedAddress: 'erased address' } as const;
 
+/** The context that a secret of the service is sealed to. */
 export const sealContext = (name: string) => `service:${name}`;
 
 /** Reads the token keys, and derives missing ones from the master key. */

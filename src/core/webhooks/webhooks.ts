@@ -12,6 +12,10 @@ import type { Queue } from '../../queue.ts';
 import { sealingKey } from '../secrets/encryption-key.ts';
 import { type Draft, insert, roomOf } from './webhook-lines.ts';
 
+/**
+ * What endpoints can subscribe to: what became of a whole email (`queued`, `delivered`, `failed`, `suppressed`), what happened to
+ * one of its recipients (`sent`, `delayed`, `uncertain`), and what came back (`bounced`, `complained`, `unsubscribed`).
+ */
 export const eventTypes = [
   'email.queued',
   'email.delivered',
@@ -284,4 +288,5 @@ export function openSecret(keyring: Keyring, webhookId: string, sealed: Uint8Arr
   return open(keyring, sealed, sealContext(webhookId)).toString();
 }
 
+/** The context that an endpoint's secrets are sealed to. */
 export const sealContext = (webhookId: string) => `webhook:${webhookId}`;

@@ -9,6 +9,7 @@ import { sessionToken } from './session-cookie.ts';
 const issuer = 'sendwright';
 const audience = 'sendwright-api';
 const algorithm = 'HS256';
+/** How long a login lasts, unless the password is changed or the user logs out. */
 export const lifetimeSeconds = 12 * 3_600;
 /** How far apart the clocks of two nodes may be. */
 const skewSeconds = 300;

@@ -15,6 +15,7 @@ export const holdsUnsubscribePlace = (text: string | null): boolean =>
 /** The most places in one text: the link makes each six times as long, and every reader gets a text of their own. */
 export const mostUnsubscribePlaces = 1_000;
 
+/** Whether the text has more than `mostUnsubscribePlaces`. */
 export const hasTooManyUnsubscribePlaces = (text: string | null): boolean =>
   text?.includes('{{') === true && (text.match(place)?.length ?? 0) > mostUnsubscribePlaces;
 

@@ -1,6 +1,7 @@
 import { plainly } from '../../spelling.ts';
 import { refuseText } from '../text/characters.ts';
 
+/** A variable that the author of a template declares. */
 export interface TemplateVariable {
   key: string;
   type: 'string' | 'number';
@@ -22,6 +23,7 @@ export class TemplateError extends Error {
 
 /** Whether JSON parsing may have changed its digits, which would turn an order number into another one. */
 export const hasLostDigits = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
+/** Why such a number is refused, to follow the place of the value. */
 export const lostDigits = 'has too many digits for a number: send it as a string';
 
 /** A longer name is no misspelling of a key, which has at most 64 characters. */

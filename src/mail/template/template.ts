@@ -99,6 +99,7 @@ export function refuseMailboxPattern(text: string): string | null {
   }
 }
 
+/** Parses a template, to be rendered many times. What `refusePlaceholders` would refuse stays plain text. */
 export function compile(content: TemplateContent): CompiledTemplate {
   const { from, subject, replyTo, html, text, variables } = content;
   const parts = {

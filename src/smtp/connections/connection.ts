@@ -15,8 +15,10 @@ export interface Lost {
   reason: string;
 }
 
+/** Tells a `Lost` from what was waited for: a reply, a greeted connection, or null for what was written. */
 export const isLost = (value: object | null): value is Lost => value !== null && 'lost' in value;
 
+/** What to connect to, and what its TLS must be like. */
 export interface Target {
   /** The MX host name: for SNI, for reports, and as the pool's key. */
   host: string;

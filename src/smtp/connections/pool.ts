@@ -2,6 +2,7 @@ import type { Connection } from './connection.ts';
 import type { RaceEnd } from './race.ts';
 import { SiteConnections, type SiteLimits } from './site-connections.ts';
 
+/** The limits of a pool of connections; each has a default. */
 export interface PoolOptions {
   /** Idle connections kept in total; beyond that the longest idle one goes. Less than what all sites use at once costs new ones. */
   maxIdle?: number;

@@ -3,6 +3,7 @@ import { isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { isPublicAddress } from '../../ip.ts';
 
+/** One way to reach a host. */
 export interface Route {
   address: string;
   /** The address to send from; undefined leaves it to the system. */

@@ -14,6 +14,7 @@ export interface SendingPools {
   plan: readonly number[];
 }
 
+/** The system chooses the address of each connection. */
 export const noPools: SendingPools = { addresses: [], plan: [] };
 
 /** What decides the pool of an email. */
@@ -45,6 +46,7 @@ export const poolName = /^[a-z0-9-]{1,32}$/;
 /** The day of a moment, in UTC. */
 export const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
+/** The moment at which a day begins, in UTC. */
 export const startOf = (day: string): Date => new Date(`${day}T00:00:00Z`);
 
 /** Null if the address is not new, or its plan is over. */
@@ -61,6 +63,7 @@ export function warmUpOn(day: string, { firstDay }: SendingAddress, plan: readon
   };
 }
 
+/** The pool that an email leaves from, on this node. */
 export interface ChosenPool {
   pool: string;
   /** The domain's pool, if it is not configured here. */
@@ -102,4 +105,5 @@ export function sourceOutlook(pools: SendingPools, stream: Stream, now: Date): S
   return { pool: chosen.pool, ips: members.map(({ ip }) => ip), notes: [...missing, ...notes] };
 }
 
+/** That mail leaves from another pool than its domain's, as a sentence without its full stop. */
 export const missingPool = (name: string) => `The pool ${name} of the domain is not configured on this node`;

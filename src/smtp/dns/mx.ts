@@ -4,6 +4,7 @@ import { inTime } from './address-look-up.ts';
 import { comparableName } from './host-name.ts';
 import { type Answer, DnsCache, type Resolver } from './resolver.ts';
 
+/** A server that takes mail for a domain; those of the lowest preference are tried first. */
 export interface MxHost {
   /** In lower case, without a trailing dot. */
   name: string;
@@ -25,6 +26,7 @@ export type Destination = { kind: 'hosts'; hosts: MxHost[] } | Unreachable;
 /** How to reach an MX host. `ours`: one of its addresses is our own, so hosts of worse preference would loop mail back. */
 export type HostAddresses = ({ kind: 'addresses'; addresses: string[] } | Unreachable) & { ours: boolean };
 
+/** How DNS is asked where mail goes, and where it may not go. */
 export interface LookUpOptions {
   resolver: Resolver;
   cache?: DnsCache;

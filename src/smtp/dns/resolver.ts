@@ -135,6 +135,7 @@ const isNoAnswer = (error: unknown) =>
 /** Asks for records of any type, as mailauth does: the answers are typed loosely, as `node:dns/promises` returns them. */
 export type Resolve = (name: string, type: string) => Promise<string[][]>;
 
+/** Look-ups with this resolver, its servers and its time limits, for code that expects those of Node. */
 export const resolveWith =
   (resolver: Resolver): Resolve =>
   async (name, type) =>

@@ -35,8 +35,10 @@ export interface TlsDemand {
   by: string;
 }
 
+/** Nobody asks for anything: mail is encrypted wherever TLS works, and goes in clear where it does not. */
 export const opportunistic: TlsDemand = { level: 'opportunistic', by: 'nobody' };
 
+/** What any demand for TLS says about a server without STARTTLS. */
 export const noTls: Objection = { failure: 'starttls-not-supported', reason: 'does not offer TLS (STARTTLS)' };
 
 /** The policy that implements a sender's demand. */

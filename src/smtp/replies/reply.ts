@@ -11,8 +11,11 @@ export interface Reply {
   text: string;
 }
 
+/** 2xx. The 354 that asks for the content is none. */
 export const isSuccess = ({ code }: Reply) => code >= 200 && code < 300;
+/** 4xx or 5xx: refused for now, or for good. */
 export const isRefusal = ({ code }: Reply) => code >= 400;
+/** 4xx: the server may take the same later. */
 export const isTemporary = ({ code }: Reply) => code >= 400 && code < 500;
 
 /** A reply with the cleaned text of each of its lines, as EHLO needs them. */

@@ -62,6 +62,7 @@ export interface Session {
   results: RecipientResult[];
 }
 
+/** How a connection is encrypted, and by which certificate. */
 export interface TlsInfo {
   /** Such as `TLSv1.3`. */
   version: string;

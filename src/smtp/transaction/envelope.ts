@@ -1,5 +1,6 @@
 import { isAscii } from '../../mail/address/address.ts';
 
+/** What MAIL and RCPT say (RFC 5321 section 2.3.1), whatever the message's header says. */
 export interface Envelope {
   /** Empty for the null sender. */
   from: string;

@@ -7,6 +7,7 @@ import { type Envelope, needsUtf8 } from './envelope.ts';
 import { refuseLocally } from './local-refusal.ts';
 import { isNoVerdict, RecipientResults, type RecipientsEnd } from './recipient-results.ts';
 
+/** One message for one connection, and whom to ask and to tell around its final dot. */
 export interface TransactionRequest {
   envelope: Envelope;
   content: Content;
@@ -17,6 +18,7 @@ export interface TransactionRequest {
   deadlines: Deadlines;
 }
 
+/** What a transaction came to: for its recipients, for the connection and for the message. */
 export interface TransactionEnd extends RecipientsEnd {
   /** False if the connection ended, or said 421, before it answered anything: it was dead when the transaction began. */
   alive: boolean;
