@@ -252,7 +252,7 @@ class Attempt {
       let { refusal } = tried;
       // With and without TLS count as one session, so that the last session of an attempt can also fall back to clear.
       if (winner !== null && refusal?.tryClear && this.#isWanted) {
-        ({ refusal } = await this.#sessions.connectAndSend(host, [winner], tls, false));
+        ({ refusal } = await this.#sessions.connectAndSend(host, [winner], tls, 'clear'));
       }
       if (refusal === null) return;
       // The host greeted as this server itself.

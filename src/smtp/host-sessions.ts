@@ -88,8 +88,18 @@ export class HostSessions {
     return answered;
   }
 
-  /** Connects to the first of these routes that answers, greets it and sends the message. */
-  async connectAndSend(host: string, routes: Route[], { policy, published }: HostTls, tls = true): Promise<Tried> {
+  /**
+   * Connects to the first of these routes that answers, greets it and sends the message.
+   *
+   * @param mode `clear`: without TLS, because that failed here just now
+   */
+  async connectAndSend(
+    host: string,
+    routes: Route[],
+    { policy, published }: HostTls,
+    mode: 'tls' | 'clear' = 'tls',
+  ): Promise<Tried> {
+    const tls = mode === 'tls';
     const { ehloName, ownHosts, deadlines, mxPort, connect, terms, tlsResults } = this.#transport;
     const { signal, site } = this.#request;
     this.#usedUp = false;
