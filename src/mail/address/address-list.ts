@@ -20,7 +20,7 @@ interface Entry {
 export function parseAddressList(
   field: string,
   text: string,
-  leavesOutLocal = false,
+  { leavesOutLocal = false } = {},
 ): { mailboxes: Mailbox[]; holdsGroup: boolean } {
   const { entries, holdsGroup } = splitEntries(field, text);
   const kept = leavesOutLocal ? entries.filter(({ text }) => !isLocal(text)) : entries;

@@ -18,7 +18,7 @@ const mostParameters = 100;
  *   read as Latin-1
  * @throws {MimeError} when there are too many parameters; unless `loosely`, also when one occurs twice or its charset is unknown
  */
-export function parseParameters(text: string, loosely = false): Parameterized {
+export function parseParameters(text: string, { loosely = false } = {}): Parameterized {
   const [value = '', ...pieces] = splitPieces(text);
   if (pieces.length > mostParameters) throw new MimeError(`a field has more than ${mostParameters} parameters`);
   const raw = new Map<string, string>();

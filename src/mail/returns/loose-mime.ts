@@ -116,7 +116,7 @@ export function readTypeLoosely(header: LooseHeader, otherwise: string): Pick<Lo
   const value = header.get('content-type');
   if (value === '') return { type: otherwise, parameters: new Map() };
   try {
-    const { value: type, parameters } = parseParameters(value, true);
+    const { value: type, parameters } = parseParameters(value, { loosely: true });
     return { type: type.trim() || otherwise, parameters };
   } catch {
     return { type: value.split(';')[0]?.trim().toLowerCase() ?? otherwise, parameters: new Map() };

@@ -98,7 +98,7 @@ function readSender(fields: ReceivedField[], name: 'From' | 'Sender'): Mailbox |
  */
 function readAddresses(fields: ReceivedField[], name: string): Mailbox[] {
   const own = fields.filter((field) => field.name.toLowerCase() === name.toLowerCase() && field.value.includes('@'));
-  return own.flatMap(({ value }) => parseAddressList(name, value, true).mailboxes);
+  return own.flatMap(({ value }) => parseAddressList(name, value, { leavesOutLocal: true }).mailboxes);
 }
 
 function readText(name: string, value: string): string {
