@@ -136,7 +136,7 @@ async function* repeat<Place>(
       const state = await erasures.lock(tx, work.id);
       if (!state) return null;
       const next = await step(tx, work, state.counts, place);
-      await erasures.note(tx, work.id, state.counts, false);
+      await erasures.note(tx, work.id, state.counts);
       onProgress?.(state.counts);
       return next;
     });
@@ -151,7 +151,7 @@ async function finish(tx: Sql, work: Work): Promise<boolean> {
   if ((await isEmailLeft(tx, work)) || (await isOutlivingLeft(tx, work))) return false;
   const { keepsSuppression, counts } = state;
   counts.suppressions += await eraseSuppression(tx, work, keepsSuppression);
-  await erasures.note(tx, work.id, counts, true);
+  await erasures.conclude(tx, work.id, counts);
   return true;
 }
 

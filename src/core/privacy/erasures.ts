@@ -23,6 +23,7 @@ export const countedKinds = [
   'sandbox_messages',
   'suppressions',
 ] as const;
+/** How much of each kind an erasure has removed so far. */
 export type Counts = Record<(typeof countedKinds)[number], number>;
 
 /** All zero. */
@@ -34,6 +35,7 @@ export const countsOf = (erasure: Pick<Erasure, 'counts'>): Counts => ({
   ...(erasure.counts as Partial<Counts>),
 });
 
+/** The context that the address is sealed to while its erasure is pending. */
 export const sealContext = (erasureId: string) => `erasure:${erasureId}`;
 
 /** Takes the address's place in a receipt. It is keyed, so that guesses cannot be tested against it without the key. */
@@ -150,11 +152,15 @@ export async function lock(tx: Sql, id: string): Promise<{ keepsSuppression: boo
   return row ? { keepsSuppression: row.keeps, counts: countsOf({ counts: row.counts }) } : null;
 }
 
-/** Records the counts so far. `done` also deletes the address. */
-export async function note(tx: Sql, id: string, counts: Counts, done: boolean): Promise<void> {
+/** Records the counts so far of an erasure that is locked. */
+export async function note(tx: Sql, id: string, counts: Counts): Promise<void> {
+  await tx.query({ text: 'UPDATE erasures SET counts = $2 WHERE id = $1', values: [id, JSON.stringify(counts)] });
+}
+
+/** Records that an erasure that is locked is done, with its final counts. The address is deleted. */
+export async function conclude(tx: Sql, id: string, counts: Counts): Promise<void> {
   await tx.query({
-    text: `UPDATE erasures SET counts = $2, done_at = CASE WHEN $3 THEN now() END,
-                  sealed_address = CASE WHEN NOT $3 THEN sealed_address END WHERE id = $1`,
-    values: [id, JSON.stringify(counts), done],
+    text: 'UPDATE erasures SET counts = $2, done_at = now(), sealed_address = NULL WHERE id = $1',
+    values: [id, JSON.stringify(counts)],
   });
 }
