@@ -88,7 +88,7 @@ export async function record(
   queue: Queue,
   email: ReturnedEmail,
   heard: Returned[],
-): Promise<{ news: Returned[]; calls: number }> {
+): Promise<{ news: Returned[]; webhookDeliveries: number }> {
   // Nothing is recorded for an erased recipient: the words of a notice would bring the address back.
   const returned = onceEach(heard.filter(({ address }) => !isErased(address)));
   const column = (read: (one: Returned) => string | null) => returned.map(read);
@@ -112,7 +112,7 @@ export async function record(
     ],
   });
   const [first] = inserted;
-  if (!first) return { news: [], calls: 0 };
+  if (!first) return { news: [], webhookDeliveries: 0 };
   const isNew = new Set(inserted.map(({ recipient, kind }) => `${kind} ${recipient}`));
   const news = returned.filter(({ kind, address }) => isNew.delete(`${kind} ${address}`));
   await suppressions.addAll(
@@ -121,7 +121,7 @@ export async function record(
       suppress ? [{ accountId: email.accountId, address, reason: suppress, emailId: email.id }] : [],
     ),
   );
-  return { news, calls: await emit(tx, queue, eventsOf(email, news, first.receivedAt)) };
+  return { news, webhookDeliveries: await emit(tx, queue, eventsOf(email, news, first.receivedAt)) };
 }
 
 /** One event for each kind of return that endpoints can subscribe to. */
@@ -152,12 +152,12 @@ export async function recordFor(
   withinDays: number | null,
   returnedFor: (email: ReturnedEmail) => Returned[],
 ): Promise<Returned[]> {
-  const { news, calls } = await db.transaction(async (tx) => {
+  const { news, webhookDeliveries } = await db.transaction(async (tx) => {
     await keepFromErasure(tx, emailId);
     const email = await find(tx, emailId, withinDays);
     const returned = email ? returnedFor(email) : [];
-    return email && returned.length > 0 ? record(tx, queue, email, returned) : { news: [], calls: 0 };
+    return email && returned.length > 0 ? record(tx, queue, email, returned) : { news: [], webhookDeliveries: 0 };
   });
-  if (calls > 0) queue.webhooks.wake();
+  if (webhookDeliveries > 0) queue.webhooks.wake();
   return news;
 }

@@ -49,19 +49,19 @@ export async function unsubscribe(
   queue: Queue,
   named: NamedRecipient | Reader,
 ): Promise<Subscription | null> {
-  const { found, calls } = await db.transaction(async (tx) => {
+  const { found, webhookDeliveries } = await db.transaction(async (tx) => {
     await returns.keepFromErasure(tx, named.emailId);
     const found = await find(tx, named);
-    if (!found) return { found: null, calls: 0 };
+    if (!found) return { found: null, webhookDeliveries: 0 };
     const { address, accountId, email } = found;
     const heard = { kind: 'unsubscribe', classification: null, enhancedCode: null, diagnostic: null } as const;
-    const { calls } = email
+    const { webhookDeliveries } = email
       ? await returns.record(tx, queue, email, [{ ...heard, address, suppress: null }])
-      : { calls: 0 };
+      : { webhookDeliveries: 0 };
     // On every call: the address may have been taken off the list since, and asks again now.
     await suppressions.addAll(tx, [{ accountId, address, reason: 'unsubscribe', emailId: email?.id ?? null }]);
-    return { found, calls };
+    return { found, webhookDeliveries };
   });
-  if (calls > 0) queue.webhooks.wake();
+  if (webhookDeliveries > 0) queue.webhooks.wake();
   return found;
 }
