@@ -1,10 +1,11 @@
+import { pino } from 'pino';
 import t from 'tap';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
 import { startSink } from '../support/mx.ts';
-import { eventually } from '../support/node.ts';
+import { eventually, startTestNode } from '../support/node.ts';
 
 t.test('an email that waits for another attempt can be given up', async (t) => {
   let letGo = () => {};
@@ -117,4 +118,15 @@ t.test('an operator gives up what waits for a domain that is gone', async (t) =>
   t.match(await ask('POST', 'fine.test/stop'), { status: 200, body: { stopped: 1 } });
   await eventually(async () => hook.calls.length === 1);
   t.match(hook.calls[0]?.json, { type: 'email.failed', data: { email_id: id, recipients: { length: 3 } } });
+});
+
+t.test('the line of the log about what an operator gave up names the request', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const node = await startTestNode(t, {}, { log });
+  const login = { email: 'admin@example.test', password: node.adminPassword };
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+  const { headers } = await node.call('POST', '/api/v1/admin/destinations/gone.test/stop', { token });
+  const said = lines.find(({ msg }) => msg === 'an operator gave up the mail that waited for a domain');
+  t.match(said, { domain: 'gone.test', requestId: headers.get('x-request-id') });
 });

@@ -64,12 +64,12 @@ export function testEnv(databaseUrl: string, env: Record<string, string> = {}): 
 export async function startTestNode(
   t: Test,
   env: Record<string, string> = {},
-  { dashboard = null }: Pick<Foundation, 'dashboard'> = {},
+  parts: Partial<Pick<Foundation, 'dashboard' | 'log'>> = {},
 ): Promise<TestNode> {
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase());
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-node-'));
   const config = readConfig(testEnv(databaseUrl, { DATA_DIR: dataDir, ADMIN_PASSWORD: '', ...env }));
-  const node = await startNode(config, { ...foundationOf(config), dashboard });
+  const node = await startNode(config, { ...foundationOf(config), ...parts });
   t.teardown(async () => {
     await node.stop();
     await rm(dataDir, { recursive: true, force: true });

@@ -4,6 +4,7 @@ import * as orders from '../../core/destinations/destination-orders.ts';
 import * as destinations from '../../core/destinations/destinations.ts';
 import { findWaiting, giveUp } from '../../core/destinations/giving-up.ts';
 import * as warmUp from '../../core/sources/warm-up.ts';
+import type { Logger } from '../../log.ts';
 import { dayOf } from '../../smtp/connections/sending-pools.ts';
 import { readOptionalJson, refuseFields } from '../body/body.ts';
 import { demandAdmin, demandLogin, sessionOf } from '../credentials/auth.ts';
@@ -27,7 +28,7 @@ export const stopRequest = z.object({
 
 /** `/admin/destinations`: where mail goes, for the operators of the server. */
 export function destinationRoutes(router: Router, services: Services): void {
-  const { db, queue, log } = services;
+  const { db, queue } = services;
   const operator = [demandLogin(services), demandAdmin];
 
   router.get('/admin/destinations', ...operator, async (ctx) => {
@@ -54,6 +55,7 @@ export function destinationRoutes(router: Router, services: Services): void {
 
   router.post('/admin/destinations/:name/stop', ...operator, async (ctx) => {
     const { reason = null } = parse(stopRequest, await readOptionalJson(ctx, stopLimit));
+    const log: Logger = ctx.state.log;
     const given = await giveUp(db, queue, ctx.params.name ?? '', reason);
     ctx.body = present.givenUp(given);
     const { domain, stopped } = given;
