@@ -26,6 +26,9 @@ t.test('a server that names a waiting time gives a hint', async (t) => {
     ['451 Inténtelo de nuevo en 6 minutos', 6 * minute],
     ['451 Повторите через 8 минут', 8 * minute],
     ['451 Please retry in 1 hour', 60 * minute],
+    ['451 Bitte in 1 Stunde erneut versuchen', 60 * minute],
+    ['451 Please come back in 00:10:30', 10.5 * minute],
+    ['451 Please come back in 01:00:00', 60 * minute],
   ];
   for (const [line, ms] of hints) t.equal(retryHintMs(replyOf(line)), ms, line);
 });
@@ -46,6 +49,7 @@ t.test('numbers that are not waiting times are no hint', async (t) => {
     '451 try again at 10:15:30.250 UTC',
     '451 try again, error 4.3.2 in 192.0.2.1 m',
     '451 try again in 0 minutes',
+    '451 come back in 00:00:00',
     '451 try again in -5 minutes',
     '451 try again in 5 microns',
     '451 try again in 1234567 seconds',
