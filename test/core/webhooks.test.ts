@@ -108,7 +108,7 @@ t.test('emitting', async (t) => {
 
   t.test('writes the documented payload, with recipients where they say more', async (t) => {
     const { id, accountId } = await scene.endpoint('https://example.com/');
-    const recipients = [{ address: 'a@one.test', status: 'failed', response: '550 no' }];
+    const recipients = [{ address: 'a@one.test', status: 'failed' as const, response: '550 no' }];
     const delivered = event(accountId, 'email.delivered', { status: 'sent' });
     const failed = {
       ...event(accountId, 'email.failed', { status: 'failed', tags: ['order', 'customer:42'] }),

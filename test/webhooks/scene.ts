@@ -78,7 +78,7 @@ export function event(accountId: string, type: webhooks.EventType, fields = {}):
     to: ['a@one.test', 'b@two.test'],
     subject: 'Grüße ✓',
     tags: [],
-    status: 'queued',
+    status: 'queued' as const,
     createdAt: new Date('2026-11-21T10:00:00.123Z'),
   };
   return { type, accountId, createdAt: new Date(), email: { ...email, ...fields } };

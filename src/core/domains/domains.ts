@@ -17,7 +17,7 @@ import { sealingKey } from '../secrets/encryption-key.ts';
 export interface DnsRecord {
   /** Fully qualified, without a trailing dot. */
   name: string;
-  type: string;
+  type: 'TXT' | 'MX';
   /** The value without quotes. */
   value: string;
 }

@@ -14,7 +14,7 @@ import { askSpf, type SpfAnswer } from './spf.ts';
 export interface Check {
   ok: boolean;
   name: string;
-  type: string;
+  type: domains.DnsRecord['type'];
   expected: string;
   /** What is published there now, cleaned and cut. */
   found: string[];

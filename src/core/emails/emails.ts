@@ -16,6 +16,7 @@ import type { FreshBodies } from './fresh-bodies.ts';
 import { lineUp } from './mail-lines.ts';
 import { resolve, type Sendable } from './template-sending.ts';
 
+/** What became of one email of a call. */
 export type Accepted = { email: Email } | { refusal: ApiError };
 
 /** A call that sends emails, and gets one answer. */
@@ -171,7 +172,7 @@ function eventOf({ email, refusals }: Draft): EmailEvent {
   if (refusals.length === 0) return { type: 'email.queued', accountId, createdAt, email };
   const recipients = refusals.map(({ address, reason }) => ({
     address,
-    status: 'suppressed',
+    status: 'suppressed' as const,
     response: `the address is on the suppression list (${reason})`,
   }));
   return { type: 'email.suppressed', accountId, createdAt, email, recipients };

@@ -1,6 +1,6 @@
 import type { Sql } from '../../db/client.ts';
 import { unseen } from '../../db/prepared.ts';
-import type { EmailStatus } from '../../generated/prisma/enums.ts';
+import type { EmailStatus, RecipientStatus } from '../../generated/prisma/enums.ts';
 import type { Queue } from '../../queue.ts';
 import { type EventAbout, type EventType, emitAbout } from '../webhooks/webhooks.ts';
 import { heldNote } from './waiting-for.ts';
@@ -62,7 +62,7 @@ export async function finalEventsOf(
 }
 
 /** The event of an email that ended, and the statuses of the recipients that it names. */
-const finalEvents: Partial<Record<EmailStatus, { type: EventType; names: string[] }>> = {
+const finalEvents: Partial<Record<EmailStatus, { type: EventType; names: RecipientStatus[] }>> = {
   sent: { type: 'email.delivered', names: ['delivered'] },
   // No other event names the recipients that were suppressed meanwhile.
   failed: { type: 'email.failed', names: ['failed', 'suppressed'] },
@@ -73,7 +73,7 @@ const finalEvents: Partial<Record<EmailStatus, { type: EventType; names: string[
 interface Named {
   email_id: string;
   address: string;
-  status: string;
+  status: RecipientStatus;
   last_response: string | null;
 }
 

@@ -5,7 +5,7 @@ import { type Part, taking } from '../../db/part.ts';
 import { unseen } from '../../db/prepared.ts';
 import { invalidRequest, notFound } from '../../errors.ts';
 import type { Webhook } from '../../generated/prisma/client.ts';
-import type { WebhookStatus } from '../../generated/prisma/enums.ts';
+import type { EmailStatus, RecipientStatus, WebhookStatus } from '../../generated/prisma/enums.ts';
 import { isId, newId } from '../../ids.ts';
 import { givingWay } from '../../pace/give-way.ts';
 import type { Queue } from '../../queue.ts';
@@ -30,14 +30,25 @@ export const eventTypes = [
 ] as const;
 export type EventType = (typeof eventTypes)[number];
 
+/** What an event says of a recipient for whom something came back: in rows it keeps the status that it was sent with. */
+type ReturnStatus = 'bounced' | 'delayed' | 'complained' | 'unsubscribed';
+
 /** A fact about an email. Endpoints see `to` exactly as it is here, so leave out blind copies. */
 export interface EmailEvent {
   type: EventType;
   accountId: string;
   createdAt: Date;
-  email: { id: string; from: string; to: string[]; subject: string; tags: string[]; status: string; createdAt: Date };
+  email: {
+    id: string;
+    from: string;
+    to: string[];
+    subject: string;
+    tags: string[];
+    status: EmailStatus;
+    createdAt: Date;
+  };
   /** The recipients that it is about, if they say more than the email's status. */
-  recipients?: { address: string; status: string; response: string | null }[];
+  recipients?: { address: string; status: RecipientStatus | ReturnStatus; response: string | null }[];
 }
 
 /** A fact about an email that is given by its id, and that has just come to be. */
