@@ -99,7 +99,7 @@ export const checkDomain: Command = {
       return withLookups(opened, async ({ surroundings }) =>
         isSet(given, 'verify')
           ? verifyDomain(db, domain, surroundings)
-          : outputOf(domain, await check(domain, surroundings), false),
+          : outputOf(domain, await check(domain, surroundings)),
       );
     });
   },
@@ -108,14 +108,14 @@ export const checkDomain: Command = {
 async function verifyDomain(db: Database, domain: Domain, surroundings: Surroundings): Promise<Output> {
   try {
     const verified = await verify(db, domain.accountId, domain.id, surroundings);
-    return outputOf(verified.domain, verified.checks, false);
+    return outputOf(verified.domain, verified.checks);
   } catch (error) {
     if (!(error instanceof ApiError) || !error.extra.checks) throw error;
-    return outputOf(domain, error.extra.checks as Checks, true);
+    return { ...outputOf(domain, error.extra.checks as Checks), failed: true };
   }
 }
 
-function outputOf(domain: Domain, checks: Checks, isRefused: boolean): Output {
+function outputOf(domain: Domain, checks: Checks): Output {
   const records = Object.entries(checks) as [RecordName, Checks[RecordName]][];
   const lines = records.map(([record, { ok, problem, expected, name }]) =>
     ok ? `ok       ${record}` : `problem  ${record}: ${problem}\n         at ${name}, expected: ${expected}`,
@@ -126,6 +126,6 @@ function outputOf(domain: Domain, checks: Checks, isRefused: boolean): Output {
       checks: Object.fromEntries(records.map(([record, result]) => [record, present.check(result)])),
     },
     text: [`${domain.domain} is ${domain.status}`, ...lines].join('\n'),
-    failed: isRefused || records.some(([, { ok }]) => !ok),
+    failed: records.some(([, { ok }]) => !ok),
   };
 }
