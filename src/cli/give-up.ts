@@ -14,7 +14,7 @@ export const stopDestination: Command = {
     'Usage: sendwright queue stop <domain> [--reason <words>]',
     '',
     'For a domain that is gone or was mistyped: what waits for it, from all accounts, fails for good. This cannot be undone. The',
-    'owners of the mail see in their log that an operator decided it, and the reason. Mail that is being sent, is scheduled for',
+    'owners of the mail see in their log that an operator decided it on the command line, and the reason. Mail that is being sent, is scheduled for',
     'later or is held is left alone, and so is mail that is accepted later.',
   ].join('\n'),
   operands: ['domain'],
@@ -23,21 +23,31 @@ export const stopDestination: Command = {
     const [name = ''] = given.operands;
     const { reason = null } = read(stopRequest, { reason: textOf(given, 'reason') });
     return withDatabase(env, say, async ({ db, url }) => {
+      let stopped = 0;
       const queue = createQueue(url, silentLog);
       await queue.start();
       try {
-        let result = await giveUp(db, queue, name, reason);
-        let { stopped } = result;
-        while (result.rest) {
-          given.progress(`${stopped} recipients`);
-          result = await giveUp(db, queue, name, reason);
-          stopped += result.stopped;
-        }
+        const call = () =>
+          giveUp(db, queue, name, reason, {
+            isTyped: true,
+            onStopped: (some) => {
+              stopped += some;
+              given.progress(`${stopped} recipients`);
+            },
+          });
+        let result = await call();
+        while (result.rest) result = await call();
         const { domain, inHand, held } = result;
         const lines = [`${counted(stopped, 'recipient', 'recipients')} at ${domain} given up.`];
         if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
         if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
         return { json: present.givenUp({ ...result, stopped }), text: lines.join('\n') };
+      } catch (error) {
+        if (stopped > 0)
+          say(
+            `${counted(stopped, 'recipient was', 'recipients were')} given up before the error: repeat this for the rest.`,
+          );
+        throw error;
       } finally {
         await queue.stop();
       }

@@ -2,6 +2,7 @@ import t from 'tap';
 import { findWaiting } from '../../src/core/destinations/giving-up.ts';
 import { buildSender } from '../support/build.ts';
 import { testEnv } from '../support/node.ts';
+import { scheduleMany } from '../support/scheduled.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { sendwright, told } from './terminal.ts';
 
@@ -27,8 +28,30 @@ t.test('queue stop: what waits for a domain is given up, with the reason', async
   const read = await node.call('GET', `/api/v1/emails/${body.email.id}`, { key: sender.key });
   t.match(read.body.email, {
     status: 'failed',
-    error: `stopped before it was delivered, as an operator decided for all mail to ${name}: the domain is gone`,
+    error: `stopped before it was delivered, as an operator decided on the command line for all mail to ${name}: the domain is gone`,
   });
   t.match(await sendwright(env, 'queue', 'stop', name), { code: 0, printed: `0 recipients at ${name} given up.` });
   t.match(await sendwright(env, 'queue', 'stop', 'no such'), { code: 1, said: 'sendwright: "no such": not found' });
+});
+
+t.test('queue stop says what was given up before an error', async (t) => {
+  const node = await sharedNode('api');
+  const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const sender = await buildSender(node.db, encryptionKey);
+  const name = `d${Date.now()}.test`;
+  await scheduleMany(node.db, sender, { emails: 600, to: name, at: new Date(Date.now() + 3_600_000) });
+  await node.db.query({ text: `UPDATE recipients SET attempts = 1 WHERE destination = '${name}'` });
+  // The others of this node have no such domain.
+  await node.db.query({
+    text: `CREATE FUNCTION fail_later() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF EXISTS (SELECT FROM recipients WHERE destination = '${name}' AND status = 'failed') THEN RAISE 'it broke'; END IF;
+             RETURN NULL; END $$`,
+  });
+  await node.db.query({
+    text: 'CREATE TRIGGER fail_later BEFORE UPDATE ON recipients FOR EACH STATEMENT EXECUTE FUNCTION fail_later()',
+  });
+  const failed = await sendwright(env, 'queue', 'stop', name);
+  await node.db.query({ text: 'DROP TRIGGER fail_later ON recipients; DROP FUNCTION fail_later' });
+  t.match(failed, { code: 1, said: /500 recipients were given up before the error: repeat this for the rest/ });
+  t.match(await told(env, 'queue', 'stop', name), { code: 0, stopped: 100 });
 });

@@ -2,10 +2,13 @@ import { pino } from 'pino';
 import t from 'tap';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
+import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
+import { testKey } from '../support/keys.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually, startTestNode } from '../support/node.ts';
+import { scheduleMany } from '../support/scheduled.ts';
 
 t.test('an email that waits for another attempt can be given up', async (t) => {
   let letGo = () => {};
@@ -129,4 +132,34 @@ t.test('the line of the log about what an operator gave up names the request', a
   const { headers } = await node.call('POST', '/api/v1/admin/destinations/gone.test/stop', { token });
   const said = lines.find(({ msg }) => msg === 'an operator gave up the mail that waited for a domain');
   t.match(said, { domain: 'gone.test', requestId: headers.get('x-request-id') });
+});
+
+t.test('what was given up before an error is logged, with who gave it up', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const encryptionKey = testKey(3);
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') }, { log });
+  const login = { email: 'admin@example.test', password: node.adminPassword };
+  const { token, user } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+  const at = new Date(Date.now() + 3_600_000);
+  await scheduleMany(node.db, await buildSender(node.db, encryptionKey), { emails: 700, to: 'gone.test', at });
+  await node.db.query({ text: `UPDATE recipients SET attempts = 1, status = 'deferred'` });
+  await node.db.query({
+    text: `CREATE FUNCTION fail_later() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF EXISTS (SELECT FROM recipients WHERE status = 'failed') THEN RAISE 'it broke'; END IF; RETURN NULL; END $$`,
+  });
+  await node.db.query({
+    text: 'CREATE TRIGGER fail_later BEFORE UPDATE ON recipients FOR EACH STATEMENT EXECUTE FUNCTION fail_later()',
+  });
+  const stop = () =>
+    node.call('POST', '/api/v1/admin/destinations/gone.test/stop', { token, body: { reason: 'it is gone' } });
+  const said = () => lines.filter(({ domain }) => domain !== undefined);
+  t.equal((await stop()).status, 500);
+  const done = { domain: 'gone.test', stopped: 500, reason: 'it is gone', by: user.id };
+  t.match(said(), [{ level: 40, ...done, msg: /^an operator gave up mail .* an error ended it/ }]);
+  t.equal((await stop()).status, 500);
+  t.equal(said().length, 1, 'nothing was done');
+  await node.db.query({ text: 'DROP TRIGGER fail_later ON recipients' });
+  t.match(await stop(), { status: 200, body: { stopped: 200 } });
+  t.match(said()[1], { level: 30, ...done, stopped: 200 });
 });

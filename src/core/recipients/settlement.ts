@@ -16,9 +16,10 @@ export const stoppedNote = `${stopped} was asked for`;
  * The last response of a recipient that an operator gave up with all others at its domain.
  *
  * @param reason in the operator's words, for the owner of the email
+ * @param isTyped whether that was on the command line, where nobody logs in
  */
-export const stoppedForAll = (domain: string, reason: string | null): string =>
-  `${stopped} an operator decided for all mail to ${domain}${reason === null ? '' : `: ${reason}`}`;
+export const stoppedForAll = (domain: string, reason: string | null, isTyped: boolean): string =>
+  `${stopped} an operator decided${isTyped ? ' on the command line' : ''} for all mail to ${domain}${reason === null ? '' : `: ${reason}`}`;
 
 /** Whether the last response of a recipient says that it was given up because somebody asked for it. */
 export const wasStopped = (lastResponse: string | null): boolean => lastResponse?.startsWith(stopped) === true;

@@ -56,12 +56,20 @@ export function destinationRoutes(router: Router, services: Services): void {
   router.post('/admin/destinations/:name/stop', ...operator, async (ctx) => {
     const { reason = null } = parse(stopRequest, await readOptionalJson(ctx, stopLimit));
     const log: Logger = ctx.state.log;
-    const given = await giveUp(db, queue, ctx.params.name ?? '', reason);
-    ctx.body = present.givenUp(given);
-    const { domain, stopped } = given;
-    log.info(
-      { domain, stopped, reason, by: sessionOf(ctx).user.id },
-      'an operator gave up the mail that waited for a domain',
-    );
+    const { name = '' } = ctx.params;
+    let stopped = 0;
+    const onStopped = (some: number) => {
+      stopped += some;
+    };
+    const order = () => ({ domain: destinations.domainOf(name), stopped, reason, by: sessionOf(ctx).user.id });
+    try {
+      ctx.body = present.givenUp(await giveUp(db, queue, name, reason, { onStopped }));
+    } catch (error) {
+      // It cannot be undone, so that it must be known who did what was done.
+      if (stopped > 0)
+        log.warn(order(), 'an operator gave up mail that waited for a domain, and an error ended it: see the request');
+      throw error;
+    }
+    log.info(order(), 'an operator gave up the mail that waited for a domain');
   });
 }
