@@ -97,6 +97,34 @@ export async function missingRight(sql: Sql): Promise<MissingRight | null> {
   return facts ? missingOf(facts) : null;
 }
 
+/** SQL: the schemas of our tables. */
+const ours = `to_regnamespace('public'), to_regnamespace('pgboss')`;
+
+/**
+ * Why the role cannot change tables: a backup that was restored by somebody else made them that one's. Mail goes on with rights
+ * on them alone, until the first week without a table and the first migration. Null if they are the role's, or of one whose
+ * member it is.
+ */
+export async function foreignTables(sql: Sql): Promise<MissingRight | null> {
+  const [row] = await sql.query<{ role: string; database: string; owner: string; example: string; tables: number }>({
+    text: `SELECT session_user AS role, current_database() AS database, r.rolname AS owner, count(*)::int AS tables, min(c.relname::text) AS example
+             FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+            WHERE c.relnamespace IN (${ours}) AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'USAGE')
+              AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')
+            GROUP BY r.rolname ORDER BY tables DESC, owner LIMIT 1`,
+  });
+  if (!row) return null;
+  const { owner, tables, example } = row;
+  const [who, where] = [quoted(row.role), quoted(row.database)];
+  const belong = tables === 1 ? `the table ${example} belongs` : `${tables} tables, such as ${example}, belong`;
+  // Not REASSIGN OWNED: it is refused for the first superuser, and takes that role's other databases along.
+  const each = `DO $$ DECLARE t text; BEGIN FOR t IN SELECT oid::regclass FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace IN (${ours}) AND relowner = ${literal(quoted(owner))}::regrole LOOP EXECUTE 'ALTER TABLE ' || t || ${literal(` OWNER TO ${who}`)}; END LOOP; FOR t IN SELECT oid::regtype FROM pg_type WHERE typtype = 'e' AND typnamespace IN (${ours}) AND typowner = ${literal(quoted(owner))}::regrole LOOP EXECUTE 'ALTER TYPE ' || t || ${literal(` OWNER TO ${who}`)}; END LOOP; END $$`;
+  return {
+    lacks: `${belong} to ${quoted(owner)} and not to the role ${who} of DATABASE_URL, which can neither make tables for new weeks nor migrate`,
+    remedy: `this as a superuser in the database ${where}, or restore the backup as ${who}: ${each}`,
+  };
+}
+
 function refuseRights(facts: Facts) {
   const missing = missingOf(facts);
   return missing && `${missing.lacks}: run ${missing.remedy}`;
@@ -140,6 +168,9 @@ function refuseLimits({ role, database, ofRole, ofDatabase, ofServer }: Facts, {
   }
   return null;
 }
+
+/** A text as a literal of SQL. */
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
 /** A name quoted for SQL, so that the statement can be pasted. */
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;

@@ -322,3 +322,45 @@ t.test('the doctor says when the database role may make no more tables, and unti
     `database_rights problem: The role "${role.name}" of DATABASE_URL cannot create tables. There are tables for mail until ${ends.at(-1)}; after that it is refused. Run GRANT CREATE, USAGE ON SCHEMA public TO "${role.name}" in the database "${database}".`,
   ]);
 });
+
+t.test(
+  'the doctor says when a restored backup made the tables those of another role, and what it says mends it',
+  async (t) => {
+    const { db, patient } = await healthyServer();
+    const role = await makeRole(t, '');
+    const database = (await db.query<{ name: string }>({ text: 'SELECT current_database() AS name' }))[0]?.name ?? '';
+    await db.query({ text: `GRANT CREATE, USAGE ON SCHEMA public TO "${role.name}"` });
+    await db.query({ text: `GRANT CREATE ON DATABASE "${database}" TO "${role.name}"` });
+    await db.query({ text: `GRANT ALL ON ALL TABLES IN SCHEMA public TO "${role.name}"` });
+    const other = connect(await urlFor({ database, role: role.name }), silentLog, 2);
+    t.teardown(() => other.close());
+    const rights = async () =>
+      (await examine({ ...patient, db: other }, null)).filter(({ check }) => check === 'database_rights');
+    const makePartition = () =>
+      other.query({ text: `CREATE TABLE one_more PARTITION OF emails DEFAULT; DROP TABLE one_more` });
+    const [finding] = await rights();
+    t.match(finding, {
+      health: 'problem',
+      found: new RegExp(
+        `^\\d+ tables, such as \\w+, belong to "\\w+" and not to the role "${role.name}" of DATABASE_URL, .* There are tables for mail until`,
+      ),
+      advice: /^Run this as a superuser in the database .*, or restore the backup as .*: DO /,
+    });
+    await t.rejects(makePartition());
+    await db.query({ text: /DO [$][$].*[$][$]/s.exec(finding?.advice ?? '')?.[0] ?? '' });
+    t.match(await rights(), [{ health: 'ok' }]);
+    await makePartition();
+    await other.query({ text: `ALTER TYPE email_status ADD VALUE 'another'` });
+    // A member of the owner may do what the owner may.
+    const member = await makeRole(t, '');
+    await db.query({ text: `GRANT "${role.name}" TO "${member.name}"` });
+    const third = connect(await urlFor({ database, role: member.name }), silentLog, 2);
+    t.teardown(() => third.close());
+    t.match(
+      (await examine({ ...patient, db: third }, null)).filter(({ check }) => check === 'database_rights'),
+      [{ health: 'ok' }],
+    );
+    await db.query({ text: `REASSIGN OWNED BY "${role.name}" TO CURRENT_USER` });
+    await db.query({ text: `DROP OWNED BY "${role.name}"` });
+  },
+);

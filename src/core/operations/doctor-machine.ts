@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
-import { missingRight } from '../../db/check.ts';
+import { foreignTables, missingRight } from '../../db/check.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { listPartitions } from '../../db/partitions.ts';
 import { capitalized } from '../../mail/text/characters.ts';
@@ -70,7 +70,7 @@ export async function checkDurability(db: Database): Promise<Finding[]> {
 /** Whether the role of the database still has the rights that it had at the start: each week needs new tables. */
 export async function checkRights(db: Sql): Promise<Finding[]> {
   const { ok, problem } = about('database_rights', 'the database');
-  const missing = await missingRight(db);
+  const missing = (await missingRight(db)) ?? (await foreignTables(db));
   if (missing === null) return [ok('Tables for the weeks to come can be made.')];
   const tables = Map.groupBy(await listPartitions(db), ({ table }) => table);
   const ends = [...tables.values()].map((weeks) => Math.max(...weeks.map(({ to }) => to.getTime())));
