@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { mock } from 'node:test';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
@@ -149,6 +150,25 @@ t.test('an endless body is given up', async (t) => {
   t.equal(answer.status, 200);
   t.ok(answer.durationMs < 12_000, 'not only after the 15 seconds that a call may take');
   await raw.closed;
+});
+
+t.test('an endpoint has fifteen seconds to answer, as its owner is told', async (t) => {
+  const poster = await posterFor(t, {});
+  const asked = Promise.withResolvers<void>();
+  const { url } = await startRaw(t, () => asked.resolve());
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(async () => mock.timers.reset());
+  const answering = send(poster, url);
+  const turns = async () => {
+    for (let turn = 0; turn < 10; turn += 1) await nextTurn();
+    return null;
+  };
+  const answered = () => Promise.race([answering, turns()]);
+  await asked.promise;
+  mock.timers.tick(14_999);
+  t.equal(await answered(), null);
+  mock.timers.tick(1);
+  t.match(await answered(), { status: null, error: 'there was no answer within 15 seconds' });
 });
 
 t.test('one deadline for everything: DOS-14', async (t) => {
