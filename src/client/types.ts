@@ -544,7 +544,10 @@ export interface Destination {
   /** Why fewer connections are allowed, or none. */ reason: string | null;
   /** When the back-off ends; null: there is none. */ backoff_until: string | null;
   /** Its last reply. */ last_reply: string | null;
-  /** When it last accepted or judged a message. */ last_success_at: string | null;
+  /** When it last accepted or judged a message, as the running nodes have seen within the hour; null: not since then. */
+  last_success_at: string | null;
+  /** When it last accepted a message, to within a minute, which is kept for 30 days; null: not within these. */
+  last_delivered_at: string | null;
   /** What most of the waiting mail waits for, other than a retry; null: nothing. It begins with `held: ` if that mail is held until its owner decides. */
   waiting_for: string | null;
   /** When an operator paused it; null: it is not paused. */ paused_at: string | null;

@@ -26,6 +26,7 @@ const tickEveryMs = 1_000;
 const ordersEveryMs = 1_000;
 const sourcesEveryMs = 1_000;
 const reportEveryMs = 5_000;
+const deliveriesEveryMs = 60_000;
 
 /** A site whose turn comes within this time keeps its line here; otherwise the line waits as rows. */
 const patienceMs = 2_000;
@@ -126,6 +127,7 @@ export class Dispatcher {
     this.#exchanges.every(reportEveryMs, 'state of destinations', () =>
       this.#standing.report(lease.nodeId, (site) => this.#lines.lengthOf(site)),
     );
+    this.#exchanges.every(deliveriesEveryMs, 'when mail last arrived', () => this.#standing.noteDeliveries());
     this.#exchanges.every(sourcesEveryMs, 'use of new addresses', () => this.#sources.exchange(lease.nodeId));
     this.#intake.start();
     this.#timer = setInterval(() => this.#tick(), tickEveryMs);
@@ -153,6 +155,9 @@ export class Dispatcher {
     });
     await Promise.all([releasing, this.#inHand.none()]);
     this.#windingDown.done();
+    await this.#standing.noteDeliveries().catch((error: Error) => {
+      log.warn({ error: error.message }, 'where mail arrived within the last minute could not be noted');
+    });
     await this.#sources.giveBack().catch((error: Error) => {
       log.warn(
         { error: error.message },

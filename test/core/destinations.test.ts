@@ -1,6 +1,7 @@
 import t from 'tap';
 import * as orders from '../../src/core/destinations/destination-orders.ts';
 import { domainsOf, find, list, type Report, report } from '../../src/core/destinations/destinations.ts';
+import * as lastDeliveries from '../../src/core/destinations/last-deliveries.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import { pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
@@ -143,4 +144,43 @@ t.test('the list can be filtered by state and by part of a name, and counts the 
   t.same(await sites({ limit: 100, part: 'stopped', state: 'open' }), [[], 0]);
   t.equal((await find(db, 'stopped.test')).state, 'paused');
   t.equal((await find(db, 'unknown.test')).state, 'open');
+});
+
+t.test('when mail last arrived is known of sites and domains that no node reports, for thirty days', async (t) => {
+  const db = await openDatabase(t);
+  const id = newId();
+  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await report(db, id, [{ ...quiet, site: 'Ours', destinations: ['a.test', 'b.test'] }]);
+  const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000);
+  const [earlier, later] = [ago(100), ago(50)];
+  const note = (deliveries: Record<string, Date>) => lastDeliveries.note(db, new Map(Object.entries(deliveries)));
+  await note({ Ours: later, 'a.test': later, 'gone.test': earlier });
+  await note({ 'a.test': earlier, Ours: earlier, 'old.test': ago(31 * 86_400) });
+  const { destinations } = await list(db, { limit: 9 });
+  t.match(destinations, [{ site: 'Ours', lastSuccessAt: null, lastDeliveredAt: later }], 'the later time stays');
+  const knownOf = async (name: string) => (await find(db, name)).lastDeliveredAt;
+  t.same(await knownOf('b.test'), later, 'of its site');
+  t.same(await knownOf('gone.test'), earlier, 'no node has to report it');
+  t.equal(await knownOf('never.test'), null);
+  const listed = { destinations: [{ site: 'gone.test', state: 'open', lastDeliveredAt: earlier }], count: 1 };
+  t.match(await list(db, { limit: 9, part: 'GONE.test' }), listed, 'who asks for it by name finds it');
+  t.match(await list(db, { limit: 9, part: 'gone.test', state: 'open' }), listed);
+  const none = { destinations: [], count: 0 };
+  t.same(await list(db, { limit: 9, part: 'gone.test', offset: 1 }), { ...none, count: 1 });
+  for (const other of [{ part: 'gone' }, { part: 'gone.test', state: 'paused' as const }, { part: 'never.test' }])
+    t.same(await list(db, { limit: 9, ...other }), none);
+  t.type(await knownOf('old.test'), Date);
+  await lastDeliveries.forgetOld(db);
+  t.equal(await knownOf('old.test'), null);
+  t.same(await knownOf('gone.test'), earlier);
+
+  await db.query({ text: `UPDATE destination_deliveries SET last_delivered_at = now() + interval '1 year'` });
+  await note({ 'gone.test': ago(10), 'new.test': ago(-3_600) });
+  for (const name of ['gone.test', 'new.test'])
+    t.ok(Number(await knownOf(name)) <= Date.now() + 1_000, `${name}: nothing arrived in the future`);
+
+  const many = Array.from({ length: 6_000 }, (_, place): [string, Date] => [`s${place}.test`, later]);
+  const turned = many.toReversed();
+  await Promise.all([many, turned, many, turned].map((one) => lastDeliveries.note(db, new Map(one))));
+  t.same(await knownOf('s5999.test'), later, 'nodes that note the same at once do not wait for each other in a circle');
 });

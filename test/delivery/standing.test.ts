@@ -139,6 +139,50 @@ t.test(
   },
 );
 
+t.test(
+  'where mail arrived is noted once, for the domain and its site, and later on if the database is away',
+  async (t) => {
+    const db = await openDatabase(t);
+    const zone = await startZone({ 'a.test': { MX: [[10, 'mx.provider.test']] }, 'b.test': { A: ['127.0.0.1'] } });
+    const transport = createTransport({ ehloName: 'us.test', resolver: zone.resolver });
+    t.teardown(async () => {
+      await transport.close();
+      await zone.close();
+    });
+    const provider = { name: 'Provider', mx: ['provider.test'], connections: 20, perMinute: null, perConnection: null };
+    const standing = new Standing(db, transport, [provider], { backoffMs: 1_000, longestMs: 1_000 });
+    const judge = async (destination: string, ...outcomes: string[]) => {
+      const attempts = outcomes.map((outcome) => ({ phase: 'end', outcome })) as unknown as AttemptRecord['attempts'];
+      standing.judge(await standing.siteOf(destination), destination, {
+        verdict: 'fine',
+        reply: null,
+        host: null,
+        attempts,
+      });
+    };
+    const noted = async () => {
+      const rows = await db.query<{ name: string; at: Date }>({
+        text: 'DELETE FROM destination_deliveries RETURNING name, last_delivered_at AS at',
+      });
+      for (const { at } of rows) t.ok(Math.abs(Date.now() - at.getTime()) < 60_000);
+      return rows.map(({ name }) => name).sort();
+    };
+    await standing.noteDeliveries();
+    await judge('a.test', 'bounced', 'delivered');
+    await judge('b.test', 'bounced', 'deferred');
+    await standing.noteDeliveries();
+    t.strictSame(await noted(), ['Provider', 'a.test'], 'mail that was refused has not arrived');
+    await standing.noteDeliveries();
+    t.strictSame(await noted(), []);
+    await judge('b.test', 'delivered');
+    await db.query({ text: 'ALTER TABLE destination_deliveries RENAME TO elsewhere' });
+    await t.rejects(standing.noteDeliveries());
+    await db.query({ text: 'ALTER TABLE elsewhere RENAME TO destination_deliveries' });
+    await standing.noteDeliveries();
+    t.strictSame(await noted(), ['b.test']);
+  },
+);
+
 t.test('if the database goes away while a flush is read, the flush is made up for later', async (t) => {
   const db = await openDatabase(t);
   const zone = await startZone({});

@@ -59,6 +59,12 @@ t.test(
     t.ok(isTrue(sites.get('receiver.test')?.last_success_at ?? ''));
     t.match(sites.get('dead.test'), { state: 'backing_off' });
     t.ok(isTrue(sites.get('dead.test')?.backoff_until ?? ''));
+    await node.stop();
+    const later = connect(node.databaseUrl, silentLog, 2);
+    t.teardown(() => later.close());
+    const arrived = await later.prisma.destinationDelivery.findMany();
+    t.match(arrived, [{ name: 'receiver.test' }], 'a node notes at its end where mail has arrived');
+    t.ok(isTrue(arrived[0]?.lastDeliveredAt.toISOString() ?? ''));
   },
 );
 

@@ -203,7 +203,15 @@ export async function startCaller(t: Test, env: Record<string, string> = {}, hoo
 }
 
 // What a node writes by itself: that it is alive, what time it is, and counts that it adds up.
-const ownTables = ['nodes', 'key_holders', 'time_seen', 'email_counts', 'email_count_changes', 'destination_reports'];
+const ownTables = [
+  'nodes',
+  'key_holders',
+  'time_seen',
+  'email_counts',
+  'email_count_changes',
+  'destination_reports',
+  'destination_deliveries',
+];
 
 /** The columns of these tables that a request changes; the others a node writes by itself, such as how far an erasure is. */
 const askedFor: Record<string, string> = {

@@ -3,6 +3,7 @@ import { notFound } from '../../errors.ts';
 import { normalizeDomain } from '../../mail/address/address.ts';
 import { isDueOrTried, isUnsettled } from '../recipients/waiting.ts';
 import { pausedUntil, unansweredNote } from '../recipients/waiting-for.ts';
+import { lastDeliveredAt } from './last-deliveries.ts';
 
 /** A site as one node sees it. */
 export interface Report {
@@ -41,7 +42,12 @@ export interface Standing extends Omit<Report, 'waiting'> {
   /** What most recipients wait for, except after a failed attempt: a limit, a back-off, a pause or a warm-up. */
   waitingFor: string | null;
   pausedAt: Date | null;
+  /** When mail last arrived there, on any node, to within a minute; null: not within 30 days. */
+  lastDeliveredAt: Date | null;
 }
+
+/** SQL: what is looked up for the sites that are returned only, as there may be tens of thousands. */
+const columnsOf = (one: string) => `${one}.*, ${lastDeliveredAt(`${one}.site`)} AS "lastDeliveredAt"`;
 
 /**
  * Stores what this node reports, in place of its earlier reports on the same sites.
@@ -96,7 +102,8 @@ export interface SiteFilter {
 }
 
 /**
- * Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first.
+ * Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first. If there
+ * is none that matches, the one that `part` names in full if mail arrived there within 30 days.
  *
  * @returns one page of them, and how many there are in all
  */
@@ -111,12 +118,18 @@ export async function list(
   };
   // If the page is beyond the last one, there is one row that has only the count.
   const rows = await querySites<(Standing | { site: null }) & { count: number }>(db, filter, {
-    text: `SELECT one.*, total.count FROM (SELECT count(*)::int FROM found) total
+    text: `SELECT ${columnsOf('one')}, total.count FROM (SELECT count(*)::int FROM found) total
              LEFT JOIN (SELECT * FROM found ORDER BY queued + deferred DESC, site LIMIT $4 OFFSET $5) one ON true
             ORDER BY queued + deferred DESC, site`,
     values: [limit, offset],
   });
-  return { destinations: rows.filter((row) => row.site !== null), count: rows[0]?.count ?? 0 };
+  const count = rows[0]?.count ?? 0;
+  if (count > 0 || part === undefined || (state ?? 'open') !== 'open')
+    return { destinations: rows.filter((row) => row.site !== null), count };
+  const idle = await findIdle(db, part);
+  return idle.lastDeliveredAt === null
+    ? { destinations: [], count: 0 }
+    : { destinations: [idle].slice(offset, offset + limit), count: 1 };
 }
 
 /**
@@ -129,13 +142,26 @@ export async function find(db: Database, name: string): Promise<Standing> {
   const [found] = await querySites<Standing>(
     db,
     { text: 'site = $2 OR $2 = ANY (destinations)', values: [asked] },
-    { text: 'SELECT * FROM found ORDER BY site = $2 DESC, queued + deferred DESC, site LIMIT 1', values: [] },
+    {
+      text: `SELECT ${columnsOf('found')} FROM found ORDER BY site = $2 DESC, queued + deferred DESC, site LIMIT 1`,
+      values: [],
+    },
   );
-  return found ?? { ...quiet, site: asked, destinations: [asked] };
+  return found ?? findIdle(db, asked);
 }
 
-/** The standing of a site that has no recent mail and that nothing waits for. */
-const quiet: Omit<Standing, 'site' | 'destinations'> = {
+/** The standing of a site or domain that has no recent mail and that nothing waits for. */
+async function findIdle(db: Database, name: string): Promise<Standing> {
+  const site = domainOf(name) ?? name;
+  const [known] = await db.query<Pick<Standing, 'lastDeliveredAt'>>({
+    text: `SELECT ${lastDeliveredAt('$1')} AS "lastDeliveredAt"`,
+    values: [site],
+  });
+  return { ...quiet, lastDeliveredAt: known?.lastDeliveredAt ?? null, site, destinations: [site] };
+}
+
+/** How that is. */
+const quiet: Omit<Standing, 'site' | 'destinations' | 'lastDeliveredAt'> = {
   state: 'open',
   running: 0,
   connections: 0,

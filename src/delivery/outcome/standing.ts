@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BoundedMap } from '../../bounded-map.ts';
 import * as orders from '../../core/destinations/destination-orders.ts';
 import * as destinations from '../../core/destinations/destinations.ts';
+import * as lastDeliveries from '../../core/destinations/last-deliveries.ts';
 import type { Database } from '../../db/client.ts';
 import type { Transport } from '../../smtp/deliver.ts';
 import { resolveDestination } from '../../smtp/dns/mx.ts';
@@ -34,6 +35,8 @@ export class Standing {
   #paused = new Set<string>();
   /** When each name was last flushed, as far as is known; null: nothing was read yet. */
   #flushes: Map<string, Date> | null = null;
+  /** When mail last arrived at each domain and site, on the throttle's clock; only what has not been noted yet. */
+  #delivered = new Map<string, number>();
   /** What this node last reported about each site, as one text. */
   #reported = new Map<string, string>();
   #reportedAs: string | null = null;
@@ -89,6 +92,8 @@ export class Standing {
     destination: string,
     { verdict, reply, host, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'host' | 'attempts'>,
   ): { verdict: Verdict; moved: boolean } {
+    if (attempts.some(({ outcome }) => outcome === 'delivered'))
+      for (const name of [site.name, destination]) this.#delivered.set(name, this.#now());
     const isOfAnother = verdict === 'slower' && host !== null && siteOf(host, host, this.#providers).name !== site.name;
     const whose = isOfAnother ? 'another' : attempts.some(({ phase }) => phase !== 'dns') ? 'site' : 'dns';
     const judged = this.#apart.judge(site, destination, verdict, whose);
@@ -152,6 +157,22 @@ export class Standing {
     this.#reportedAs = nodeId;
   }
 
+  /** Notes in the database where mail has arrived since the last time. To be called once a minute, and at the end. */
+  async noteDeliveries(): Promise<void> {
+    const delivered = this.#delivered;
+    if (delivered.size === 0) return;
+    this.#delivered = new Map();
+    try {
+      await lastDeliveries.note(
+        this.#db,
+        new Map([...delivered].map(([name, moment]) => [name, this.#timeOf(moment)])),
+      );
+    } catch (error) {
+      for (const [name, moment] of delivered) if (!this.#delivered.has(name)) this.#delivered.set(name, moment);
+      throw error;
+    }
+  }
+
   /** The destinations whose mail is counted under this site: one that is apart counts under its own name. */
   #destinationsOf(site: string): string[] {
     if (this.#apart.siteOf(site)) return [site];
@@ -175,15 +196,15 @@ export class Standing {
       connections: state.window,
       mostConnections: state.most,
       perMinute: site.perMinute,
-      backoffUntil: this.#timeOf(state.backoffUntil),
+      backoffUntil: state.backoffUntil === null ? null : this.#timeOf(state.backoffUntil),
       reason: state.reason,
       lastReply: state.lastReply,
-      lastSuccessAt: this.#timeOf(state.lastSuccessAt),
+      lastSuccessAt: state.lastSuccessAt === null ? null : this.#timeOf(state.lastSuccessAt),
     };
   }
 
   /** The time of day of a moment on the throttle's clock, as the database sees it: whoever reads the report compares it with its own. */
-  #timeOf(moment: number | null): Date | null {
-    return moment === null ? null : new Date(this.#transport.clock.now().getTime() + moment - this.#now());
+  #timeOf(moment: number): Date {
+    return new Date(this.#transport.clock.now().getTime() + moment - this.#now());
   }
 }

@@ -27,7 +27,12 @@ const destination = z
     reason: words('Why fewer connections are allowed, or none.').nullable(),
     backoff_until: time('When the back-off ends; null: there is none.').nullable(),
     last_reply: words('Its last reply.').nullable(),
-    last_success_at: time('When it last accepted or judged a message.').nullable(),
+    last_success_at: time(
+      'When it last accepted or judged a message, as the running nodes have seen within the hour; null: not since then.',
+    ).nullable(),
+    last_delivered_at: time(
+      'When it last accepted a message, to within a minute, which is kept for 30 days; null: not within these.',
+    ).nullable(),
     waiting_for: words(
       `What most of the waiting mail waits for, other than a retry; null: nothing. It begins with \`${heldPrefix}\` if that mail is held until its owner decides.`,
     ).nullable(),
@@ -50,6 +55,7 @@ const example = {
   backoff_until: null,
   last_reply: '421 4.7.28 Our system has detected an unusual rate of unsolicited mail',
   last_success_at: samples.createdAt,
+  last_delivered_at: samples.createdAt,
   waiting_for: null,
   paused_at: null,
 };
@@ -130,7 +136,7 @@ export const destinationGroup: Group = {
       path: '/api/v1/admin/destinations',
       summary: 'List destinations',
       description:
-        'Every site that mail waits for, that was sent to within the hour, or that is paused, with the longest queue first; and the addresses that mail is sent from: the `SENDING_IPS` of all delivering nodes.',
+        'Every site that mail waits for, that was sent to within the hour, or that is paused, with the longest queue first (if none of them matches, the one that `q` names in full if mail arrived there within 30 days); and the addresses that mail is sent from: the `SENDING_IPS` of all delivering nodes.',
       access: 'admin',
       query: destinationQuery,
       answer: {

@@ -21,6 +21,7 @@ export function destination(row: Standing) {
     backoff_until: iso(row.backoffUntil),
     last_reply: row.lastReply,
     last_success_at: iso(row.lastSuccessAt),
+    last_delivered_at: iso(row.lastDeliveredAt),
     waiting_for: row.waitingFor,
     paused_at: iso(row.pausedAt),
   };

@@ -9,16 +9,28 @@ export const waitingAt = ({ queued, deferred }: Destination): number => queued +
 export const causeAt = ({ site, reason, waiting_for: waiting }: Destination): string | null =>
   reason ?? waiting?.replace(`${site}: `, '') ?? null;
 
+/** When it last accepted or judged mail: as the running nodes have seen, or noted before they began; null: that is not known. */
+export function lastHeardOf({ last_success_at: success, last_delivered_at: delivered }: Destination): string | null {
+  // Both are written in the same way, so that the later one is the greater one.
+  return success !== null && delivered !== null && delivered > success ? delivered : (success ?? delivered);
+}
+
+/** Whether it judges mail and takes none: the last that arrived is long before the last that it answered. */
+export function onlyRefuses({ last_success_at: success, last_delivered_at: delivered }: Destination): boolean {
+  return success !== null && delivered !== null && Date.parse(success) - Date.parse(delivered) > silenceMs;
+}
+
 /**
  * Whether mail waits for it and none was accepted for a while, although it may be tried: its state is `open` or `slowed`
  * between two back-offs too, and if only one of its domains cannot be reached.
  */
 export function isStalled(destination: Destination): boolean {
-  const { state, waiting_for: waiting, last_success_at: success } = destination;
+  const { state, waiting_for: waiting } = destination;
+  const heard = lastHeardOf(destination);
   const isTried = state === 'open' || state === 'slowed';
   // Held mail, whose notes begin like this, waits for its owner and not for the destination.
   const isKeptBack = waiting !== null && !waiting.startsWith('held: ');
-  const isSilent = success === null || Date.now() - new Date(success).getTime() > silenceMs;
+  const isSilent = heard === null || Date.now() - Date.parse(heard) > silenceMs;
   return isTried && isSilent && isKeptBack && waitingAt(destination) > 0;
 }
 

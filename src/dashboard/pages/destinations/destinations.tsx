@@ -16,7 +16,7 @@ import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
 import { count, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
-import { isStalled, lacksMail, waitingAt } from './destination-standing.ts';
+import { isStalled, lacksMail, onlyRefuses, waitingAt } from './destination-standing.ts';
 import { GiveUp } from './giving-up.tsx';
 
 type State = Destination['state'];
@@ -34,6 +34,17 @@ const EmailsTo = ({ domain }: { domain: string }) => (
     {inOwnLetters(domain)}
   </Link>
 );
+
+/** When mail last arrived there or, where that is not known, when it last answered some. */
+function LastMail({ last_delivered_at: delivered, last_success_at: success }: Destination) {
+  const at = delivered ?? success;
+  if (at === null) return null;
+  return (
+    <div className="cut several why dim">
+      {delivered === null ? 'last settled mail' : 'mail last arrived'} <Moment at={at} exactly />
+    </div>
+  );
+}
 
 /** A provider has up to fifty domains, which nobody wants to tab through. */
 const mostLinked = 3;
@@ -96,7 +107,7 @@ const columns: Column<Destination>[] = [
     id: 'why',
     header: 'Reason and last reply',
     cell: (one) => {
-      const { reason, waiting_for: waiting, last_reply: reply, last_success_at: success } = one;
+      const { reason, waiting_for: waiting, last_reply: reply } = one;
       return (
         <>
           {(reason ?? waiting) && <div className="cut several why">{reason ?? waiting}</div>}
@@ -105,11 +116,7 @@ const columns: Column<Destination>[] = [
               {reply}
             </span>
           )}
-          {success && lacksMail(one) && (
-            <div className="cut several why dim">
-              last settled mail <Moment at={success} exactly />
-            </div>
-          )}
+          {(lacksMail(one) || onlyRefuses(one) || one.most_connections === 0) && <LastMail {...one} />}
         </>
       );
     },

@@ -9,7 +9,7 @@ import { Status } from '../../parts/status.tsx';
 import { exact, percent, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
-import { causeAt, lacksMail, waitingAt } from '../destinations/destination-standing.ts';
+import { causeAt, lacksMail, lastHeardOf, waitingAt } from '../destinations/destination-standing.ts';
 import { type AllEmails, useAllAccounts } from './all-accounts.tsx';
 import { type AccountFailures, useFailingAccounts } from './failing-accounts.ts';
 import { failuresByClass } from './overview-failures.tsx';
@@ -155,7 +155,8 @@ async function stoppedDestinations(): Promise<Destination[]> {
 
 function ofDestinations(destinations: Destination[]): Concern[] {
   const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
-    const { site, state, last_success_at: success } = destination;
+    const { site, state, last_delivered_at: delivered } = destination;
+    const success = delivered ?? lastHeardOf(destination);
     const waiting = `${plural(waitingAt(destination), 'recipient')} waiting`;
     const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
     if (state === 'paused') return { urgent: false, words: `${site} is paused, ${waiting}.`, ...seen };
