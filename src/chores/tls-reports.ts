@@ -90,15 +90,14 @@ export class TlsReports {
       tlsResults: new TlsResults(),
       pool: new ConnectionPool({ maxIdle: 0 }),
     };
-    this.#writer = new BatchWriter(
-      options.log,
-      'TLS reports',
-      async (outcomes) => {
+    this.#writer = new BatchWriter(options.log, {
+      what: 'TLS reports',
+      write: async (outcomes) => {
         await settle(this.#db, outcomes, this.#clock.now());
         return () => undefined;
       },
-      (error) => !isAway(error),
-    );
+      isItsFault: (error) => !isAway(error),
+    });
   }
 
   /** Does everything that is due, and what becomes due meanwhile: a slow report holds up no other. */

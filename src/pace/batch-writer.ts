@@ -15,6 +15,17 @@ interface Waiting<Item, Result> {
   done: (result: Result | undefined) => void;
 }
 
+/** What is written, and how. */
+export interface Writing<Item, Result> {
+  /** Names it, for the log. */
+  what: string;
+  /** Commits all of the items or none, and returns a function that gives the result of each. */
+  write: (items: Item[]) => Promise<(item: Item) => Result>;
+  /** Whether an error may be due to what an item holds, or to how much they are together. */
+  isItsFault: (error: unknown) => boolean;
+  bound?: Bound<Item>;
+}
+
 /** How much one write takes, besides that it is never very many items; an item that is heavier is written by itself. */
 export interface Bound<Item> {
   most: number;
@@ -22,6 +33,8 @@ export interface Bound<Item> {
   /** Owners take turns: however many items of one wait, and however long they take, those of another go along next. */
   ownerOf: (item: Item) => string;
 }
+
+const unbounded = { most: batchSize, weigh: () => 1, ownerOf: () => '' };
 
 /** The waiting items, in a line for each owner. */
 class Lines<Item, Result> {
@@ -87,18 +100,7 @@ export class BatchWriter<Item, Result> {
   readonly #isItsFault: (error: unknown) => boolean;
   #giveUpAt = Number.POSITIVE_INFINITY;
 
-  /**
-   * @param what names what is written, for the log
-   * @param write commits all of the items or none, and returns a function that gives the result of each
-   * @param isItsFault whether an error may be due to what an item holds, or to how much they are together
-   */
-  constructor(
-    log: Logger,
-    what: string,
-    write: (items: Item[]) => Promise<(item: Item) => Result>,
-    isItsFault: (error: unknown) => boolean,
-    bound: Bound<Item> = { most: batchSize, weigh: () => 1, ownerOf: () => '' },
-  ) {
+  constructor(log: Logger, { what, write, isItsFault, bound = unbounded }: Writing<Item, Result>) {
     this.#log = log;
     this.#away = new Trouble(log, { failing: 'a batch could not be written; trying again' });
     this.#what = what;

@@ -22,18 +22,17 @@ const failuresEveryMs = 100;
  * second, so that a crowd of hanging endpoints costs a few commits instead of one each.
  */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
-  const writer = new BatchWriter<CallOutcome, boolean>(
-    log,
-    'outcomes of webhook calls',
-    async (outcomes) => {
+  const writer = new BatchWriter<CallOutcome, boolean>(log, {
+    what: 'outcomes of webhook calls',
+    write: async (outcomes) => {
       const news = await db.transaction((tx) => settle(tx, outcomes));
       // Deliveries to an endpoint that has just answered need not wait for the next round; if this fails, that wakes them.
       if (news.answering) await wakeDue(db, queue).catch(() => undefined);
       const failing = new Set(news.failing);
       return (outcome) => failing.has(outcome.claim.webhookId);
     },
-    (error) => !isAway(error),
-  );
+    isItsFault: (error) => !isAway(error),
+  });
   return {
     async add(outcome) {
       if (outcome.made?.endpoint === 'fails') await sleep(failuresEveryMs - (performance.now() % failuresEveryMs));

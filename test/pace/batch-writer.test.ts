@@ -15,16 +15,15 @@ t.test('an item that the database refuses for its content does not hold up other
   const rows = async () =>
     (await db.query<{ note: string }>({ text: 'SELECT note FROM notes ORDER BY note' })).map(({ note }) => note);
   const writes: number[] = [];
-  const writer = new BatchWriter<string, string>(
-    silentLog,
-    'notes',
-    async (notes) => {
+  const writer = new BatchWriter<string, string>(silentLog, {
+    what: 'notes',
+    write: async (notes) => {
       writes.push(notes.length);
       await db.query({ text: 'INSERT INTO notes SELECT * FROM unnest($1::jsonb[])', values: [notes] });
       return (note) => `wrote ${note}`;
     },
-    (error) => !isAway(error),
-  );
+    isItsFault: (error) => !isAway(error),
+  });
   const notes = ['"a"', '"b"', refused, '"c"', '"d"', '"e"'];
   const results = notes.map((note) => writer.add(note));
   const good = notes.filter((note) => note !== refused);
@@ -49,7 +48,7 @@ t.test('patience lasts as long as configured, whatever the clock is set to meanw
     if (tries < 3) throw new Error('away');
     return (note: string) => `wrote ${note}`;
   };
-  const writer = new BatchWriter<string, string>(silentLog, 'notes', write, () => false);
+  const writer = new BatchWriter<string, string>(silentLog, { what: 'notes', write, isItsFault: () => false });
   writer.giveUpAfter(60_000);
   const { now } = Date;
   t.teardown(() => {
@@ -65,10 +64,9 @@ t.test(
     const db = await openDatabase(t);
     await db.query({ text: 'CREATE TABLE notes (note text CHECK (note <> $$no$$), seconds float)' });
     const seconds: Record<string, number> = { slow: 0.4, endless: 1.5 };
-    const writer = new BatchWriter<string, true>(
-      silentLog,
-      'notes',
-      async (notes) => {
+    const writer = new BatchWriter<string, true>(silentLog, {
+      what: 'notes',
+      write: async (notes) => {
         if (notes.includes('long')) 'x'.repeat(2 ** 30);
         await db.transaction(async (tx) => {
           await tx.query({ text: 'SET LOCAL statement_timeout = 1000' });
@@ -78,8 +76,8 @@ t.test(
         });
         return () => true;
       },
-      (error) => !isAway(error),
-    );
+      isItsFault: (error) => !isAway(error),
+    });
     const alone = ['endless', 'no', 'long'];
     const failing = alone.map((note) => writer.add(note));
     const others = ['a', 'slow', 'slow', 'slow', 'b', 'c'];
@@ -106,7 +104,11 @@ t.test('while the database is down everything waits, and is tried now and then',
     if (writes.length < 4) throw new Error('Connection terminated unexpectedly');
     return () => true;
   };
-  const writer = new BatchWriter<string, boolean>(silentLog, 'notes', write, (error) => !isAway(error));
+  const writer = new BatchWriter<string, boolean>(silentLog, {
+    what: 'notes',
+    write,
+    isItsFault: (error) => !isAway(error),
+  });
   await Promise.all(Array.from({ length: 150 }, (_, index) => writer.add(`${index}`)));
   t.strictSame(writes, [150, 150, 150, 150]);
 });
@@ -118,7 +120,7 @@ t.test('items that keep coming are gathered after each write, unless there are e
     writes.push(items.length);
     return new Promise<() => boolean>((done) => written.push(() => done(() => true)));
   };
-  const writer = new BatchWriter<number, boolean>(silentLog, 'notes', write, () => false);
+  const writer = new BatchWriter<number, boolean>(silentLog, { what: 'notes', write, isItsFault: () => false });
   mock.timers.enable({ apis: ['setTimeout'] });
   t.teardown(() => mock.timers.reset());
   const pause = async () => {
@@ -168,7 +170,7 @@ t.test('no more is written at once than the limit, except a single heavier item'
     return () => true;
   };
   const bound = { most: 10, weigh: (weight: number) => weight, ownerOf: () => '' };
-  const writer = new BatchWriter<number, boolean>(silentLog, 'notes', write, () => false, bound);
+  const writer = new BatchWriter<number, boolean>(silentLog, { what: 'notes', write, isItsFault: () => false, bound });
   await Promise.all([4, 6, 1, 12, 3, 3, 3, 3].map((weight) => writer.add(weight)));
   t.strictSame(writes, [[4, 6], [1], [12], [3, 3, 3], [3]]);
 });
@@ -184,7 +186,7 @@ t.test("owners take turns: the waiting items of one do not come before another's
     return () => true;
   };
   const bound = { most: 3, weigh: () => 1, ownerOf: (note: string) => note[0] ?? '' };
-  const writer = new BatchWriter<string, boolean>(silentLog, 'notes', write, () => false, bound);
+  const writer = new BatchWriter<string, boolean>(silentLog, { what: 'notes', write, isItsFault: () => false, bound });
   const add = (notes: string[]) => notes.map((note) => writer.add(note));
   const many = add(['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'a8']);
   await begun.promise;

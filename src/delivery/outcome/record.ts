@@ -16,10 +16,9 @@ export type Recorder = BatchWriter<AttemptRecord, true>;
 /** Stores the outcomes of attempts, patiently: what a server has taken must not be sent again for want of a record. */
 export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
   const tried = new WeakSet<AttemptRecord>();
-  return new BatchWriter(
-    log,
-    'outcomes of deliveries',
-    async (records) => {
+  return new BatchWriter(log, {
+    what: 'outcomes of deliveries',
+    write: async (records) => {
       const settlements = records.flatMap((record) => record.settlements);
       const made = records.flatMap((record) => record.attempts);
       // A write that failed may have been committed, or be about to be, with only the answer lost.
@@ -29,7 +28,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
       if (told > 0) queue.webhooks.wake();
       return () => true;
     },
-    (error) => !isAway(error),
-    { most: settledAtOnce, weigh, ownerOf: ({ accountId }) => accountId ?? '' },
-  );
+    isItsFault: (error) => !isAway(error),
+    bound: { most: settledAtOnce, weigh, ownerOf: ({ accountId }) => accountId ?? '' },
+  });
 }
