@@ -130,15 +130,15 @@ t.test(
     const { recipients, rest } = await orders.resume(broken, 'slow.test', { size: 50, ms: aMinute });
     t.ok(recipients >= 100 && rest, `${recipients} recipients`);
     t.equal(await due(), 150);
-    await wakeRest(db, silentLog, never, 50);
+    await wakeRest(db, silentLog, never, { size: 50 });
     t.equal(await due(), 150, 'it may still be running');
     await nobodyIsAtIt();
     const stop = new AbortController();
     const stopping = afterEach(db, async () => stop.abort());
-    await wakeRest(stopping, silentLog, stop.signal, 50);
+    await wakeRest(stopping, silentLog, stop.signal, { size: 50 });
     t.equal(await due(), 250, 'a node that stops starts no further batch, and the others need not wait');
     // Several nodes at once.
-    await Promise.all([1, 2, 3].map(() => wakeRest(db, silentLog, never, 50)));
+    await Promise.all([1, 2, 3].map(() => wakeRest(db, silentLog, never, { size: 50 })));
     t.equal(await due(), 600);
     t.equal(await left(), 0);
   },
@@ -167,7 +167,7 @@ t.test('a small order does not wait for a large one to finish', async (t) => {
       return rows;
     },
   };
-  await wakeRest(noting as Database, silentLog, never, 2, 20);
+  await wakeRest(noting as Database, silentLog, never, { size: 2, turnMs: 20 });
   t.strictSame(begun.slice(0, 3), ['slow.test', 'other.test', 'slow.test'], begun.join(' '));
   t.equal(await count('next_attempt_at = $1 AND waiting_for IS NOT NULL', pausedUntil), 0);
   t.equal(await due(), 610);
@@ -269,7 +269,7 @@ t.test('mail that nodes parked before they heard of a flush is released, but non
   await change(`waiting_for = 'a limit'`, `address LIKE 'r1%'`);
   await change('attempts = 1', `address LIKE 'r2%'`);
   await orders.wakeAside(db, 'slow.test', ['slow.test']);
-  await wakeRest(db, silentLog, never, 20);
+  await wakeRest(db, silentLog, never, { size: 20 });
   t.equal(await due(), 222);
   t.equal(await count('attempts = 1 AND next_attempt_at <= now()'), 0);
 });
@@ -297,7 +297,7 @@ t.test(
       'the change stays, and what has to follow is recorded',
     );
     await nobodyIsAtIt();
-    await wakeRest(db, silentLog, never, 100);
+    await wakeRest(db, silentLog, never, { size: 100 });
     t.same(
       [await count(ofAccount, one.accountId), await count('next_attempt_at <= now()'), await left()],
       [590, 590, 0],
@@ -327,7 +327,7 @@ t.test('only two calls at a time make mail due, which leaves connections for oth
   const woken = await Promise.all(Array.from({ length: 30 }, () => orders.resume(counted, 'slow.test', { size: 50 })));
   t.ok(most > 0 && most <= 2, `${most} at once`);
   await nobodyIsAtIt();
-  await wakeRest(db, silentLog, never, 100);
+  await wakeRest(db, silentLog, never, { size: 100 });
   t.same([await due(), await left()], [600, 0]);
   t.ok(woken.some(({ rest }) => rest));
 });

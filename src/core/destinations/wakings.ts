@@ -1,10 +1,9 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { dueFromNow } from '../../db/clocks.ts';
-import { unseen } from '../../db/prepared.ts';
 import { newId } from '../../ids.ts';
 import type { Logger } from '../../log.ts';
 import { dueNow } from '../recipients/recipients.ts';
-import { type Key, type Selection, walk } from '../recipients/waiting.ts';
+import { type Key, type Selection, wakeThose, walk } from '../recipients/waiting.ts';
 import { pausedUntil, pauseOf, warmUpOf } from '../recipients/waiting-for.ts';
 
 /** How many recipients were made due so far. */
@@ -102,14 +101,14 @@ export async function begin(
  * over within 15 seconds. Wakings take turns: a small one does not wait for a large one.
  *
  * @param stop ends it after a batch
+ * @param size recipients in a batch
  * @param turnMs the least time that a waking goes on while others wait
  */
 export async function wakeRest(
   db: Database,
   log: Pick<Logger, 'warn'>,
   stop: AbortSignal,
-  size: number = batchSize,
-  turnMs: number = renewEveryMs,
+  { size = batchSize, turnMs = renewEveryMs } = {},
 ): Promise<void> {
   while (!stop.aborted) {
     const [waking] = await db.query<Waking>({
@@ -203,12 +202,7 @@ async function releaseClaim(db: Database, { id }: Waking): Promise<void> {
 }
 
 /** @returns how many of these recipients were made due; null if the order was withdrawn */
-async function wakeBatch(
-  tx: Sql,
-  { id, name }: Waking,
-  { due, wanted, values }: Selection,
-  keys: Key[],
-): Promise<number | null> {
+async function wakeBatch(tx: Sql, { id, name }: Waking, selection: Selection, keys: Key[]): Promise<number | null> {
   await lockName(tx, name);
   // Nodes of the previous release pause a destination and leave its wakings in place.
   const renewed = await tx.query({
@@ -218,19 +212,7 @@ async function wakeBatch(
     values: [id],
   });
   if (renewed.length === 0) return null;
-  const emailIds = unseen(`$${values.length + 1}::uuid[]`);
-  const positions = unseen(`$${values.length + 2}::smallint[]`);
-  const [row] = await tx.query<{ woken: number }>({
-    // Not IS NULL: the planner might read all recipients without a job.
-    text: `WITH woken AS (
-             UPDATE recipients r SET next_attempt_at = ${dueNow}, waiting_for = NULL
-               FROM unnest(${emailIds}, ${positions}) AS k (email_id, position)
-              WHERE r.email_id = k.email_id AND r.position = k.position AND num_nulls(r.job_id) = 1 AND ${due} AND ${wanted}
-          RETURNING 1)
-           SELECT count(*)::int AS woken FROM woken`,
-    values: [...values, keys.map(({ emailId }) => emailId), keys.map(({ position }) => position)],
-  });
-  return row?.woken ?? 0;
+  return wakeThose(tx, selection, keys, dueNow);
 }
 
 /** The recipients that are to be made due. */

@@ -1,9 +1,8 @@
 import type { Database } from '../../db/client.ts';
 import { apartMs } from '../../db/clocks.ts';
-import { unseen } from '../../db/prepared.ts';
 import { floorId } from '../../ids.ts';
 import { dueNow } from './recipients.ts';
-import { type Key, type Selection, walk } from './waiting.ts';
+import { type Selection, wakeThose, walk } from './waiting.ts';
 import { pausedUntil, warmUpOf } from './waiting-for.ts';
 
 /** No warm-up closes for longer, as its limit ends with its day; and no back-off or rate of a site for as long. */
@@ -53,16 +52,7 @@ export async function wakeTriedAhead(db: Database, time: Date, isOver: () => boo
               AND r.next_attempt_at > coalesce(${scheduled}, '-infinity'))`,
     values: [pausedUntil, later(apartMs), later(longestWarmUpMs), warmUpOf('%'), later(longestLimitMs)],
   };
-  await walk(db, selection, { size: wokenAtOnce, isOver }, (keys) => wake(db, selection, keys));
-}
-
-async function wake(db: Database, { due, wanted, values }: Selection, keys: Key[]): Promise<void> {
-  const emailIds = unseen(`$${values.length + 1}::uuid[]`);
-  const positions = unseen(`$${values.length + 2}::smallint[]`);
-  await db.query({
-    text: `UPDATE recipients r SET next_attempt_at = greatest(${dueNow}, ${scheduled}), waiting_for = NULL
-             FROM unnest(${emailIds}, ${positions}) AS k (email_id, position)
-            WHERE r.email_id = k.email_id AND r.position = k.position AND num_nulls(r.job_id) = 1 AND ${due} AND ${wanted}`,
-    values: [...values, keys.map(({ emailId }) => emailId), keys.map(({ position }) => position)],
+  await walk(db, selection, { size: wokenAtOnce, isOver }, async (keys) => {
+    await wakeThose(db, selection, keys, `greatest(${dueNow}, ${scheduled})`);
   });
 }

@@ -1,4 +1,5 @@
-import type { Database } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
+import { unseen } from '../../db/prepared.ts';
 
 /** Names a recipient. */
 export interface Key {
@@ -72,6 +73,33 @@ export async function walk(
       if (isEnd) return true;
     }
   });
+}
+
+/**
+ * Makes those of these recipients due that are still as the selection says. Those that have got a job are left alone.
+ *
+ * @param dueAt SQL: from when on
+ * @returns how many they were
+ */
+export async function wakeThose(
+  db: Sql,
+  { due, wanted, values }: Selection,
+  keys: Key[],
+  dueAt: string,
+): Promise<number> {
+  const emailIds = unseen(`$${values.length + 1}::uuid[]`);
+  const positions = unseen(`$${values.length + 2}::smallint[]`);
+  const [row] = await db.query<{ woken: number }>({
+    // Not IS NULL: the planner might read all recipients without a job.
+    text: `WITH woken AS (
+             UPDATE recipients r SET next_attempt_at = ${dueAt}, waiting_for = NULL
+               FROM unnest(${emailIds}, ${positions}) AS k (email_id, position)
+              WHERE r.email_id = k.email_id AND r.position = k.position AND num_nulls(r.job_id) = 1 AND ${due} AND ${wanted}
+          RETURNING 1)
+           SELECT count(*)::int AS woken FROM woken`,
+    values: [...values, keys.map(({ emailId }) => emailId), keys.map(({ position }) => position)],
+  });
+  return row?.woken ?? 0;
 }
 
 /** Rows that are not wanted have no `emailId`. */
