@@ -2,7 +2,7 @@ import Router from '@koa/router';
 import Koa from 'koa';
 import { releaseBody } from './body/body.ts';
 import { accessLog, demandHost, demandUrl, errors, requestId, securityHeaders } from './middleware.ts';
-import { type OpenApiDocument, openApiDocument } from './openapi/document.ts';
+import { type OpenApiDocument, openApiDocument, operationsOf } from './openapi/document.ts';
 import { referenceRoutes } from './openapi/reference.ts';
 import { refuseUnknownParameters } from './query-names.ts';
 import { adminRoutes } from './routes/admin.ts';
@@ -45,7 +45,7 @@ export function createApp(services: Services): Koa {
   unsubscribeRoutes(root, services);
 
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
-  api.use(refuseUnknownParameters(documentOf));
+  api.use(refuseUnknownParameters(operationsOf(services)));
   // Clients may write it in capitals, but it is compared, and used for sealing, as it is stored.
   api.param('id', (id, ctx, next) => {
     ctx.params.id = id.toLowerCase();

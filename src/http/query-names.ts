@@ -2,14 +2,11 @@ import type { Middleware } from 'koa';
 import type { ApiError } from '../errors.ts';
 import { noteQueryFault, refuseQuery } from './input/query-fault.ts';
 import { badEncoding, givenTwice, unknownParameter } from './input/validation.ts';
-import type { OpenApiDocument } from './openapi/document.ts';
-import { openApiPath } from './openapi/operation.ts';
-
-type Parameter = { in?: string; name?: string };
+import { type Operation, queryNames } from './openapi/operation.ts';
 
 /** The query parameters of an operation, and whether it takes calls without a credential. */
 interface Known {
-  names: Set<string | undefined>;
+  names: Set<string>;
   forAnyone: boolean;
 }
 
@@ -19,16 +16,22 @@ interface Known {
  * them to something else. Use it inside a router, where the route is known. If the operation takes a credential,
  * the refusal waits for `refuseQuery`.
  */
-export function refuseUnknownParameters(documentOf: () => OpenApiDocument): Middleware {
-  let known: Map<string, Known> | undefined;
+export function refuseUnknownParameters(operations: Operation[]): Middleware {
+  const described = new Map(operations.map((one) => [`${one.method.toUpperCase()} ${one.path}`, one]));
+  const known = new Map<Operation, Known>();
+  const knownOf = (operation: Operation) => {
+    const found = known.get(operation) ?? parametersOf(operation);
+    known.set(operation, found);
+    return found;
+  };
   return async function knownParameters(ctx, next) {
     if (ctx.querystring === '') return next();
-    known ??= parametersOf(documentOf());
     const method = ctx.method === 'HEAD' ? 'GET' : ctx.method;
     const matched = (ctx.matched ?? []) as { path: unknown; methods: string[] }[];
     const route = matched.find(({ methods }) => methods.includes(method));
-    const called = known.get(`${method} ${openApiPath(String(route?.path ?? ''))}`);
-    if (!called) return next();
+    const operation = described.get(`${method} ${String(route?.path ?? '')}`);
+    if (!operation) return next();
+    const called = knownOf(operation);
     noteQueryFault(ctx, faultIn(ctx.querystring, called));
     if (called.forAnyone) refuseQuery(ctx);
     return next();
@@ -59,14 +62,8 @@ function decode(text: string): string | null {
   }
 }
 
-function parametersOf({ paths }: OpenApiDocument): Map<string, Known> {
-  const known = new Map<string, Known>();
-  for (const [path, methods] of Object.entries(paths)) {
-    for (const [method, operation] of Object.entries(methods)) {
-      const { parameters = [], security } = operation as { parameters?: Parameter[]; security: unknown[] };
-      const query = parameters.filter((one) => one.in === 'query').map(({ name }) => name);
-      known.set(`${method.toUpperCase()} ${path}`, { names: new Set(query), forAnyone: security.length === 0 });
-    }
-  }
-  return known;
-}
+/** From the description, not from the whole document: making that would hold up the first such call of each process. */
+const parametersOf = (operation: Operation): Known => ({
+  names: new Set(queryNames(operation)),
+  forAnyone: operation.access === 'anyone',
+});

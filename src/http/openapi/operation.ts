@@ -44,10 +44,13 @@ export interface Group {
 
 export const openApiPath = (path: string) => path.replaceAll(/:(\w+)/g, '{$1}');
 
+/** The names of its query parameters, as the document has them. */
+export const queryNames = (operation: Operation): string[] => queryParameters(operation, {}).map(({ name }) => name);
+
 /** The operation as OpenAPI has it. */
 export function toOpenApi(operation: Operation, tag: string, named: Record<string, JsonSchema>): JsonSchema {
   const { id, summary, description, access, body } = operation;
-  const parameters = [...pathParameters(operation), ...queryParameters(operation, named)];
+  const parameters: JsonSchema[] = [...pathParameters(operation), ...queryParameters(operation, named)];
   if (operation.idempotent) parameters.push({ $ref: '#/components/parameters/IdempotencyKey' });
   return {
     operationId: id,
@@ -92,7 +95,9 @@ function pathParameters({ path, params = {} }: Operation): JsonSchema[] {
   }));
 }
 
-function queryParameters({ query }: Operation, named: Record<string, JsonSchema>): JsonSchema[] {
+type QueryParameter = JsonSchema & { name: string };
+
+function queryParameters({ query }: Operation, named: Record<string, JsonSchema>): QueryParameter[] {
   if (!query) return [];
   const { properties = {}, required = [] } = toJsonSchema(query, named);
   return Object.entries(properties as Record<string, JsonSchema>).map(([name, { description, ...schema }]) => ({
