@@ -100,6 +100,25 @@ t.test("a living node stays alive while a dead node's claims cannot be released"
   await eventually(async () => lease.senders === 2);
 });
 
+t.test('a lease that is not renewed ends before others may take the claims, by either clock', async (t) => {
+  const db = await openDatabase(t);
+  const lease = new Lease(db, silentLog, ['mta']);
+  await lease.start(false);
+  t.teardown(() => lease.stop());
+  const isValidAfter = (clock: { now: () => number }, ms: number) => {
+    const now = clock.now();
+    const mocked = mock.method(clock, 'now', () => now + ms);
+    const isValid = lease.valid();
+    mocked.mock.restore();
+    return isValid;
+  };
+  for (const clock of [Date, performance]) {
+    t.ok(isValidAfter(clock, 14_000), 'two beats that are late do no harm');
+    t.notOk(isValidAfter(clock, nodes.deadAfterMs - 5_000), 'a dot that is being written gets there first');
+  }
+  t.notOk(isValidAfter(Date, 5_000 - nodes.deadAfterMs), 'a clock that was set back says nothing');
+});
+
 t.test('a buried node goes on under one new name, however many of its beats waited for the database', async (t) => {
   const db = await openDatabase(t);
   const names: string[] = [];

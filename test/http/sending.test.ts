@@ -228,6 +228,8 @@ t.test('scheduling', async (t) => {
     // PostgreSQL has a lower case of its own for this letter, another one in each locale.
     const toOdd = await node.send({ to: ['\u0130LK@later.test'], scheduled_at: at(3_600_000) });
     const toBoth = await node.send({ to: ['late@later.test', 'other@later.test'], scheduled_at: at(3_600_000) });
+    const toReader = await node.send({ to: ['reader@later.test'], scheduled_at: at(3_600_000) });
+    const news = await node.send({ to: ['reader@later.test'], scheduled_at: at(3_600_000), type: 'marketing' });
     const remover = await buildSender(node.db, testKey(7));
     const byRemoved = await node.call('POST', '/api/v1/emails', {
       key: remover.key,
@@ -242,10 +244,25 @@ t.test('scheduling', async (t) => {
     const { body: login } = await node.call('POST', '/api/v1/auth/login', { body: node.account });
     for (const address of ['late@later.test', '\u0130lk@later.test'])
       await node.call('POST', '/api/v1/suppressions', { token: login.token, body: { address } });
+    const unsubscribed = { address: 'reader@later.test', reason: 'unsubscribe' };
+    await node.call('POST', '/api/v1/suppressions', { token: login.token, body: unsubscribed });
+    const all = [byRevoked.body.email, byRemoved.body.email, toSuppressed, toOdd, toBoth, toReader, news];
     await node.db.query({
       text: 'UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE email_id = ANY($1)',
-      values: [[byRevoked.body.email.id, byRemoved.body.email.id, toSuppressed.id, toOdd.id, toBoth.id]],
+      values: [all.map(({ id }) => id)],
     });
+    for (const [{ id }, status] of [
+      [toReader, 'sent'],
+      [news, 'suppressed'],
+    ] as const)
+      t.equal(
+        await eventually(async () => {
+          const email = await node.read(id);
+          return email.status !== 'queued' && email.status;
+        }),
+        status,
+        'who unsubscribed gets no more newsletters, and all other mail',
+      );
     t.match(
       await eventually(async () => {
         const email = await node.read(byRevoked.body.email.id);
@@ -274,7 +291,7 @@ t.test('scheduling', async (t) => {
       return email.status !== 'queued' && email;
     });
     t.match(both, { status: 'suppressed', recipients: [{ status: 'suppressed' }, { status: 'delivered' }] });
-    t.equal(sink.messages.length, before + 1);
+    t.equal(sink.messages.length, before + 2);
   });
 
   t.test('mail that waits while its account is suspended is not sent, fails and says why: MAIL-13', async (t) => {
