@@ -235,7 +235,7 @@ t.test('what is heard afterwards does not bring the address back', async (t) => 
       [attempt(id, person, { conversation }), attempt(id, 'bob@x.test', { conversation })],
     ),
   );
-  const found = await returns.recordFor(db, queue, id, 90, ({ recipients }) =>
+  const found = await returns.recordFor(db, queue, { emailId: id, withinDays: 90 }, ({ recipients }) =>
     recipients.map(({ address }) => ({
       ...{ address, kind: 'bounce', classification: 'other', enhancedCode: null, suppress: null },
       diagnostic: address === 'bob@x.test' ? 'Bob is away' : `${person} is away`,
@@ -304,7 +304,8 @@ for (const { what, read, write } of [
   {
     what: 'a bounce',
     read: 'returns-email',
-    write: ({ db, queue, held: { emailId } }: Heard) => returns.recordFor(db, queue, emailId, 90, () => [bounce]),
+    write: ({ db, queue, held: { emailId } }: Heard) =>
+      returns.recordFor(db, queue, { emailId, withinDays: 90 }, () => [bounce]),
   },
   {
     what: 'an unsubscribe',

@@ -228,7 +228,7 @@ t.test(
         settle(tx, queue, [{ nodeId, jobId: held?.jobId ?? '', emailId, position: 0, ...outcome, ...known }], []),
       )
       .then(() =>
-        returns.recordFor(db, queue, emailId, null, () => [
+        returns.recordFor(db, queue, { emailId, withinDays: null }, () => [
           {
             address: 'a@receiver.test',
             kind: 'complaint',

@@ -25,7 +25,7 @@ export function bounced(
   path: ReturnPath,
   notice: ReturnedRecipient[],
 ): Promise<Returned[]> {
-  return recordFor(db, queue, path.emailId, withinDays, (email) => {
+  return recordFor(db, queue, { emailId: path.emailId, withinDays }, (email) => {
     const meant = namedBy(path, email.recipients);
     return notice.flatMap((one) => bounceOf(one, meant));
   });
@@ -109,7 +109,7 @@ export function complained(
   evidence: Evidence,
   report: { kind: 'complaint' | 'unsubscribe'; type: string; addresses: string[] },
 ): Promise<Returned[]> {
-  return recordFor(db, queue, emailOf(evidence), withinDays, (email) => {
+  return recordFor(db, queue, { emailId: emailOf(evidence), withinDays }, (email) => {
     const readers = readersOf(evidence, email.recipients);
     const named = report.addresses.map(asOurs);
     const found =

@@ -144,12 +144,16 @@ function onceEach(heard: Returned[]): Returned[] {
   return [...said.values()];
 }
 
-/** Finds the email and records what came back for it, in one transaction. @returns what was new; empty without an email */
+/**
+ * Finds the email and records what came back for it, in one transaction.
+ *
+ * @param withinDays as for `find`
+ * @returns what was new; empty without an email
+ */
 export async function recordFor(
   db: Database,
   queue: Queue,
-  emailId: string,
-  withinDays: number | null,
+  { emailId, withinDays }: { emailId: string; withinDays: number | null },
   returnedFor: (email: ReturnedEmail) => Returned[],
 ): Promise<Returned[]> {
   const { news, webhookDeliveries } = await db.transaction(async (tx) => {
