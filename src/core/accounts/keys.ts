@@ -25,7 +25,7 @@ export interface Sender {
 /** Who is calling with an API key, and what that key may do. */
 export interface KeyHolder extends Sender {
   keyId: string;
-  scopes: ReadonlySet<string>;
+  scopes: ReadonlySet<Scope>;
 }
 
 const prefix = 'sk_live_';
@@ -121,7 +121,7 @@ interface KeyRow {
   id: string;
   key_hash: Buffer;
   account_id: string;
-  scopes: string[];
+  scopes: Scope[];
   domains: string[];
   plan: string;
   suspended: boolean;

@@ -102,7 +102,7 @@ function NavGroup({ name, entries: members }: { name: string | null; entries: Pa
   );
 }
 
-export function SchemeSwitch() {
+function SchemeSwitch() {
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme('light');
   const other = scheme === 'light' ? 'dark' : 'light';

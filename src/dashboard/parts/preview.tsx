@@ -8,7 +8,7 @@ const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 const unwanted = 'script, iframe, frame, frameset, object, embed, base, link, meta, form, noscript, template, portal';
 
 /** Turns untrusted HTML into the document of a sandboxed frame. It is parsed inertly, so nothing in it can run. */
-export function sandboxed(html: string, images: ReadonlyMap<string, string> = new Map()): string {
+function sandboxed(html: string, images: ReadonlyMap<string, string> = new Map()): string {
   // Before parsing: this page's policy applies to the parsed document too, and would report every style and handler.
   // The marker is random: all markers are removed at the end, so an author who knew it could hide code behind it.
   const mark = `_${crypto.getRandomValues(new Uint32Array(2)).join('_')}_`;

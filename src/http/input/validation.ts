@@ -259,7 +259,7 @@ const wholeNumber = (most: number) =>
     .optional();
 
 /** A query parameter that is a whole number; anything above `most` counts as `most`. */
-export const count = (fallback: number, most: number) =>
+const count = (fallback: number, most: number) =>
   wholeNumber(most)
     .transform((value) => value ?? fallback)
     .meta({ shownAs: { type: 'integer', minimum: 0, default: fallback } });

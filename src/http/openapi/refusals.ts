@@ -15,7 +15,7 @@ export interface Refusal {
   body?: { schema: z.ZodType; example: object };
 }
 
-export const error = z
+const errorSchema = z
   .object({
     error: z.string().describe('The error, for programs: one of a fixed set.'),
     detail: z.string().optional().describe('The field and the reason, or what to do, for people.'),
@@ -116,7 +116,7 @@ export function standardResponses(named: Record<string, JsonSchema>): JsonSchema
 function inline(refusals: Refusal[], named: Record<string, JsonSchema>): JsonSchema {
   const { status = 0 } = refusals[0] ?? {};
   const errors = refusals.map(({ error }) => error);
-  const plain = { allOf: [toJsonSchema(error, named)], properties: { error: { enum: [...new Set(errors)] } } };
+  const plain = { allOf: [toJsonSchema(errorSchema, named)], properties: { error: { enum: [...new Set(errors)] } } };
   const others = refusals.flatMap(({ body }) => (body ? [toJsonSchema(body.schema, named)] : []));
   const isCounted = status !== 401 && status !== 503;
   return {
