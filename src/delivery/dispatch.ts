@@ -1,4 +1,3 @@
-import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
 import * as recipients from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
@@ -20,7 +19,7 @@ import { Overflow, overflowMs } from './sites/overflow.ts';
 import type { Site } from './sites/providers.ts';
 import { Slots } from './sites/slots.ts';
 import type { Turn } from './sites/throttle.ts';
-import { UnderWay } from './under-way.ts';
+import { type Parts, UnderWay } from './under-way.ts';
 
 const tickEveryMs = 1_000;
 const ordersEveryMs = 1_000;
@@ -66,12 +65,10 @@ export class Dispatcher {
   constructor(
     db: Database,
     queue: Queue,
-    tools: AttemptTools & { fresh: FreshBodies },
-    standing: Standing,
-    sources: SourceAddresses,
-    recorder: Recorder,
+    given: Pick<Parts, 'tools' | 'standing' | 'sources' | 'recorder'>,
     limits: Limits = defaultLimits,
   ) {
+    const { tools, standing, sources, recorder } = given;
     this.#db = db;
     this.#tools = tools;
     this.#standing = standing;
@@ -94,10 +91,7 @@ export class Dispatcher {
       (name) => this.#serve(name),
     );
     const parts = {
-      tools,
-      standing,
-      sources,
-      recorder,
+      ...given,
       slots: this.#slots,
       inHand: this.#inHand,
       lastTries: this.#lastTries,

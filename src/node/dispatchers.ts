@@ -77,10 +77,12 @@ function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {
   sendTlsReports(parts, transport, stops);
   const journal = new Journal(journalFolder(config), log);
   stops.push(async () => journal.close());
-  const tools = toolsOf(parts, transport, journal);
-  const standing = new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders });
-  const sources = new SourceAddresses(db, poolsOf(config), log, lease.clock);
-  const dispatcher = new Dispatcher(db, queue, tools, standing, sources, createRecorder(db, queue, log));
+  const dispatcher = new Dispatcher(db, queue, {
+    tools: toolsOf(parts, transport, journal),
+    standing: new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders }),
+    sources: new SourceAddresses(db, poolsOf(config), log, lease.clock),
+    recorder: createRecorder(db, queue, log),
+  });
   metrics.nameProviders(providers.map(({ name }) => name));
   metrics.watchClaims('mail', () => dispatcher.held);
   dispatcher.start();

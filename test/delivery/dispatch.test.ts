@@ -27,23 +27,26 @@ function startDispatcher(
     { query: async () => [], ...db } as unknown as Database,
     { onWake: () => () => undefined } as unknown as Queue,
     {
-      log: silentLog,
-      clock: { now: () => new Date() },
-      policy: { scheduleMs: [], forMs: 0 },
-      lease,
-    } as unknown as ConstructorParameters<typeof Dispatcher>[2],
-    {
-      readOrders,
-      report: nothing,
-      siteOf: async (name: string) => ({ name, connections: 1, perMinute: null, perConnection: null }),
-      throttle: {
-        turn: () => ({ when: 'after another' }),
-        waitFor: () => 0,
-        record: () => ({ proven: true, running: 1 }),
-      },
-    } as unknown as Standing,
-    { exchange, giveBack: nothing } as unknown as SourceAddresses,
-    { giveUpAfter: (ms: number) => patience.push(ms) } as unknown as Recorder,
+      tools: {
+        log: silentLog,
+        clock: { now: () => new Date() },
+        policy: { scheduleMs: [], forMs: 0 },
+        lease,
+      } as unknown as ConstructorParameters<typeof Dispatcher>[2]['tools'],
+      standing: {
+        readOrders,
+        report: nothing,
+        noteDeliveries: nothing,
+        siteOf: async (name: string) => ({ name, connections: 1, perMinute: null, perConnection: null }),
+        throttle: {
+          turn: () => ({ when: 'after another' }),
+          waitFor: () => 0,
+          record: () => ({ proven: true, running: 1 }),
+        },
+      } as unknown as Standing,
+      sources: { exchange, giveBack: nothing } as unknown as SourceAddresses,
+      recorder: { giveUpAfter: (ms: number) => patience.push(ms) } as unknown as Recorder,
+    },
   );
   dispatcher.start();
   let stopping: Promise<void> | undefined;
