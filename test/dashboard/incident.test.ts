@@ -96,6 +96,40 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.strictSame(complaints, []);
   });
 
+  t.test('who refuses all mail is named, although nothing waits there', async (t) => {
+    const said = `550 5.7.1 Our system has detected that this message is likely unsolicited mail`;
+    const judged = async (site: string, words: string, arrived: string) => {
+      await report(site, { success: '1 minute' });
+      await node.db.query({
+        text: 'UPDATE destination_reports SET last_reply = $2 WHERE site = $1',
+        values: [site, words],
+      });
+      await node.db.query({
+        text: 'INSERT INTO destination_deliveries VALUES ($1, now() - $2::interval)',
+        values: [site, arrived],
+      });
+    };
+    await judged('refusing.test', said, '3 hours');
+    await judged('unknown-user.test', '550 5.1.1 no such user', '3 hours');
+    await judged('one-refused.test', said, '2 minutes');
+    const { page, complaints } = await view(t, node, '/overview');
+    const refusals = page.locator('.concerns li').filter({ hasText: 'refuses our mail' });
+    await refusals.first().waitFor({ timeout: 20_000 });
+    t.match(await refusals.allTextContents(), [
+      /^nowrefusing[.]test refuses our mail, and has accepted none since .*: 550 5[.]7[.]1 Our .* Show it$/,
+    ]);
+    t.equal(await refusals.count(), 1, 'not for one recipient who does not exist, nor for one email among others');
+    await refusals.getByRole('link', { name: 'Show it' }).click();
+    const row = page.getByRole('row', { name: /^refusing[.]test .*mail last arrived 3 h ago/ });
+    await row.waitFor({ timeout: 20_000 });
+    const { needs, has } = await row.getByText('550 5.7.1').evaluate(sizes);
+    t.ok(needs <= has, `what it said is not cut: ${needs} px in ${has}`);
+    await node.db.query({
+      text: `DELETE FROM destination_reports WHERE site ~ '^(refusing|unknown-user|one-refused)[.]test$'`,
+    });
+    t.strictSame(complaints, []);
+  });
+
   t.test('what it said last is read without a pointer, and what waits is not green', async (t) => {
     const { page } = await view(t, node, '/destinations');
     const row = page.getByRole('row', { name: /^silent[.]test/ });

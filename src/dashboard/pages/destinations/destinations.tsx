@@ -112,7 +112,10 @@ const columns: Column<Destination>[] = [
         <>
           {(reason ?? waiting) && <div className="cut several why">{reason ?? waiting}</div>}
           {reply && (
-            <span className={`cut why dim mono${reason || waiting ? ' whole' : ''}`} title={reply}>
+            <span
+              className={`cut why dim mono${reason || waiting || !reply.startsWith('2') ? ' whole' : ''}`}
+              title={reply}
+            >
               {reply}
             </span>
           )}

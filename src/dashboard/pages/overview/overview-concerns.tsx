@@ -9,7 +9,7 @@ import { Status } from '../../parts/status.tsx';
 import { exact, percent, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
-import { causeAt, lacksMail, lastHeardOf, waitingAt } from '../destinations/destination-standing.ts';
+import { causeAt, lacksMail, lastHeardOf, refusesUs, waitingAt } from '../destinations/destination-standing.ts';
 import { type AllEmails, useAllAccounts } from './all-accounts.tsx';
 import { type AccountFailures, useFailingAccounts } from './failing-accounts.ts';
 import { failuresByClass } from './overview-failures.tsx';
@@ -136,24 +136,39 @@ function ofWebhooksOfOthers(accounts: number): Concern[] {
   return [{ urgent: false, words, href: '/accounts?webhooks=failing', link: 'Show whose' }];
 }
 
+/** As many destinations as one call answers with, those with the most waiting mail: what refuses us has none waiting. */
+const mostAsked = 100;
+
 /** Destinations that get no mail or accept none, the most waiting first. */
 async function stoppedDestinations(): Promise<Destination[]> {
   const [paused, backing, busiest] = await Promise.all([
     api.admin.destinations.list({ state: 'paused' }),
     api.admin.destinations.list({ state: 'backing_off' }),
-    api.admin.destinations.list(),
+    api.admin.destinations.list({ limit: mostAsked }),
   ]);
   const found = [
     ...paused.destinations,
     // A destination with nothing waiting needs no decision.
-    ...[...backing.destinations, ...busiest.destinations].filter(lacksMail),
+    ...[...backing.destinations, ...busiest.destinations].filter((one) => lacksMail(one) || refusesUs(one)),
   ];
   // A destination whose state changed between two of the answers is in both.
   const stopped = new Map(found.map((one) => [one.site, one]));
   return [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a));
 }
 
-function ofDestinations(destinations: Destination[]): Concern[] {
+/** One that is paused is named as such: operators pause what refuses them. */
+const isRefusal = (one: Destination) => one.state !== 'paused' && refusesUs(one) && !lacksMail(one);
+
+function ofDestinations(all: Destination[]): Concern[] {
+  // Apart from the others: nothing waits for these, so that they would come after all of them.
+  const [refusing, destinations] = [all.filter(isRefusal), all.filter((one) => !isRefusal(one))];
+  const refusals = refusing
+    .slice(0, mostDestinations)
+    .map(({ site, last_delivered_at: delivered, last_reply: reply }): Concern => {
+      const since = delivered === null ? '' : `, and has accepted none since ${exact(new Date(delivered))}`;
+      const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
+      return { urgent: true, words: `${site} refuses our mail${since}: ${reply}`, ...seen };
+    });
   const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
     const { site, state, last_delivered_at: delivered } = destination;
     const success = delivered ?? lastHeardOf(destination);
@@ -169,9 +184,9 @@ function ofDestinations(destinations: Destination[]): Concern[] {
     return { urgent: true, words: `${site} ${what}, ${waiting}: ${cause}.`, ...seen };
   });
   const others = destinations.length - shown.length;
-  if (others === 0) return shown;
+  if (others === 0) return [...refusals, ...shown];
   const words = `${plural(others, 'more destination')} ${others === 1 ? 'gets' : 'get'} nothing.`;
-  return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
+  return [...refusals, ...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
 }
 
 const isWorrying = ({ sent, failed }: { sent: number; failed: number }) =>
