@@ -1,6 +1,13 @@
 import { ConfigError, Environment, missing, naming } from './config/environment.ts';
 import { encryptionKey, jwtSecret, password } from './config/secrets.ts';
-import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from './config/sending-ips.ts';
+import {
+  demandListed,
+  parseEhloNames,
+  parsePlan,
+  parseSendingIps,
+  parseWarmUp,
+  withWarmUp,
+} from './config/sending-ips.ts';
 import {
   blocklistZones,
   dnsServer,
@@ -45,6 +52,8 @@ export interface Config {
   baseUrl: string;
   deliveryMode: 'sandbox' | 'direct';
   mailHostname: string;
+  /** By source address, where it is not `mailHostname`. */
+  ehloNames: ReadonlyMap<string, string>;
   /** Source addresses; empty: whatever the default route gives. */
   sendingIps: string[];
   /** The same by pool, with those that are new. */
@@ -114,6 +123,8 @@ function readVariables(env: Environment): Config {
   const port = env.read('HTTP_PORT', portFrom(0), 3000);
   const addresses = env.readEntries('SENDING_IPS', parseSendingIps, []);
   const firstDays = env.readEntries('WARM_UP', parseWarmUp, new Map());
+  const ehloNames = env.readEntries('EHLO_NAMES', parseEhloNames, new Map<string, string>());
+  naming('EHLO_NAMES', () => demandListed(addresses, ehloNames.keys()));
   const reporting = env.read('TLS_REPORTS', oneOf(['on', 'off'] as const), 'on');
   const mailHostname = env.read('MAIL_HOSTNAME', hostname, sandbox ? 'mail.sendwright.test' : '');
   const contact = env.read('TLS_REPORTS_CONTACT', mailAddress, `postmaster@${mailHostname}`);
@@ -128,6 +139,7 @@ function readVariables(env: Environment): Config {
     baseUrl: env.read('BASE_URL', httpUrl, `http://localhost:${port}`),
     deliveryMode,
     mailHostname,
+    ehloNames,
     sendingIps: addresses.map(({ ip }) => ip),
     sendingPools: {
       addresses: naming('WARM_UP', () => withWarmUp(addresses, firstDays)),

@@ -39,6 +39,7 @@ t.test('variables that are set are used', async (t) => {
     DELIVERY_MODE: 'direct',
     MAIL_HOSTNAME: 'Mail.Example.COM',
     SENDING_IPS: '192.0.2.1, marketing = 2001:DB8:0::1',
+    EHLO_NAMES: '2001:DB8:0::1 = Mail2.Example.com',
     WARM_UP: '2001:db8::1=2026-11-20',
     WARM_UP_PLAN: '5, 10',
     DNS_SERVERS: '127.0.0.1:5353,[::1]:53,9.9.9.9',
@@ -51,6 +52,7 @@ t.test('variables that are set are used', async (t) => {
   t.match(config, {
     baseUrl: 'https://send.example.com',
     mailHostname: 'mail.example.com',
+    ehloNames: new Map([['2001:db8::1', 'mail2.example.com']]),
     sendingIps: ['192.0.2.1', '2001:db8::1'],
     sendingPools: {
       addresses: [
@@ -122,6 +124,24 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ SENDING_IPS: '1.2.3.4,::ffff:102:304' }, /^SENDING_IPS: "::ffff:102:304": 1\.2\.3\.4 is listed twice/],
     [{ SENDING_IPS: 'a=1.2.3.4,b=1.2.3.4' }, /^SENDING_IPS: "b=1\.2\.3\.4": 1\.2\.3\.4 is listed twice/],
     [{ SENDING_IPS: '2001:db8::1,2001:DB8:0::1' }, /^SENDING_IPS: "2001:DB8:0::1": 2001:db8::1 is listed twice/],
+    [
+      { SENDING_IPS: '1.2.3.4', EHLO_NAMES: 'mail2.example.com' },
+      /^EHLO_NAMES: "mail2\.example\.com" must be an address and the name of its PTR record: 203/,
+    ],
+    [
+      { SENDING_IPS: '1.2.3.4', EHLO_NAMES: '1.2.3.4=a.test=b' },
+      /^EHLO_NAMES: "1\.2\.3\.4=a\.test=b" must be an address and/,
+    ],
+    [{ SENDING_IPS: '1.2.3.4', EHLO_NAMES: '1.2.3.4=' }, /^EHLO_NAMES: "1\.2\.3\.4=" must be an address and/],
+    [
+      { SENDING_IPS: '1.2.3.4', EHLO_NAMES: '1.2.3.4=a b' },
+      /^EHLO_NAMES: "1\.2\.3\.4=a b": "a b" must be a host name such as/,
+    ],
+    [
+      { SENDING_IPS: '1.2.3.4', EHLO_NAMES: '1.2.3.4=a.test,1.2.3.4=b.test' },
+      /^EHLO_NAMES: "1\.2\.3\.4=b\.test": 1\.2\.3\.4 is listed twice$/,
+    ],
+    [{ SENDING_IPS: '1.2.3.4', EHLO_NAMES: '1.2.3.5=a.test' }, /^EHLO_NAMES: 1\.2\.3\.5 is not one of SENDING_IPS$/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4' }, /^WARM_UP: "1\.2\.3\.4" must be an address and the day/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-11-20=2026-11-21' }, /^WARM_UP: "1\.2\.3\.4=2026-11-20=2026-/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-02-30' }, /^WARM_UP: "1\.2\.3\.4=2026-02-30" must be an address/],

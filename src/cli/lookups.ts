@@ -26,6 +26,7 @@ export async function withLookups<T>(
     const surroundings = {
       resolve: resolveWith(internet.resolver),
       mailHostname: config.mailHostname,
+      ehloNames: config.ehloNames,
       sendingIps: internet.knownIps,
       keyring,
     };

@@ -1,6 +1,7 @@
 import { isIP, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { dayOf, defaultPool, poolName, type SendingAddress, startOf } from '../smtp/connections/sending-pools.ts';
+import { hostname } from './values.ts';
 
 const longestPlan = 365;
 
@@ -38,6 +39,26 @@ export function parseWarmUp(text: string): Map<string, string> {
   return days;
 }
 
+/** @returns the EHLO name of each address, in lower case. @throws Error that names the entry */
+export function parseEhloNames(text: string): Map<string, string> {
+  const names = new Map<string, string>();
+  for (const entry of entriesOf(text)) {
+    const [address = '', name = '', ...more] = entry.split('=').map((part) => part.trim());
+    const ip = canonical(address);
+    if (ip === null || name === '' || more.length > 0)
+      throw new Error(
+        `${shown(entry)} must be an address and the name of its PTR record: 203.0.113.6=mail2.example.com`,
+      );
+    if (names.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice`);
+    try {
+      names.set(ip, hostname(name));
+    } catch (error) {
+      throw new Error(`${shown(entry)}: ${shown(name)} must be ${(error as Error).message}`);
+    }
+  }
+  return names;
+}
+
 /** @throws Error that names the entry */
 export function parsePlan(text: string): number[] {
   const entries = entriesOf(text);
@@ -52,13 +73,18 @@ export function parsePlan(text: string): number[] {
   });
 }
 
+/** @throws Error that names the one that is not listed */
+export function demandListed(addresses: { ip: string }[], ips: Iterable<string>): void {
+  for (const ip of ips)
+    if (!addresses.some((address) => address.ip === ip)) throw new Error(`${ip} is not one of SENDING_IPS`);
+}
+
 /** @throws Error that names the entry */
 export function withWarmUp(
   addresses: Omit<SendingAddress, 'firstDay'>[],
   firstDays: ReadonlyMap<string, string>,
 ): SendingAddress[] {
-  for (const ip of firstDays.keys())
-    if (!addresses.some((address) => address.ip === ip)) throw new Error(`${ip} is not one of SENDING_IPS`);
+  demandListed(addresses, firstDays.keys());
   return addresses.map((address) => ({ ...address, firstDay: firstDays.get(address.ip) ?? null }));
 }
 

@@ -44,6 +44,12 @@ export const variables: Variable[] = [
       'source addresses of this machine, comma separated; `marketing=203.0.113.6` belongs to the pool `marketing`, an address without a name to `default`. Not used in `sandbox`',
   },
   {
+    name: 'EHLO_NAMES',
+    fallback: 'unset: `MAIL_HOSTNAME` for all',
+    meaning:
+      'the EHLO name of those of `SENDING_IPS` whose PTR record is not `MAIL_HOSTNAME`, comma separated: `203.0.113.6=mail2.example.com`',
+  },
+  {
     name: 'WARM_UP',
     fallback: 'unset: none are new',
     meaning:

@@ -99,6 +99,7 @@ function openTransport(parts: DispatcherParts, stops: Stops) {
   const transport = createTransport({
     resolver: internet.resolver,
     ehloName: config.mailHostname,
+    ehloNames: config.ehloNames,
     mxPort: internet.mxPort,
     allowPrivate: internet.allowPrivate,
     sendingIps: config.deliveryMode === 'direct' ? config.sendingIps : [],

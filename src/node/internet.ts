@@ -83,7 +83,7 @@ export const poolsOf = (config: Config): SendingPools =>
 /** How MX hosts are found, in the same way as by the transport. */
 export const lookUpOf = (config: Config, { resolver, knownIps, allowPrivate }: Internet): LookUpOptions => ({
   resolver,
-  ownHosts: [config.mailHostname],
+  ownHosts: [config.mailHostname, ...config.ehloNames.values()],
   ownAddresses: knownIps,
   allowPrivate,
 });

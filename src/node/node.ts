@@ -149,6 +149,7 @@ async function makeParts(
   const surroundings: Surroundings = {
     resolve: resolveWith(internet.resolver),
     mailHostname: config.mailHostname,
+    ehloNames: config.ehloNames,
     sendingIps: internet.knownIps,
     keyring,
   };

@@ -100,7 +100,7 @@ export class HostSessions {
     mode: 'tls' | 'clear' = 'tls',
   ): Promise<Tried> {
     const tls = mode === 'tls';
-    const { ehloName, ownHosts, deadlines, mxPort, connect, terms, tlsResults } = this.#transport;
+    const { ehloNameOf, ownHosts, deadlines, mxPort, connect, terms, tlsResults } = this.#transport;
     const { signal, site } = this.#request;
     this.#usedUp = false;
     const start = this.#reports.start();
@@ -122,6 +122,7 @@ export class HostSessions {
     }
     const { connection, route } = end.winner;
     this.#connection = connection;
+    const ehloName = ehloNameOf(route.localAddress);
     const refusal = await greet(connection, { ehloName, ownHosts, tls, policy, deadlines });
     if (connection.lost?.lost === 'timeout') this.#transport.silentHosts.note(host);
     else this.#transport.silentHosts.answered(host);

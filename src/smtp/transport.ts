@@ -13,6 +13,8 @@ import { TlsResults } from './reports/tls-results.ts';
 export interface TransportOptions {
   /** The EHLO name; it should resolve to the sending address and back. */
   ehloName: string;
+  /** By sending address, where it is another. */
+  ehloNames?: ReadonlyMap<string, string>;
   /** Default: the system's name servers. */
   resolver?: Resolver;
   /** The port of every MX; 25 by default. */
@@ -21,7 +23,7 @@ export interface TransportOptions {
   allowPrivate?: PrivateNetworks;
   /** Local addresses to send from; an envelope sender always gets the same one. If empty, the system chooses. */
   sendingIps?: string[];
-  /** Our own MX host names, besides `ehloName`. */
+  /** Our own MX host names, besides those that we say with EHLO. */
   ownHosts?: string[];
   /** Our own public addresses, besides `sendingIps`; no MX host may have them unless `allowPrivate` is true. */
   ownAddresses?: string[];
@@ -41,7 +43,8 @@ export interface TransportOptions {
 
 /** What all deliveries of a process share: settings, DNS answers, idle connections, and which hosts say nothing. */
 export interface Transport {
-  readonly ehloName: string;
+  /** What a session from this address says with EHLO; undefined: the system chooses the address. */
+  readonly ehloNameOf: (localAddress: string | undefined) => string;
   readonly resolver: Resolver;
   readonly mxPort: number;
   readonly allowPrivate: PrivateNetworks;
@@ -63,20 +66,21 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** @throws Error if `ehloName` is neither a host name nor an address literal */
+/** @throws Error if an EHLO name is neither a host name nor an address literal */
 export function createTransport(options: TransportOptions): Transport {
-  const { ehloName, sendingIps = [], ownHosts = [], ownAddresses = [] } = options;
-  if (!/^(?:[A-Za-z0-9_.-]{1,253}|\[[A-Fa-f0-9.:IPv]{1,60}\])$/.test(ehloName)) {
+  const { ehloName, ehloNames = new Map(), sendingIps = [], ownHosts = [], ownAddresses = [] } = options;
+  const names = [ehloName, ...ehloNames.values()];
+  if (!names.every((name) => /^(?:[A-Za-z0-9_.-]{1,253}|\[[A-Fa-f0-9.:IPv]{1,60}\])$/.test(name))) {
     throw new Error('the EHLO name is not a host name');
   }
   const pool = new ConnectionPool(options.pool);
   return {
-    ehloName,
+    ehloNameOf: (localAddress) => ehloNames.get(localAddress ?? '') ?? ehloName,
     resolver: options.resolver ?? createResolver(null),
     mxPort: options.mxPort ?? 25,
     allowPrivate: options.allowPrivate ?? false,
     sendingIps,
-    ownHosts: [ehloName, ...ownHosts],
+    ownHosts: [...names, ...ownHosts],
     ownAddresses: [...sendingIps, ...ownAddresses],
     tlsPolicies: options.tlsPolicies ?? new TlsPolicies(),
     tlsResults: options.tlsResults ?? new TlsResults(),

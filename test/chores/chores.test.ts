@@ -46,7 +46,13 @@ t.test('a node whose clock is months ahead deletes nothing that is kept', async 
   const before = await kept();
   const rounds = new Gathered(silentLog);
   const resolve = () => Promise.reject(new Error('no lookup is expected'));
-  const surroundings = { resolve, mailHostname: 'mx.test', sendingIps: [], keyring: new Keyring(testKey(5)) };
+  const surroundings = {
+    resolve,
+    mailHostname: 'mx.test',
+    ehloNames: new Map(),
+    sendingIps: [],
+    keyring: new Keyring(testKey(5)),
+  };
   addChores(rounds, db, surroundings, { sandbox: true, log: silentLog });
   mock.timers.enable({ apis: ['Date'], now: Date.now() + 100 * dayMs });
   try {

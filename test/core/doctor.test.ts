@@ -5,7 +5,7 @@ import t from 'tap';
 import * as domains from '../../src/core/domains/domains.ts';
 import { examine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
 import { checkBaseUrl, checkCertificate } from '../../src/core/operations/doctor-machine.ts';
-import { checkMailHostname, checkReverse } from '../../src/core/operations/doctor-names.ts';
+import { checkEhloNames, checkReverse } from '../../src/core/operations/doctor-names.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
@@ -62,6 +62,7 @@ async function healthyServer() {
     surroundings: {
       resolve: resolveWith(zone.resolver),
       mailHostname: host,
+      ehloNames: new Map(),
       sendingIps: [ip],
       keyring: new Keyring(key),
     },
@@ -259,6 +260,39 @@ t.test('behind a NAT the addresses of our name count, and in the sandbox there i
   t.notOk(isWell(sandbox));
 });
 
+t.test('an address with an EHLO name of its own is checked against that name', async (t) => {
+  const { zone, right, patient } = await healthyServer();
+  const [other, second] = ['127.0.0.9', 'second.sender.test'];
+  const reverseOfOther = '9.0.0.127.in-addr.arpa';
+  const surroundings = { ...patient.surroundings, sendingIps: [ip, other], ehloNames: new Map([[other, second]]) };
+  const said = async () =>
+    shown(await examine({ ...patient, surroundings }, null)).filter((line) =>
+      /^(mail_hostname|reverse_dns)/.test(line),
+    );
+  t.strictSame(await said(), [
+    'mail_hostname problem: The name has no address. Publish an A or AAAA record at second.sender.test with 127.0.0.9.',
+    'reverse_dns problem: The address has no name (PTR record). Ask the provider of the address to set its PTR record to second.sender.test.',
+  ]);
+  zone.set(second, { A: [ip] });
+  t.match(await said(), [
+    /^mail_hostname problem: It has 127\.0\.0\.1\. Add 127\.0\.0\.9 to the A and AAAA records of second\.sender\.test/,
+  ]);
+  zone.set(second, { A: [other] });
+  zone.set(reverseOfOther, { PTR: [second] });
+  t.strictSame(await said(), []);
+
+  surroundings.ehloNames = new Map([
+    [ip, 'first.sender.test'],
+    [other, second],
+  ]);
+  zone.set('first.sender.test', right[host]);
+  t.strictSame(await said(), [], 'our own name is said by no address, and has one for its MX record');
+  t.match(
+    (await examine({ ...patient, surroundings }, null)).filter(({ check }) => check === 'mail_hostname'),
+    [{ subject: host }, { subject: 'first.sender.test' }, { subject: second }],
+  );
+});
+
 t.test('a base URL that only this machine reaches, or that is not https, is a problem', async (t) => {
   const healthOf = (url: string) => checkBaseUrl(url).map(({ health, found }) => `${health} ${found}`)[0];
   t.match(healthOf('http://localhost:3000'), /^problem It leads only to this machine/);
@@ -301,8 +335,14 @@ t.test('the doctor says that a name server is no resolver', async (t) => {
     return [bytes];
   });
   const resolver = createResolver([address]);
-  const where = { resolve: resolveWith(resolver), mailHostname: host, sendingIps: [ip], keyring: new Keyring(key) };
-  const found = [...(await checkMailHostname(where, resolver)), ...(await checkReverse(ip, where, resolver))];
+  const where = {
+    resolve: resolveWith(resolver),
+    mailHostname: host,
+    ehloNames: new Map(),
+    sendingIps: [ip],
+    keyring: new Keyring(key),
+  };
+  const found = [...(await checkEhloNames(where, resolver)), ...(await checkReverse(ip, where, resolver))];
   t.equal(found.length, 2);
   for (const finding of found)
     t.match(finding, { health: 'unknown', found: /only refers to others: DNS_SERVERS must name resolvers/ });

@@ -20,6 +20,7 @@ async function prepare(t: Test) {
   const surroundings: Surroundings = {
     resolve: resolveWith(zone.resolver),
     mailHostname,
+    ehloNames: new Map(),
     sendingIps: [],
     keyring: new Keyring(testKey(5)),
   };

@@ -88,7 +88,13 @@ t.test('an Ed25519 key signs next to RSA, and can be rotated and removed', async
   // Without a call: the scheduled look-up does it.
   await node.db.query({ text: 'UPDATE domains SET next_check_at = now() - make_interval(secs => 1)' });
   const resolve = resolveWith(node.zone.resolver);
-  await recheckDue(node.db, { resolve, mailHostname, sendingIps: ['127.0.0.1'], keyring: new Keyring(encryptionKey) });
+  await recheckDue(node.db, {
+    resolve,
+    mailHostname,
+    ehloNames: new Map(),
+    sendingIps: ['127.0.0.1'],
+    keyring: new Keyring(encryptionKey),
+  });
   // The node itself may have taken the domain first, and still be looking.
   await eventually(async () => (await ask('GET', domain)).body.dkim_keys[0].status === 'active');
   t.same(await signatures(), ['ed1 ed25519-sha256 pass', `${rsa} rsa-sha256 pass`].sort());

@@ -265,6 +265,29 @@ t.test(
   },
 );
 
+t.test('each sending address says its own EHLO name, and a server that greets with it is this one', async (t) => {
+  const mx = await startMx(t, accept, { host: '0.0.0.0' });
+  const sendingIps = ['127.0.0.7', '127.0.0.8'];
+  const ehloNames = new Map([['127.0.0.8', 'second.test']]);
+  const scene = await startScene(t, mx.port, {}, { sendingIps, ehloNames, pool: { maxIdle: 0 } });
+  const said = new Map<string | null | undefined, string | undefined>();
+  for (let left = 15; left > 0; left--) {
+    const { sessions } = await scene.send({ from: `${left}@sender.test` });
+    said.set(sessions[0]?.localAddress, sessions[0]?.conversation.find(({ text }) => text.startsWith('EHLO'))?.text);
+  }
+  t.same(
+    said,
+    new Map([
+      ['127.0.0.7', 'EHLO client.test'],
+      ['127.0.0.8', 'EHLO second.test'],
+    ]),
+  );
+
+  const ourselves = await startMx(t, async (peer) => peer.send('220 second.test ESMTP\r\n'));
+  const loop = await startScene(t, ourselves.port, {}, { ehloNames });
+  t.match(resultOf(await loop.send()), { outcome: 'bounced', phase: 'greeting' });
+});
+
 t.test('our own bugs are thrown, and leave nothing open', async (t) => {
   const { send, mx } = await startScripted(t, async (peer) => {
     await peer.greet();

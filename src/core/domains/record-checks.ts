@@ -33,6 +33,8 @@ export interface Surroundings {
   /** Live DNS, with the contract of node's `dns.promises.resolve`: nothing older than the record's TTL. */
   resolve: Resolve;
   mailHostname: string;
+  /** By sending address, where its EHLO name is not `mailHostname`. */
+  ehloNames: ReadonlyMap<string, string>;
   /** Public addresses that mail leaves from; empty if this machine cannot know them, as behind a NAT. */
   sendingIps: string[];
   keyring: Keyring;

@@ -37,21 +37,34 @@ export async function seenAddresses({ mailHostname, sendingIps }: Surroundings, 
   return answer.kind === 'records' ? answer.records.slice(0, mostNames) : [];
 }
 
-/** Whether the name that we give with EHLO leads to us. */
-export async function checkMailHostname(
-  { mailHostname, sendingIps }: Surroundings,
+/** Whether the names that we give with EHLO lead to us. */
+export async function checkEhloNames(
+  { mailHostname, ehloNames, sendingIps }: Surroundings,
   resolver: Resolver,
 ): Promise<Finding[]> {
-  const { ok, problem, unknown } = about('mail_hostname', mailHostname);
-  const answer = await addressesOf(mailHostname, resolver);
+  const others = Map.groupBy(ehloNames.keys(), (ip) => ehloNames.get(ip) ?? mailHostname);
+  const rest = sendingIps.filter((ip) => !ehloNames.has(ip));
+  // It stands in records even if no address says it.
+  const names = new Map([[mailHostname, [...(others.get(mailHostname) ?? []), ...rest]]]);
+  for (const [name, ips] of others) if (name !== mailHostname) names.set(name, ips);
+  const isKnown = sendingIps.length > 0;
+  const found = await Promise.all(
+    [...names].map(([name, ips]) => checkEhloName(name, isKnown ? ips.map(canonical) : null, resolver)),
+  );
+  return found.flat();
+}
+
+/** @param wanted the addresses that say the name; null: we cannot know them */
+async function checkEhloName(name: string, wanted: string[] | null, resolver: Resolver): Promise<Finding[]> {
+  const { ok, problem, unknown } = about('mail_hostname', name);
+  const answer = await addressesOf(name, resolver);
   if (answer.kind === 'temporary') return [unknown(`The lookup failed temporarily: ${answer.reason}.`, again)];
-  const wanted = sendingIps.map(canonical);
   if (answer.kind !== 'records') {
-    const advice = `Publish an A or AAAA record at ${mailHostname} with ${wanted.join(' and ') || 'the public address of this machine'}.`;
+    const advice = `Publish an A or AAAA record at ${name} with ${wanted?.join(' and ') || 'the public address of this machine'}.`;
     return [problem('The name has no address.', advice)];
   }
   const found = `It has ${answer.records.join(', ')}.`;
-  if (wanted.length === 0)
+  if (wanted === null)
     return [
       unknown(
         found,
@@ -60,18 +73,22 @@ export async function checkMailHostname(
     ];
   const missing = wanted.filter((ip) => !answer.records.includes(ip));
   if (missing.length === 0) return [ok(found)];
-  return [problem(found, `Add ${missing.join(' and ')} to the A and AAAA records of ${mailHostname}.`)];
+  return [problem(found, `Add ${missing.join(' and ')} to the A and AAAA records of ${name}.`)];
 }
 
 /** Whether the address has a name that resolves back to it: the first thing that large receivers check. */
-export async function checkReverse(ip: string, { mailHostname }: Surroundings, resolver: Resolver): Promise<Finding[]> {
+export async function checkReverse(
+  ip: string,
+  { mailHostname, ehloNames }: Surroundings,
+  resolver: Resolver,
+): Promise<Finding[]> {
   const { ok, problem, unknown } = about('reverse_dns', ip);
   const zone = ip.includes(':') ? 'ip6.arpa' : 'in-addr.arpa';
   // `reverse` would look into the hosts file.
   const answer = await ask(async () => (await resolver.resolve(`${reversed(ip)}.${zone}`, 'PTR')) as string[]);
   if (answer.kind === 'temporary')
     return [unknown(`The lookup of its name failed temporarily: ${answer.reason}.`, again)];
-  const advice = `Ask the provider of the address to set its PTR record to ${mailHostname}.`;
+  const advice = `Ask the provider of the address to set its PTR record to ${ehloNames.get(ip) ?? mailHostname}.`;
   if (answer.kind !== 'records') return [problem('The address has no name (PTR record).', advice)];
   const names = answer.records.slice(0, mostNames);
   const forward = await Promise.all(names.map((name) => addressesOf(name, resolver)));

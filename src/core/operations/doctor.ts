@@ -15,7 +15,7 @@ import {
 import {
   checkBlocklists,
   checkDomains,
-  checkMailHostname,
+  checkEhloNames,
   checkReturnPath,
   checkReverse,
   seenAddresses,
@@ -118,7 +118,7 @@ function checksOf(patient: Patient, given: Given): Check[] {
   return [
     ...always,
     { name: 'outbound_port_25', subject: given.mxHost ?? 'an MX host', run: () => checkPort25(patient, given) },
-    { name: 'mail_hostname', subject: mailHostname, run: () => checkMailHostname(surroundings, resolver) },
+    { name: 'mail_hostname', subject: mailHostname, run: () => checkEhloNames(surroundings, resolver) },
     { name: 'reverse_dns', subject: ips, run: () => ofEach((ip) => checkReverse(ip, surroundings, resolver)) },
     { name: 'blocklist', subject: ips, run: () => ofEach((ip) => checkBlocklists(ip, blocklists, resolver)) },
     {

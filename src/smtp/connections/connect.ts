@@ -17,7 +17,7 @@ export interface Refusal extends Failure {
 export interface GreetOptions {
   /** The name to say EHLO with. */
   ehloName: string;
-  /** Our own names: a server that greets with one of them is this server. */
+  /** Our own names, including `ehloName`: a server that greets with one of them is this server. */
   ownHosts: string[];
   /** False keeps the session in clear whatever is offered. */
   tls: boolean;
@@ -36,7 +36,7 @@ export async function greet(connection: Connection, options: GreetOptions): Prom
   if (isLost(greeting)) return refused(lostAt(connection, 'greeting', greeting));
   if (greeting.reply.code !== 220) return refused(refusedAt(connection, 'greeting', greeting));
   const named = greeting.lines[0]?.split(/\s/, 1)[0]?.toLowerCase() ?? '';
-  if ([options.ehloName, ...options.ownHosts].some((own) => own.toLowerCase() === named)) {
+  if (options.ownHosts.some((own) => own.toLowerCase() === named)) {
     return refused(loop(connection));
   }
 
