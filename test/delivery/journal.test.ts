@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -139,6 +139,42 @@ t.test('a process that has nothing to write shows that it is alive', async (t) =
   await eventually(async () => statSync(path).mtimeMs > 0);
   journal.close();
 });
+
+t.test(
+  'a disk that was full costs the dots of that time, not those after it',
+  // Nothing else can take back a limit that a process has.
+  { skip: process.platform === 'linux' ? false : 'needs prlimit' },
+  async (t) => {
+    const { folder, lines } = start(t);
+    const script = `
+      import { spawnSync } from 'node:child_process';
+      const { Journal } = await import(${JSON.stringify(new URL('../../src/delivery/attempt/journal.ts', import.meta.url).href)});
+      const { silentLog } = await import(${JSON.stringify(new URL('../../src/log.ts', import.meta.url).href)});
+      const journal = new Journal(${JSON.stringify(folder)}, silentLog);
+      const claim = (address) => ({ recipients: [{ position: 0, address, attempts: 0 }] });
+      const dot = (address) => journal.dot(claim(address), [address], {});
+      await dot('before@a.test');
+      await dot('x'.repeat(4_000) + '@a.test');
+      await dot('full@a.test');
+      const { status } = spawnSync('prlimit', ['--pid', String(process.pid), '--fsize=1000000']);
+      await dot('after@a.test');
+      await dot('later@a.test');
+      process.exit(status);`;
+    // Files of this process grow up to the limit, and a write beyond it is cut.
+    // What tap would load there takes the signal of such a write for the end.
+    const limited = 'unset NODE_OPTIONS; ulimit -S -f 1; exec "$0" --no-warnings --input-type=module -e "$1"';
+    const { status, stderr } = spawnSync('/bin/sh', ['-c', limited, process.execPath, script], { encoding: 'utf8' });
+    t.equal(status, 0, stderr);
+    const read = lines().flatMap((line) => {
+      try {
+        return [JSON.parse(line).dot.claim.recipients[0].address];
+      } catch {
+        return [];
+      }
+    });
+    t.strictSame(read, ['before@a.test', 'after@a.test', 'later@a.test']);
+  },
+);
 
 t.test('an unwritable folder is reported once, and stops nobody', async (t) => {
   const said: string[] = [];

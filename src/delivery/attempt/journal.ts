@@ -39,6 +39,8 @@ interface JournalFile {
   bytes: number;
   dots: number;
   open: number;
+  /** The disk became full within the last line. */
+  isTorn: boolean;
 }
 
 /** The journals that this process is writing: their names alone do not distinguish them from those it has closed. */
@@ -119,7 +121,7 @@ export class Journal {
     if (this.#current && this.#current.bytes <= fileBytes) return this.#current;
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     const path = join(this.#folder, journalName(newId()));
-    const file = { path, fd: openSync(path, 'ax', 0o600), pending: '', bytes: 0, dots: 0, open: 0 };
+    const file = { path, fd: openSync(path, 'ax', 0o600), pending: '', bytes: 0, dots: 0, open: 0, isTorn: false };
     ours.add(path);
     this.#files.add(file);
     this.#current = file;
@@ -152,6 +154,7 @@ export class Journal {
     file.pending = '';
     if (file === this.#current) {
       ftruncateSync(file.fd);
+      file.isTorn = false;
       file.bytes = 0;
       file.dots = 0;
       return;
@@ -184,9 +187,12 @@ function append(file: JournalFile, line: JournalLine): void {
 
 function flush(file: JournalFile): void {
   if (file.pending === '') return;
-  const bytes = Buffer.from(file.pending);
+  // Behind half a line, the next one would be as lost.
+  const bytes = Buffer.from(file.isTorn ? `\n${file.pending}` : file.pending);
   file.pending = '';
-  if (writeSync(file.fd, bytes) !== bytes.length) throw new Error('only a part of it was written');
+  const written = writeSync(file.fd, bytes);
+  if (written > 0) file.isTorn = written < bytes.length;
+  if (written < bytes.length) throw new Error('only a part of it was written');
 }
 
 /**
