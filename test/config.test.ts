@@ -146,10 +146,16 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-11-20=2026-11-21' }, /^WARM_UP: "1\.2\.3\.4=2026-11-20=2026-/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-02-30' }, /^WARM_UP: "1\.2\.3\.4=2026-02-30" must be an address/],
     [{ SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.5=2026-11-20' }, /^WARM_UP: 1\.2\.3\.5 is not one of SENDING_IPS$/],
+    [
+      { SENDING_IPS: '1.2.3.4', WARM_UP: '1.2.3.4=2026-11-20,1.2.3.4=2026-11-21' },
+      /^WARM_UP: "1\.2\.3\.4=2026-11-21": 1\.2\.3\.4 is listed twice$/,
+    ],
     [{ WARM_UP_PLAN: '50,0' }, /^WARM_UP_PLAN: "0" must be the number of messages/],
     [{ WARM_UP_PLAN: '50,many' }, /^WARM_UP_PLAN: "many" must be the number of messages/],
     [{ WARM_UP_PLAN: '1,'.repeat(400) }, /^WARM_UP_PLAN: 401 days are listed/],
     [{ DNS_SERVERS: '1.2.3.4:99999' }, /^DNS_SERVERS must be a comma separated list, each a resolver/],
+    [{ DNS_SERVERS: '1.2.3.4:65536' }, /^DNS_SERVERS must be/],
+    [{ DNS_SERVERS: '1.2.3.4:0' }, /^DNS_SERVERS must be/],
     [{ DNS_SERVERS: 'fe80::1%eth0' }, /^DNS_SERVERS must be/],
     [{ DNS_SERVERS: 'dns.example' }, /^DNS_SERVERS must be/],
     [{ DANE_RESOLVER: '127.0.0.1,::1' }, /^DANE_RESOLVER must be a resolver as ip, ip:port/],
@@ -236,6 +242,7 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ TRUSTED_PROXIES: 'all' }, /^TRUSTED_PROXIES must be the number of proxies/],
     [{ RATE_LIMIT: '50' }, /^RATE_LIMIT must be requests per second and burst/],
     [{ RATE_LIMIT: '0/10' }, /^RATE_LIMIT must be/],
+    [{ RATE_LIMIT: '10/0' }, /^RATE_LIMIT must be/],
     [{ DNS_BLOCKLISTS: 'bl.example.com,none at all' }, /^DNS_BLOCKLISTS must be a comma separated list, each a host/],
     [{ METRICS_PORT: 'x' }, /^METRICS_PORT must be a port number/],
     [{ METRICS_HOST: 'metrics.example.com' }, /^METRICS_HOST must be an IP address or localhost/],
@@ -248,6 +255,12 @@ t.test('a wrong value is one line that names the variable and what it must be', 
   }
   const tried = new Set(wrong.flatMap(([env]) => Object.keys(env)));
   for (const { name } of variables) t.ok(tried.has(name), `${name} is tested with a wrong value`);
+});
+
+t.test('the least and the most of a number, and nothing where there may be none', async (t) => {
+  t.same(readConfig({ RATE_LIMIT: '1/1' }).rateLimit, { perSecond: 1, burst: 1 });
+  t.same(readConfig({ DNS_SERVERS: '1.2.3.4:1,1.2.3.4:65535' }).dnsServers, ['1.2.3.4:1', '1.2.3.4:65535']);
+  t.same(readConfig({ DNS_BLOCKLISTS: 'none' }).blocklists, []);
 });
 
 t.test('equal ports, conflicting or not', async (t) => {
