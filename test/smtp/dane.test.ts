@@ -80,6 +80,11 @@ t.test('a server whose key the records name is authenticated, whoever issued its
     }
   good['3: the validity period does not count'] = [expired, [tlsa(3, 1, 1, expired.x509)]];
   good['3: the name does not count'] = [other, [tlsa(3, 1, 1, other.x509)]];
+  const between = authority.issue(['An authority below'], { mayIssue: true });
+  good['2: through an authority below'] = [
+    authority.issue(['mx.example.test'], { by: between }),
+    [tlsa(2, 0, 1, authority.x509)],
+  ];
   good['2: the name of the domain'] = [authority.issue(['example.test']), [tlsa(2, 0, 1, authority.x509)]];
   for (const [name, [credentials, records]] of Object.entries(good)) {
     const { send, transport } = await start(t, { credentials, records });
@@ -90,7 +95,10 @@ t.test('a server whose key the records name is authenticated, whoever issued its
 
 t.test('any other certificate is refused, and so is clear text', async (t) => {
   const expired = authority.issue(['mx.example.test'], past);
+  const early = authority.issue(['mx.example.test'], { from: new Date(Date.now() + 3_600_000) });
   const alone = authority.issue(['mx.example.test'], { withAuthority: false });
+  // Whoever has a certificate of the authority cannot issue one for another name with its key.
+  const byNobody = authority.issue(['mx.example.test'], { by: authority.issue(['other.test']) });
   const stranger = createAuthority().issue(['mx.example.test']);
   const anchor = tlsa(2, 0, 1, authority.x509);
   const forged = { ...stranger, cert: stranger.cert.split(/(?<=-----END CERTIFICATE-----\n)/)[0] + authority.cert };
@@ -99,6 +107,8 @@ t.test('any other certificate is refused, and so is clear text', async (t) => {
     ['3 of its authority', own, [tlsa(3, 0, 1, authority.x509)], /match its TLSA records/],
     ['2 of itself', own, [tlsa(2, 0, 1, own.x509)], /match its TLSA records/],
     ['2 expired', expired, [anchor], /has expired or is not valid/],
+    ['2 not valid yet', early, [anchor], /has expired or is not valid/],
+    ['2 issued by no authority', byNobody, [anchor], /match its TLSA records/],
     ['2 for another name', authority.issue(['other.test']), [anchor], /for another name/],
     ['2 without the anchor', alone, [anchor], /match its TLSA records/],
     ['2 beside a stranger', stranger, [anchor], /match its TLSA records/],
@@ -136,6 +146,12 @@ t.test('without DNSSEC the records count for nothing', async (t) => {
     'of the MX': () => ({ 'example.test': { MX: [[10, 'mx.example.test']], secure: false } }),
     'of the address': () => ({ 'mx.example.test': { A: ['127.0.0.1'], secure: false } }),
     'of the records': (name) => ({ [name]: { TLSA: [someone], secure: false } }),
+    // RFC 7672 section 2.1.3: name servers of unsigned zones often fail for TLSA, and are not asked.
+    'of an alias': (name) => ({
+      'mx.example.test': { CNAME: 'real.example.test', secure: false },
+      'real.example.test': { A: ['127.0.0.1'], secure: false },
+      [name]: 'SERVFAIL',
+    }),
   };
   for (const [name, zone] of Object.entries(where)) {
     const { send } = await start(t, { records: [someone], zone });
@@ -149,6 +165,39 @@ t.test('if a lookup fails, something may be hidden: the mail waits', async (t) =
     t.match(resultOf(await send()), { outcome: 'deferred', reason: /its TLSA records: the name server/ }, failure);
     t.equal(sink.connections, 0);
   }
+  for (const [unanswered, reason] of Object.entries({
+    MX: /its MX records: no/,
+    A: /its addresses: no/,
+    CNAME: /its addresses: no/,
+  })) {
+    const { send, sink, signed, transport } = await start(t, {
+      zone: () => ({
+        'mx.example.test': { CNAME: 'real.example.test' },
+        'real.example.test': { A: ['127.0.0.1'], secure: false },
+      }),
+    });
+    const known = new ValidatingResolver(signed.address, { timeoutMs: 20_000, tries: 1 });
+    const query: ValidatingResolver['query'] = async (name, type) =>
+      type === unanswered ? { kind: 'temporary', reason: 'no', untried: false } : known.query(name, type);
+    const dane = new DanePolicies(Object.assign(Object.create(known), { query }), sink.port);
+    Object.assign(transport, { tlsPolicies: new TlsPolicies({ dane }) });
+    t.match(resultOf(await send()), { outcome: 'deferred', reason }, unanswered);
+    t.equal(sink.connections, 0);
+  }
+});
+
+t.test('a domain without MX records is its own host, whose records count', async (t) => {
+  const zone = { 'bare.test': { A: ['127.0.0.1'] } };
+  const right = await start(t, {
+    zone: (name) => ({ ...zone, [name.replace('mx.example', 'bare')]: { TLSA: [tlsa(3, 1, 1, own.x509)] } }),
+  });
+  const wrong = await start(t, {
+    zone: (name) => ({ ...zone, [name.replace('mx.example', 'bare')]: { TLSA: [someone] } }),
+  });
+  for (const { zone: unsigned } of [right, wrong]) unsigned.set('bare.test', { A: ['127.0.0.1'] });
+  const mail = { destination: 'bare.test', to: ['b@bare.test'] };
+  t.match((await right.send(mail)).sessions, daneHeld);
+  t.match((await wrong.send(mail)).sessions, [{ results: [{ reason: /does not match its TLSA records/ }] }]);
 });
 
 t.test('only hosts that the signed MX records name are used', async (t) => {
@@ -171,6 +220,20 @@ t.test('TLSA records may be behind an alias, but only a signed alias counts', as
     zone: (name) => ({ 'mx.example.test': alias, 'real.example.test': real, [named(name)]: { TLSA: [record] } }),
   });
   t.match((await expanded.send()).sessions, daneHeld, 'at its end');
+  const twice = await start(t, {
+    zone: (name) => ({
+      'mx.example.test': { CNAME: 'middle.example.test' },
+      'middle.example.test': { CNAME: 'real.example.test' },
+      'real.example.test': real,
+      [named(name)]: { TLSA: [record] },
+    }),
+  });
+  t.match((await twice.send()).sessions, daneHeld, 'at the end of two');
+  const both = await start(t, {
+    records: [record],
+    zone: () => ({ 'mx.example.test': alias, 'real.example.test': real }),
+  });
+  t.match((await both.send()).sessions, daneHeld, 'at its beginning, if there are none at its end');
   const original = await start(t, {
     records: [record],
     zone: () => ({ 'mx.example.test': alias, 'real.example.test': { ...real, secure: false } }),

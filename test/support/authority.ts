@@ -1,4 +1,4 @@
-import { generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { certify, forHosts } from '../../src/crypto/certificate.ts';
 
 const dayMs = 86_400_000;
@@ -19,7 +19,17 @@ export interface Authority {
   cert: string;
   x509: X509Certificate;
   /** A certificate for these host names, valid from yesterday for two days unless told otherwise. */
-  issue(names: string[], options?: { from?: Date; to?: Date; withAuthority?: boolean }): Credentials;
+  issue(names: string[], options?: IssueOptions): Credentials;
+}
+
+interface IssueOptions {
+  from?: Date;
+  to?: Date;
+  withAuthority?: boolean;
+  /** The authority allows it to issue others itself. */
+  mayIssue?: boolean;
+  /** Issued with this key instead, whether the authority allows that or not. */
+  by?: Credentials;
 }
 
 /** A certification authority of its own (X.509 v3, P-256). */
@@ -39,21 +49,27 @@ export function createAuthority(name = 'Test authority'): Authority {
     x509: new X509Certificate(cert),
     issue(
       names,
-      { from = new Date(Date.now() - dayMs), to = new Date(Date.now() + dayMs), withAuthority = true } = {},
+      {
+        from = new Date(Date.now() - dayMs),
+        to = new Date(Date.now() + dayMs),
+        withAuthority = true,
+        mayIssue = false,
+        by,
+      } = {},
     ) {
       const own = generateKeyPairSync('ec', { namedCurve: 'P-256' });
       const leaf = certify({
-        issuer: name,
+        issuer: by?.x509.subject.replace('CN=', '') ?? name,
         subject: names[0] ?? 'nobody',
         publicKey: own.publicKey,
-        signer: keys.privateKey,
+        signer: by ? createPrivateKey(by.key) : keys.privateKey,
         from,
         to,
-        extension: forHosts(names),
+        extension: mayIssue ? forAuthority : forHosts(names),
       });
       return {
         key: own.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-        cert: withAuthority ? leaf + cert : leaf,
+        cert: withAuthority ? leaf + (by?.cert ?? cert) : leaf,
         x509: new X509Certificate(leaf),
       };
     },
