@@ -278,14 +278,22 @@ t.test('an address with an EHLO name of its own is checked against that name', a
     /^mail_hostname problem: It has 127\.0\.0\.1\. Add 127\.0\.0\.9 to the A and AAAA records of second\.sender\.test/,
   ]);
   zone.set(second, { A: [other] });
-  zone.set(reverseOfOther, { PTR: [second] });
+  zone.set(reverseOfOther, { PTR: ['Second.Sender.Test'] });
   t.strictSame(await said(), []);
+
+  surroundings.ehloNames = new Map();
+  zone.set(host, { A: [ip, other], MX: [[10, host]], TXT: [`v=spf1 ip4:${ip} ip4:${other} -all`] });
+  t.strictSame(await said(), [
+    'reverse_dns note: Its name is Second.Sender.Test, which resolves back to it, but mail from it says EHLO out.sender.test. Some receivers compare the two. If it is one of SENDING_IPS, put 127.0.0.9=Second.Sender.Test into EHLO_NAMES, or ask the provider of the address to set its PTR record to out.sender.test.',
+  ]);
+  for (const [name, entry] of Object.entries(right)) zone.set(name, entry);
 
   surroundings.ehloNames = new Map([
     [ip, 'first.sender.test'],
     [other, second],
   ]);
   zone.set('first.sender.test', right[host]);
+  zone.set(reverse, { PTR: ['first.sender.test'] });
   t.strictSame(await said(), [], 'our own name is said by no address, and has one for its MX record');
   t.match(
     (await examine({ ...patient, surroundings }, null)).filter(({ check }) => check === 'mail_hostname'),

@@ -76,19 +76,23 @@ async function checkEhloName(name: string, wanted: string[] | null, resolver: Re
   return [problem(found, `Add ${missing.join(' and ')} to the A and AAAA records of ${name}.`)];
 }
 
-/** Whether the address has a name that resolves back to it: the first thing that large receivers check. */
+/**
+ * Whether the address has a name that resolves back to it, the first thing that large receivers check; and whether that is the
+ * name that it says with EHLO, which some of them compare.
+ */
 export async function checkReverse(
   ip: string,
   { mailHostname, ehloNames }: Surroundings,
   resolver: Resolver,
 ): Promise<Finding[]> {
-  const { ok, problem, unknown } = about('reverse_dns', ip);
+  const { ok, problem, note, unknown } = about('reverse_dns', ip);
   const zone = ip.includes(':') ? 'ip6.arpa' : 'in-addr.arpa';
   // `reverse` would look into the hosts file.
   const answer = await ask(async () => (await resolver.resolve(`${reversed(ip)}.${zone}`, 'PTR')) as string[]);
   if (answer.kind === 'temporary')
     return [unknown(`The lookup of its name failed temporarily: ${answer.reason}.`, again)];
-  const advice = `Ask the provider of the address to set its PTR record to ${ehloNames.get(ip) ?? mailHostname}.`;
+  const said = ehloNames.get(ip) ?? mailHostname;
+  const advice = `Ask the provider of the address to set its PTR record to ${said}.`;
   if (answer.kind !== 'records') return [problem('The address has no name (PTR record).', advice)];
   const names = answer.records.slice(0, mostNames);
   const forward = await Promise.all(names.map((name) => addressesOf(name, resolver)));
@@ -96,7 +100,12 @@ export async function checkReverse(
     const one = forward[index];
     return one?.kind === 'records' && one.records.includes(ip);
   });
-  if (confirmed.length > 0) return [ok(`Its name is ${confirmed.map(shown).join(', ')}, which resolves back to it.`)];
+  if (confirmed.length > 0) {
+    const back = `Its name is ${confirmed.map(shown).join(', ')}, which resolves back to it`;
+    if (confirmed.some((name) => name.toLowerCase() === said)) return [ok(`${back}.`)];
+    const other = `Some receivers compare the two. If it is one of SENDING_IPS, put ${ip}=${shown(confirmed[0] ?? '')} into EHLO_NAMES, or ask the provider of the address to set its PTR record to ${said}.`;
+    return [note(`${back}, but mail from it says EHLO ${said}.`, other)];
+  }
   const found = `Its name is ${names.map(shown).join(', ')}, which does not resolve back to it`;
   if (forward.some((one) => one.kind === 'temporary'))
     return [unknown(`${found}, but not every lookup succeeded.`, again)];
