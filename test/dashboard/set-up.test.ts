@@ -190,6 +190,16 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     t.strictSame(complaints, [], 'that they are missing is no error');
   });
 
+  t.test('the record of another key stands once, where its state is', async (t) => {
+    const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'keys.test' } })).body;
+    const rotate = `/api/v1/domains/${domain.id}/rotate-dkim`;
+    const { dkim_keys: keys } = (await node.call('POST', rotate, { token, body: { algorithm: 'ed25519' } })).body;
+    const { page } = await view(t, node, `/domains/${domain.id}`);
+    await page.locator('.panel', { hasText: 'DKIM keys' }).getByText(keys[0].record.name).waitFor();
+    t.equal(await page.getByText(keys[0].record.name).count(), 1);
+    t.equal(await page.getByText('_dmarc.keys.test').count(), 1);
+  });
+
   t.test('whoever looks at a domain sees that its records are right, and it may send from then on', async (t) => {
     const { domain } = (await node.call('POST', '/api/v1/domains', { token, body: { domain: 'seen.test' } })).body;
     const { page } = await view(t, node, `/domains/${domain.id}`);

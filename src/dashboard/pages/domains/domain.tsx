@@ -64,7 +64,10 @@ export function DomainPage() {
   if (isUnshown(query))
     return <Unshown kind="Domain" name={data && inOwnLetters(data.domain.domain)} back={back} query={query} />;
   if (!data) return <Waiting bars={7} />;
-  const { domain, dns_records: records, recommended_records: recommended } = data;
+  const { domain, dns_records: records } = data;
+  // The record of a key stands with its state, and what is wrong with it, under the keys.
+  const ofKeys = new Set(data.dkim_keys.map(({ record }) => record.name));
+  const recommended = data.recommended_records.filter(({ name: one }) => !ofKeys.has(one));
   const name = inOwnLetters(domain.domain);
   const checks = found.data?.checks;
   const required: NamedRecord[] = [
