@@ -33,14 +33,18 @@ export const listQueue: Command = {
   ].join('\n'),
   options: { limit: { type: 'string' }, q: { type: 'string' }, state: { type: 'string' } },
   async run(env, say, given) {
-    const { q: part, ...wanted } = read(destinationQuery, {
+    const {
+      q: part,
+      limit,
+      state,
+    } = read(destinationQuery, {
       limit: textOf(given, 'limit') ?? '100',
       q: textOf(given, 'q'),
       state: textOf(given, 'state'),
     });
     return withDatabase(env, say, async ({ db }) => {
       const [{ destinations: found, count }, onHoldSince] = await Promise.all([
-        destinations.list(db, { part, ...wanted }),
+        destinations.list(db, { part, limit, state }),
         hold.find(db),
       ]);
       const held = onHoldSince

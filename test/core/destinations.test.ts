@@ -146,6 +146,30 @@ t.test('the list can be filtered by state and by part of a name, and counts the 
   t.equal((await find(db, 'unknown.test')).state, 'open');
 });
 
+t.test('the sites that refuse our mail are found among those that take it', async (t) => {
+  const db = await openDatabase(t);
+  const id = newId();
+  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000);
+  const said = '550 5.7.1 this is unsolicited mail';
+  const judged = (site: string, lastReply: string | null) => ({
+    ...{ ...quiet, site, destinations: [site], lastReply },
+    lastSuccessAt: ago(1),
+  });
+  await report(db, id, [
+    judged('refuses.test', said),
+    judged('knows-nobody.test', '550 5.1.1 no such user'),
+    judged('refused-one.test', said),
+    judged('takes.test', '250 2.0.0 ok'),
+    judged('unknown.test', said),
+  ]);
+  const arrived = { 'refuses.test': 60, 'knows-nobody.test': 60, 'refused-one.test': 5, 'takes.test': 1 };
+  await lastDeliveries.note(db, new Map(Object.entries(arrived).map(([name, minutes]) => [name, ago(minutes)])));
+  t.match(await list(db, { limit: 9, refusing: true }), { destinations: [{ site: 'refuses.test' }], count: 1 });
+  for (const other of [{ part: 'takes.test' }, { part: 'gone.test' }, { state: 'paused' as const }])
+    t.same(await list(db, { limit: 9, refusing: true, ...other }), { destinations: [], count: 0 });
+});
+
 t.test('when mail last arrived is known of sites and domains that no node reports, for thirty days', async (t) => {
   const db = await openDatabase(t);
   const id = newId();

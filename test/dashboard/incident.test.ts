@@ -112,6 +112,12 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     await judged('refusing.test', said, '3 hours');
     await judged('unknown-user.test', '550 5.1.1 no such user', '3 hours');
     await judged('one-refused.test', said, '2 minutes');
+    // More sites than any page of the list has, which stand before it.
+    await node.db.query({
+      text: `INSERT INTO destination_reports (node_id, site, destinations, running, waiting, connections, most_connections, last_success_at)
+             SELECT $1, site, ARRAY[site], 0, 0, 1, 1, now() FROM generate_series(1, 120) n, concat('fine', n, '.test') AS site`,
+      values: [other],
+    });
     const { page, complaints } = await view(t, node, '/overview');
     const refusals = page.locator('.concerns li').filter({ hasText: 'refuses our mail' });
     await refusals.first().waitFor({ timeout: 20_000 });
@@ -125,7 +131,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const { needs, has } = await row.getByText('550 5.7.1').evaluate(sizes);
     t.ok(needs <= has, `what it said is not cut: ${needs} px in ${has}`);
     await node.db.query({
-      text: `DELETE FROM destination_reports WHERE site ~ '^(refusing|unknown-user|one-refused)[.]test$'`,
+      text: `DELETE FROM destination_reports WHERE site ~ '^(refusing|unknown-user|one-refused|fine[0-9]+)[.]test$'`,
     });
     t.strictSame(complaints, []);
   });

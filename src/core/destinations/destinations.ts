@@ -99,7 +99,15 @@ export interface SiteFilter {
   /** Part of the name of the site, or of a domain whose mail it takes; case-insensitive. */
   part?: string | undefined;
   state?: State | undefined;
+  /** Only sites that refuse our mail. */
+  refusing?: boolean | undefined;
 }
+
+/**
+ * SQL: whether a site of `every_site` refuses our mail: it judges some and has accepted none for a while, and what it said last
+ * is about the sender, not about one recipient. Nothing waits for such a site, as each email fails at once.
+ */
+const refusesUs = `"lastReply" ~ '^5\\d\\d 5\\.7\\.' AND "lastSuccessAt" - ${lastDeliveredAt('site')} > interval '15 minutes'`;
 
 /**
  * Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first. If there
@@ -109,11 +117,11 @@ export interface SiteFilter {
  */
 export async function list(
   db: Database,
-  { limit, offset = 0, part, state }: SiteFilter & { limit: number; offset?: number },
+  { limit, offset = 0, part, state, refusing = false }: SiteFilter & { limit: number; offset?: number },
 ): Promise<{ destinations: Standing[]; count: number }> {
   const filter = {
     text: `($2::text IS NULL OR strpos(lower(site), $2) > 0 OR EXISTS (SELECT FROM unnest(destinations) d WHERE strpos(lower(d), $2) > 0))
-       AND ($3::text IS NULL OR state = $3)`,
+       AND ($3::text IS NULL OR state = $3) ${refusing ? `AND ${refusesUs}` : ''}`,
     values: [part?.toLowerCase() ?? null, state ?? null],
   };
   // If the page is beyond the last one, there is one row that has only the count.
@@ -124,7 +132,7 @@ export async function list(
     values: [limit, offset],
   });
   const count = rows[0]?.count ?? 0;
-  if (count > 0 || part === undefined || (state ?? 'open') !== 'open')
+  if (count > 0 || part === undefined || (state ?? 'open') !== 'open' || refusing)
     return { destinations: rows.filter((row) => row.site !== null), count };
   const idle = await findIdle(db, part);
   return idle.lastDeliveredAt === null

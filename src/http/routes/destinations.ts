@@ -15,6 +15,11 @@ import type { Services } from '../services.ts';
 export const destinationQuery = z.object({
   q: line(253).optional().describe('Part of the name of the site, or of a domain that it receives mail for.'),
   state: oneOf(destinations.states).optional().describe('Only sites in this state.'),
+  refusing: oneOf(['true'])
+    .optional()
+    .describe(
+      'Only sites that refuse the mail of this server: the last that they accepted is 15 minutes or more before the last that they judged, and their last reply is a 5.7.x. Nothing waits for them, as each email fails at once.',
+    ),
   limit: page.limit,
   offset: page.offset.describe('How many to skip, those with the most waiting mail first.'),
 });
@@ -32,8 +37,8 @@ export function destinationRoutes(router: Router, services: Services): void {
   const operator = [demandLogin(services), demandAdmin];
 
   router.get('/admin/destinations', ...operator, async (ctx) => {
-    const { q: part, ...wanted } = parse(destinationQuery, ctx.query);
-    const found = await destinations.list(db, { part, ...wanted });
+    const { q: part, refusing, ...wanted } = parse(destinationQuery, ctx.query);
+    const found = await destinations.list(db, { part, refusing: refusing !== undefined, ...wanted });
     const addresses = await warmUp.listOnce(db, dayOf(new Date()));
     ctx.body = {
       destinations: found.destinations.map(present.destination),

@@ -21,13 +21,6 @@ export function onlyRefuses({ last_success_at: success, last_delivered_at: deliv
 }
 
 /**
- * Whether it refuses us: it takes none, and its last reply is about the sender and not about one recipient. Nothing waits for such
- * a site, as each email fails at once.
- */
-export const refusesUs = (destination: Destination): boolean =>
-  onlyRefuses(destination) && /^5\d\d 5\.7\./.test(destination.last_reply ?? '');
-
-/**
  * Whether mail waits for it and none was accepted for a while, although it may be tried: its state is `open` or `slowed`
  * between two back-offs too, and if only one of its domains cannot be reached.
  */

@@ -9,7 +9,7 @@ import { Status } from '../../parts/status.tsx';
 import { exact, percent, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
-import { causeAt, lacksMail, lastHeardOf, refusesUs, waitingAt } from '../destinations/destination-standing.ts';
+import { causeAt, lacksMail, lastHeardOf, waitingAt } from '../destinations/destination-standing.ts';
 import { type AllEmails, useAllAccounts } from './all-accounts.tsx';
 import { type AccountFailures, useFailingAccounts } from './failing-accounts.ts';
 import { failuresByClass } from './overview-failures.tsx';
@@ -44,7 +44,7 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
       const [{ domains }, { webhooks }, destinations, missing] = await Promise.all([
         api.domains.list(),
         api.webhooks.list(),
-        isAdmin ? stoppedDestinations() : [],
+        isAdmin ? unreachedDestinations() : { stopped: [], refusing: [] },
         hasOthers ? api.admin.accounts.list({ webhooks: 'failing', limit: 1 }) : { count: 0 },
       ]);
       const own = ofWebhooks(webhooks);
@@ -136,32 +136,37 @@ function ofWebhooksOfOthers(accounts: number): Concern[] {
   return [{ urgent: false, words, href: '/accounts?webhooks=failing', link: 'Show whose' }];
 }
 
-/** As many destinations as one call answers with, those with the most waiting mail: what refuses us has none waiting. */
-const mostAsked = 100;
+/** Destinations that get no mail or accept none. */
+interface Unreached {
+  /** Those that mail waits for, the most waiting first, and those that are paused. */
+  stopped: Destination[];
+  /** Those that refuse all mail at once. */
+  refusing: Destination[];
+}
 
-/** Destinations that get no mail or accept none, the most waiting first. */
-async function stoppedDestinations(): Promise<Destination[]> {
-  const [paused, backing, busiest] = await Promise.all([
+async function unreachedDestinations(): Promise<Unreached> {
+  const [paused, backing, busiest, refusing] = await Promise.all([
     api.admin.destinations.list({ state: 'paused' }),
     api.admin.destinations.list({ state: 'backing_off' }),
-    api.admin.destinations.list({ limit: mostAsked }),
+    api.admin.destinations.list(),
+    api.admin.destinations.list({ refusing: 'true' }),
   ]);
   const found = [
     ...paused.destinations,
     // A destination with nothing waiting needs no decision.
-    ...[...backing.destinations, ...busiest.destinations].filter((one) => lacksMail(one) || refusesUs(one)),
+    ...[...backing.destinations, ...busiest.destinations].filter(lacksMail),
   ];
   // A destination whose state changed between two of the answers is in both.
   const stopped = new Map(found.map((one) => [one.site, one]));
-  return [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a));
+  return {
+    stopped: [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a)),
+    // One that is paused is named as such: operators pause what refuses them.
+    refusing: refusing.destinations.filter(({ site, state }) => state !== 'paused' && !stopped.has(site)),
+  };
 }
 
-/** One that is paused is named as such: operators pause what refuses them. */
-const isRefusal = (one: Destination) => one.state !== 'paused' && refusesUs(one) && !lacksMail(one);
-
-function ofDestinations(all: Destination[]): Concern[] {
+function ofDestinations({ stopped: destinations, refusing }: Unreached): Concern[] {
   // Apart from the others: nothing waits for these, so that they would come after all of them.
-  const [refusing, destinations] = [all.filter(isRefusal), all.filter((one) => !isRefusal(one))];
   const refusals = refusing
     .slice(0, mostDestinations)
     .map(({ site, last_delivered_at: delivered, last_reply: reply }): Concern => {
