@@ -57,3 +57,16 @@ t.test('a call that began before midnight and is charged after it counts for the
   const after = await db.prisma.account.findUniqueOrThrow({ where: { id } });
   t.same(after, { ...before, usageDayCount: 100, usageMonthCount: 100 });
 });
+
+t.test('an account on a plan that this release does not know has the limits of the smallest', async (t) => {
+  await dayLasting(10_000);
+  const db = await openDatabase(t);
+  const { id } = await buildAccount(db);
+  // As after an upgrade was undone, or while only some nodes have the next release.
+  await db.query({
+    text: `UPDATE accounts SET plan = 'of a later release', usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = 98,
+                  usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date, usage_month_count = 98 WHERE id = $1`,
+    values: [id],
+  });
+  t.match(await db.transaction((tx) => plans.charge(tx, id, 3)), { granted: 2, onlyDayIsFull: true });
+});

@@ -62,7 +62,7 @@ t.test('what each status means: WH-04', async (t) => {
       made: { endpoint: 'works' },
     });
   }
-  for (const status of [null, 199, 301, 302, 304, 307, 308, 400, 401, 403, 404, 429, 500, 503, 999]) {
+  for (const status of [null, 199, 300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 429, 500, 503, 999]) {
     t.match(
       decide(claim, call(), answer(status), now),
       { status: 'pending', made: { endpoint: 'fails', attemptCount: 1 } },

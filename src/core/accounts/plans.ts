@@ -24,8 +24,10 @@ export const plans = {
 export type PlanName = keyof typeof plans;
 export const planNames = Object.keys(plans) as [PlanName, ...PlanName[]];
 
+const smallest: PlanName = 'free';
+
 /** The plan of this name; the smallest for a name that this release does not know. */
-export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans.free;
+export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans[smallest];
 
 /** Whether the plan limits the number of emails. If not, none are counted, and no row needs to be locked. */
 export const isCounted = (name: string): boolean => planOf(name).perMonth !== null || planOf(name).perDay !== null;
@@ -44,7 +46,8 @@ export async function charge(
 ): Promise<{ granted: number; onlyDayIsFull: boolean; now: Date }> {
   const [row] = await tx.query<{ granted: number; onlyDayIsFull: boolean; now: Date }>({
     name: 'plans-charge',
-    // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan.
+    // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan. Its plan is that of
+    // `planOf`.
     // A transaction from before midnight may find that a later one has begun the new day: it counts for that day too. Otherwise
     // the day before would begin anew, and then the new day once more.
     text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day),
@@ -53,7 +56,8 @@ export async function charge(
                     p."perMonth" AS per_month, p."perDay" AS per_day, p."pricePast" AS price,
                     CASE WHEN a.usage_day = t.day + 1 THEN a.usage_day ELSE t.day END AS day
                FROM today t, accounts a
-               LEFT JOIN jsonb_to_recordset($3::jsonb) AS p (name text, "perMonth" int, "perDay" int, "pricePast" numeric) ON p.name = a.plan
+               JOIN jsonb_to_recordset($3::jsonb) AS p (name text, "perMonth" int, "perDay" int, "pricePast" numeric)
+                      ON p.name = CASE WHEN a.plan = ANY($4::text[]) THEN a.plan ELSE $5 END
               WHERE a.id = $1 FOR NO KEY UPDATE OF a),
            used AS (
              SELECT *, CASE WHEN usage_day = day THEN usage_day_count ELSE 0 END AS day_used,
@@ -74,7 +78,13 @@ export async function charge(
              FROM charged c WHERE a.id = c.id
         RETURNING c.granted, coalesce(c.day_used + c.granted >= c.per_day, false) AND coalesce(c.of_month_and_credit > c.granted, true) AS "onlyDayIsFull",
                   greatest(now(), c.day::timestamp AT TIME ZONE 'UTC') AS now`,
-    values: [accountId, emails, JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan })))],
+    values: [
+      accountId,
+      emails,
+      JSON.stringify(Object.entries(plans).map(([name, plan]) => ({ name, ...plan }))),
+      planNames,
+      smallest,
+    ],
   });
   return row ?? { granted: 0, onlyDayIsFull: false, now: new Date() };
 }
