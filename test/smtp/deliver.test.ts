@@ -74,18 +74,23 @@ t.test('a host of lower preference gets its turn, however many better ones do no
   t.match(sessions.at(-1), { host: 'backup.example.test', results: [{ outcome: 'delivered' }] });
 });
 
-t.test('each of three preferences gets its turn', async (t) => {
-  for (const alive of ['127.0.0.20', '127.0.0.30']) {
-    const mx = await startMx(t, accept, { host: alive });
-    const { send } = await startScene(t, mx.port, {
-      'example.test': { MX: [1, 2, 3].map((at) => [10 * at, `mx${at}.example.test`]) },
-      'mx1.example.test': { A: ['127.0.0.10', '127.0.0.11', '127.0.0.12', '127.0.0.13'] },
-      'mx2.example.test': { A: ['127.0.0.20', '127.0.0.21'] },
-      'mx3.example.test': { A: ['127.0.0.30'] },
-    });
-    t.match((await send()).sessions.at(-1), { remoteAddress: alive, results: [{ outcome: 'delivered' }] });
-  }
-});
+t.test(
+  'the best of five preferences is tried at three addresses, and each of the next two gets its turn',
+  async (t) => {
+    for (const alive of ['127.0.0.12', '127.0.0.20', '127.0.0.30']) {
+      const mx = await startMx(t, accept, { host: alive });
+      const { send } = await startScene(t, mx.port, {
+        'example.test': { MX: [1, 2, 3, 4, 5].map((at) => [10 * at, `mx${at}.example.test`]) },
+        'mx1.example.test': { A: ['127.0.0.10', '127.0.0.11', '127.0.0.12', '127.0.0.13'] },
+        'mx2.example.test': { A: ['127.0.0.20', '127.0.0.21'] },
+        'mx3.example.test': { A: ['127.0.0.30'] },
+        'mx4.example.test': { A: ['127.0.0.40'] },
+        'mx5.example.test': { A: ['127.0.0.50'] },
+      });
+      t.match((await send()).sessions.at(-1), { remoteAddress: alive, results: [{ outcome: 'delivered' }] });
+    }
+  },
+);
 
 t.test('a host that does not answer is waited for by one message a minute, if another takes the mail', async (t) => {
   const silent = await startMx(t, () => new Promise<void>(() => {}));
@@ -198,6 +203,7 @@ t.test('a verdict is final: no other host is asked', async (t) => {
     { rcpt: ['451 later'] },
     { data: '554 no' },
     { dot: '451 later' },
+    { dot: '421 closing' },
     { dot: '554 no' },
   ];
   for (const replies of verdicts) {

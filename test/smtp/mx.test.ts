@@ -78,8 +78,9 @@ t.test("where a domain's mail goes", async (t) => {
       'all-literal.test': { MX: [[10, '127.0.0.1']] },
       'twice.test': {
         MX: [
+          [30, 'a.test'],
+          [20, 'b.test'],
           [10, 'a.test'],
-          [20, 'a.test'],
         ],
       },
       'long.test': { MX: [[10, `${label}.${label}.${label}.test`]] },
@@ -113,7 +114,7 @@ t.test("where a domain's mail goes", async (t) => {
     ['us.test', permanent('5.4.6')],
     ['literal.test', hosts('a.test')],
     ['all-literal.test', permanent('5.4.4')],
-    ['twice.test', hosts('a.test')],
+    ['twice.test', hosts('a.test', 'b.test')],
     ['long.test', hosts(`${label}.${label}.${label}.test`)],
     ['', permanent('5.1.2')],
     ['127.0.0.1', permanent('5.1.2')],
@@ -128,6 +129,16 @@ t.test("where a domain's mail goes", async (t) => {
     t.match(found, expected, JSON.stringify(domain));
     if ('hosts' in expected && found.kind === 'hosts') t.equal(found.hosts.length, (expected.hosts as object[]).length);
   }
+});
+
+t.test('a domain without MX whose address is not known now takes mail later', async (t) => {
+  const failing = (code: string) => async () => Promise.reject(Object.assign(new Error(code), { code }));
+  const resolver = { resolveMx: failing('ENODATA'), resolve4: failing('ESERVFAIL'), resolve6: failing('ENODATA') };
+  t.match(await resolveDestination('a.test', { resolver: resolver as unknown as LookUpOptions['resolver'] }), {
+    kind: 'temporary',
+    class: 'network',
+    reason: /^Addresses of a\.test: .*SERVFAIL/,
+  });
 });
 
 t.test('hosts of equal preference are shuffled among themselves', async (t) => {
