@@ -25,7 +25,19 @@ t.test('each kind of failure is logged at once and then once a minute, and so is
   t.same(said(), [['it works again', 64]]);
   trouble.failed(new Error('no answer'));
   t.same(said(), [['it fails', 'no answer']], 'a new outage is said at once');
+  now += 3_000;
+  trouble.failed(new Error('no answer'));
+  now += 5_000;
+  trouble.worked();
+  t.same(said(), [['it works again', 3]], 'how long the second one took');
   for (let one = 0; one < 100; one += 1) trouble.failed(new Error(`with the id ${one}`));
   t.equal(lines.length, 100);
+
+  const ongoing = new Trouble(log, { failing: 'it fails' }, () => now);
+  ongoing.failed(new Error('no answer'));
+  now += 5_000;
+  lines.length = 0;
+  ongoing.worked();
+  t.same(said(), [], 'what has no words for its end has none');
   t.end();
 });
