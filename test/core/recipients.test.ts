@@ -3,7 +3,7 @@ import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { explain } from '../../src/core/log/explain.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import { release } from '../../src/core/orders/uncertainty.ts';
-import { type Claim, claim, sweep } from '../../src/core/recipients/recipients.ts';
+import { type Claim, claim, release as giveBack, park, sweep } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
@@ -126,23 +126,30 @@ t.test('rows and jobs', async (t) => {
   });
 
   t.test('a deferred recipient wakes at its time, in a job of its own', async (t) => {
-    const id = await send('a@later.test', 'b@later.test');
+    const id = await send('a@later.test', 'b@later.test', 'c@later.test');
     const [held] = await take(await node());
     t.ok(held);
     if (!held) return;
     const later = new Date(Date.now() + 60_000);
-    await write(outcome(held, 0, 'delivered'), outcome(held, 1, 'deferred', later));
+    await write(
+      outcome(held, 0, 'delivered'),
+      outcome(held, 1, 'deferred', later),
+      outcome(held, 2, 'deferred', later),
+    );
     t.equal(await status(id), 'queued');
     t.equal((await wakeDue(db, queue)).woken, 0, 'not yet');
-    await db.query({
-      text: `UPDATE recipients SET next_attempt_at = now() - interval '1 ms' WHERE email_id = $1 AND next_attempt_at IS NOT NULL`,
-      values: [id],
-    });
-    t.equal((await wakeDue(db, queue)).woken, 1);
-    t.equal((await wakeDue(db, queue)).woken, 0, 'once');
-    const [again] = await take(await node());
-    t.match(again?.recipients, [{ address: 'b@later.test', attempts: 1 }]);
-    if (again) await write(outcome(again, 0, 'delivered'));
+    for (const address of ['b@later.test', 'c@later.test']) {
+      await db.query({
+        text: `UPDATE recipients SET next_attempt_at = now() - interval '1 ms' WHERE email_id = $1 AND address = $2`,
+        values: [id, address],
+      });
+      t.equal((await wakeDue(db, queue)).woken, 1);
+      t.equal((await wakeDue(db, queue)).woken, 0, 'once');
+      const [again] = await take(await node());
+      t.match(again?.recipients, [{ address, attempts: 1 }]);
+      t.equal(again?.recipients.length, 1, 'without those that still wait');
+      if (again) await write(outcome(again, 0, 'delivered'));
+    }
     t.equal(await status(id), 'sent');
   });
 
@@ -234,6 +241,30 @@ t.test('rows and jobs', async (t) => {
     await write(outcome(of(taken, first), 0, 'delivered'), outcome(of(taken, second), 0, 'failed'));
     t.equal(await status(first), 'sent');
     t.equal(await status(second), 'sent', 'and counts once');
+  });
+
+  t.test('what a node says of a claim that it no longer has changes nothing, though it has claimed anew', async (t) => {
+    const id = await send('a@again.test');
+    const [one, other] = [await node(), await node()];
+    const [before] = await take(one);
+    if (!before) throw new Error('nothing was taken');
+    const deferred = outcome(before, 0, 'deferred', new Date(Date.now() - 1));
+    await write(deferred);
+    t.equal((await wakeDue(db, queue)).woken, 1);
+    const [now] = await take(one);
+    if (!now) throw new Error('nothing was taken');
+    // As if the answer to the first COMMIT had been lost.
+    await write(deferred, { ...outcome(before, 0, 'failed'), attempts: 2 });
+    await write({ ...outcome(now, 0, 'failed'), nodeId: other });
+    for (const gone of [before, { ...now, nodeId: other }]) {
+      await giveBack(db, [gone]);
+      await park(db, [gone], pausedUntil, 'another time');
+    }
+    t.match(await db.prisma.recipient.findFirst({ where: { emailId: id } }), {
+      ...{ status: 'deferred', attempts: 1, claimedBy: one, jobId: now.jobId },
+    });
+    await write(outcome(now, 0, 'delivered'));
+    t.equal(await status(id), 'sent');
   });
 
   t.test(

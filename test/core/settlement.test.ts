@@ -25,10 +25,11 @@ t.test('the final event names the recipients it is about, whichever was settled 
     if (!accepted || !('email' in accepted)) throw new Error('not accepted');
     return accepted.email.id;
   };
+  const later = new Date(Date.now() + 3_600_000);
   const claimDue = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
 
-  /** Sends to one recipient per outcome, settles them in these groups one after another, and returns the last event. */
-  async function end(outcomes: Settlement['status'][], groups: number[][]) {
+  /** Sends to one recipient per outcome, and settles them in these groups one after another. */
+  async function settleInTurn(outcomes: Settlement['status'][], groups: number[][]) {
     const to = outcomes.map((_, index) => `r${index}@d${index}.test`);
     const id = await send(to);
     const held = await claimDue();
@@ -36,8 +37,8 @@ t.test('the final event names the recipients it is about, whichever was settled 
       recipients.map(
         ({ position }): Settlement => ({
           ...{ nodeId, jobId, emailId, position, status: outcomes[position] ?? 'failed', attempts: 1 },
-          ...{ nextAttemptAt: null, waitingFor: null, uncertain: false, suppress: null },
-          lastResponse: `answer to ${position}`,
+          ...{ nextAttemptAt: outcomes[position] === 'deferred' ? later : null, lastResponse: `answer to ${position}` },
+          ...{ waitingFor: null, uncertain: false, suppress: null },
         }),
       ),
     );
@@ -55,6 +56,12 @@ t.test('the final event names the recipients it is about, whichever was settled 
         return settle(counting, queue, now, []);
       });
     }
+    return { id, statements };
+  }
+
+  /** The last event of an email that ended so. */
+  async function end(outcomes: Settlement['status'][], groups: number[][]) {
+    const { id, statements } = await settleInTurn(outcomes, groups);
     const rows = await db.query<{ event: string; payload: string }>({
       text: `SELECT event, payload FROM webhook_deliveries WHERE email_id = $1
               AND event IN ('email.delivered', 'email.failed', 'email.suppressed')`,
@@ -90,6 +97,34 @@ t.test('the final event names the recipients it is about, whichever was settled 
     loads: 1,
   });
   t.strictSame(await end(['delivered'], [[0]]), { told: [['email.delivered', [named(0, 'delivered')]]], loads: 0 });
+
+  t.test('an email says how it ended, and when, whichever recipient was settled last', async (t) => {
+    const [sent, failed] = [
+      { status: 'sent', error: null, sentAt: Date },
+      { status: 'failed', sentAt: null },
+    ];
+    const suppressed = { status: 'suppressed', error: 'answer to 0', sentAt: null };
+    const table: [outcomes: Settlement['status'][], groups: number[][], email: object][] = [
+      [['delivered', 'delivered'], [[0], [1]], sent],
+      [['failed', 'delivered'], [[0], [1]], { ...failed, error: 'answer to 0' }],
+      [['failed', 'failed'], [[1], [0]], { ...failed, error: 'answer to 1' }],
+      [['suppressed', 'delivered'], [[0], [1]], suppressed],
+      [['suppressed', 'delivered'], [[1], [0]], suppressed],
+      [['delivered', 'deferred'], [[0, 1]], { status: 'queued', error: null, sentAt: null }],
+    ];
+    for (const [outcomes, groups, email] of table) {
+      const { id } = await settleInTurn(outcomes, groups);
+      const what = `${outcomes} in the order ${groups}`;
+      t.match(await db.prisma.email.findUniqueOrThrow({ where: { id } }), email, what);
+      t.strictSame(
+        (await db.prisma.recipient.findMany({ where: { emailId: id }, orderBy: { position: 'asc' } })).map(
+          ({ settledAt }) => settledAt !== null,
+        ),
+        outcomes.map((outcome) => outcome !== 'deferred'),
+        what,
+      );
+    }
+  });
 
   t.test('a delay is reported once, even if an attempt that does not count follows', async (t) => {
     const id = await send(['a@slow.test']);
