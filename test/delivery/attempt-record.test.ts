@@ -6,7 +6,7 @@ import type { RecipientResult, Session } from '../../src/smtp/deliver.ts';
 
 const now = new Date();
 const hoursMs = 3_600_000;
-const policy = { scheduleMs: [60_000, 300_000], forMs: 72 * hoursMs };
+const days = { scheduleMs: [60_000, 300_000], forMs: 72 * hoursMs };
 
 const cutOff: RecipientResult = {
   recipient: 'a@d.test',
@@ -30,7 +30,7 @@ const later: RecipientResult = {
 /** What is recorded about one attempt, the eighth, for mail that was due this many hours ago. */
 function recordOf(
   results: RecipientResult[],
-  { hours = 1, onUncertain = 'retry' as 'retry' | 'hold', cutShort = false, begun = false } = {},
+  { hours = 1, onUncertain = 'retry' as 'retry' | 'hold', cutShort = false, begun = false, policy = days } = {},
 ) {
   const session: Session = {
     ...{ startedAt: now, durationMs: 1, host: 'mx.d.test', remoteAddress: null, localAddress: null, tls: null },
@@ -85,6 +85,37 @@ t.test('a site is to blame if a server of it was asked, and not if this host cou
   const unasked: RecipientResult = { ...untried, phase: 'dns', enhanced: '4.4.3' };
   t.match(recordOf([unasked]), { verdict: 'untried', reply: 'no descriptors' });
   t.match(recordOf([{ ...unasked, enhanced: '5.4.6' }]), { verdict: 'nothing' }, 'nor is a route that leads back here');
+});
+
+t.test('a site that took or judged mail gets more, and one that asks for less or leaves gets less', async (t) => {
+  const said = (code: number, text: string, outcome: RecipientResult['outcome']): RecipientResult => ({
+    ...{ ...later, recipient: `${code}@d.test`, outcome, reply: { code, enhanced: null, text } },
+  });
+  const taken = said(250, 'ok', 'delivered');
+  const [refused, asks] = [said(550, 'no such user', 'bounced'), said(451, 'too many connections', 'deferred')];
+  const [waits, leaves] = [said(450, 'greylisted', 'deferred'), said(421, 'good night', 'deferred')];
+  const local: RecipientResult = { ...cutOff, outcome: 'bounced', recipient: 'local@d.test' };
+  const table: [results: RecipientResult[], verdict: string, reply: string | null][] = [
+    [[taken], 'fine', '250 ok'],
+    [[refused], 'fine', '550 no such user'],
+    [[waits], 'nothing', '450 greylisted'],
+    [[taken, waits], 'fine', '450 greylisted'],
+    [[asks, taken], 'slower', '451 too many connections'],
+    [[leaves], 'slower', '421 good night'],
+    [[taken, leaves], 'fine', '421 good night'],
+    [[waits, local], 'nothing', '450 greylisted'],
+    [[local], 'nothing', null],
+  ];
+  for (const [results, verdict, reply] of table)
+    t.match(recordOf(results), { verdict, reply, host: reply && 'mx.d.test' }, `${verdict}: ${reply}`);
+});
+
+t.test('given up after seconds, minutes or hours, as people say it', async (t) => {
+  const after = (forMs: number) =>
+    recordOf([later], { hours: 100, policy: { scheduleMs: [1_000], forMs } }).settlements[0]?.lastResponse;
+  t.match(after(90_000), /^given up after 90 seconds;/);
+  t.match(after(120_000), /^given up after 2 minutes;/);
+  t.match(after(2 * hoursMs), /^given up after 2 hours;/);
 });
 
 t.test("a server's answer counts, even if the attempt was cut short", async (t) => {

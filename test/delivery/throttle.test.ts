@@ -152,11 +152,17 @@ t.test('what this host could not even try pauses a site, and is not held against
   }
   end(fill().slice(0, 1), 'fine');
   t.match(state(), { window: 11, reason: null, backoffUntil: null });
-  pass(10_000);
-  end(fill().slice(0, 1), 'unreachable');
-  const backoff = throttle.turn(site);
-  end([throttle.begin(site)], 'untried');
-  t.same(throttle.turn(site), backoff, 'a back-off that is as long stays what it is');
+  const down = start();
+  for (let round = 0; round < 2; round += 1) {
+    const tickets = down.fill();
+    down.pass(5_000);
+    down.end(tickets, 'unreachable');
+    down.pass(2_000 - round * 2_000);
+  }
+  const backoff = down.throttle.turn(site);
+  t.match(backoff, { at: 14_000 });
+  down.end([down.throttle.begin(site)], 'untried');
+  t.same(down.throttle.turn(site), backoff, 'a longer back-off stays what it is');
 });
 
 t.test('what a site wanted is not forgotten for what this host could not try', async (t) => {
@@ -174,11 +180,14 @@ t.test('what a site wanted is not forgotten for what this host could not try', a
 });
 
 t.test('an operator can give a site its chance immediately', async (t) => {
-  const { fill, end, throttle } = start();
+  const { fill, end, pass, throttle } = start();
   end(fill(), 'unreachable');
   t.equal(throttle.turn(site).when, 'later');
   throttle.forget('a.test');
   t.equal(throttle.turn(site).when, 'now');
+  pass(1);
+  end(fill(), 'unreachable');
+  t.match(throttle.turn(site), { at: 1_001 }, 'its next back-off is the first again');
   throttle.forget('never seen');
 });
 
@@ -237,6 +246,10 @@ t.test('an email with a copy for each reader counts as that many messages', asyn
   t.strictSame(fill(slow), [], 'ten of them have ten seconds');
   pass(100);
   t.equal(fill(slow).length, 1);
+  const two = start();
+  for (const ticket of two.fill(slow)) two.throttle.end(ticket, 'fine', null, 2);
+  two.pass(1_999);
+  t.strictSame(two.fill(slow), [], 'and two of them two');
   const [fast] = fill();
   if (!fast) throw new Error('none may begin');
   throttle.end(fast, 'fine', null, 10);
