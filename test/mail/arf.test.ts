@@ -60,6 +60,14 @@ t.test('a feedback report (RFC 5965) names what it is about', async (t) => {
   }
 });
 
+t.test('a report counts without the message, and without a sender in what other servers noted about it', async (t) => {
+  const [alone = ''] = arf(fields, header).toString().split('\r\n--b\r\nContent-Type: message/rfc822', 1);
+  const expected = { kind: 'complaint', recipients: ['jane@example.com'] };
+  t.match(readComplaint(Buffer.from(alone)), { ...expected, tokens: ['bounces+aaaa@mail.sender.test'] });
+  const noted = `${header}\nAuthentication-Results: mx.other.test; dkim=pass header.d=sender.test`;
+  t.match(readComplaint(arf(fields, noted)), expected);
+});
+
 t.test('a report is a complaint, an unsubscribe request, or neither', async (t) => {
   const kindOf = (type: string) => readComplaint(arf(`Feedback-Type: ${type}\nVersion: 1`, header))?.kind ?? null;
   for (const type of ['abuse', 'Fraud', 'virus', 'other', 'miscategorized']) t.equal(kindOf(type), 'complaint', type);

@@ -83,6 +83,19 @@ t.test('a name without quotes may contain parentheses, and what follows a value 
   for (const [disposition, name] of table) t.equal(await names(disposition), name, disposition);
 });
 
+t.test('in quotes a semicolon or a parenthesis belongs to the name, and so does an escaped quote', async (t) => {
+  const table: [disposition: string, name: string][] = [
+    ['attachment; filename="Invoice; May (final).pdf"; size=1', 'Invoice; May (final).pdf'],
+    ['attachment; filename="a \\"b; c\\" (d).pdf"; size=1', 'a "b; c" (d).pdf'],
+  ];
+  for (const [disposition, filename] of table)
+    t.match(
+      (await read(`Content-Type: application/pdf\nContent-Disposition: ${disposition}\n\n%PDF`)).attachments,
+      [{ filename }],
+      disposition,
+    );
+});
+
 t.test('a type parameter that cannot be sent does not remove any other', async (t) => {
   const typeOf = async (type: string) =>
     (await read(`Content-Type: ${type}; name=x\nContent-Disposition: attachment\n\nx`)).attachments[0]?.contentType;
