@@ -46,6 +46,16 @@ t.test('the machine-readable parts of a field are never encoded-words (RFC 2047 
   }
 });
 
+t.test('no line with an encoded-word is longer than 76 columns (RFC 2047 section 2)', async (t) => {
+  const long = 'ü'.repeat(60);
+  for (const [name, value] of [
+    ['List-Id', `${long} <n.b.example>`],
+    ['List-Help', `<https://a.example/> ${long}`],
+    ['Return-Receipt-To', `${long} <a@b.example>, ${long} <c@d.example>`],
+  ] as const)
+    for (const line of writeOther(name, value).split('\r\n')) t.ok(line.length <= 76, line);
+});
+
 t.test('a composed message has them like that', async (t) => {
   const headers = [
     { name: 'List-Unsubscribe', value: '<https://example.com/u?a=b&next=?x>' },
