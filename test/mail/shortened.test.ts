@@ -43,6 +43,18 @@ t.test('of a long text the end is left out, and the report after it is read as b
   t.ok(reports > 20, `${reports}`);
 });
 
+t.test('a report that begins just before the end of what is kept of a text is kept too', async (t) => {
+  const delimiter = '\r\n--b1/mx.relay.test';
+  for (const { name, message } of bounces) {
+    const text = message.toString('latin1');
+    const end = text.indexOf(delimiter, text.indexOf(delimiter) + 1);
+    if (end === -1) continue;
+    const long = 'x'.repeat(256 * 1024 - 50 - end);
+    const longer = Buffer.from(`${text.slice(0, end)}${long}${text.slice(end)}`, 'latin1');
+    t.ok(shortened(longer, 997).equals(longer), name);
+  }
+});
+
 t.test('DOS-07: lines that look like delimiters take little time', async (t) => {
   const begins = Buffer.from('Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n');
   for (const line of ['\n--', '\r\n--bb', '\r\n--b\r\n']) {
