@@ -1,6 +1,7 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
 import * as passwords from '../../src/core/accounts/passwords.ts';
 import { login } from '../../src/core/accounts/users.ts';
+import type { ApiError } from '../../src/errors.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { withoutReads } from '../support/without-reads.ts';
@@ -19,4 +20,43 @@ t.test('a try that the database is too slow for does not count as a failed one',
   t.equal(await db.prisma.loginFailure.count(), 0);
   t.match(await login(db, input), { email: account.email });
   t.match(await passwords.change(db, userId, changed), { passwordChangedAt: Date });
+});
+
+async function prepare(t: Test) {
+  const db = await openDatabase(t);
+  const { email, password } = await buildAccount(db);
+  const tryWith = (tried: string) => login(db, { email, password: tried, address: '192.0.2.1' });
+  const subject = `pair:192.0.2.1 ${email}`;
+  /** Failures of this many seconds ago. */
+  const failed = (count: number, secondsAgo: number) =>
+    db.query({
+      text: `INSERT INTO login_failures (subject, at) SELECT $1, now() - make_interval(secs => $3) FROM generate_series(1, $2::int)`,
+      values: [subject, count, secondsAgo],
+    });
+  return { db, failed, logIn: () => tryWith(password), fail: () => t.rejects(tryWith('wrong'), { status: 401 }) };
+}
+
+t.test('a failure counts for fifteen minutes', async (t) => {
+  const { failed, logIn, fail } = await prepare(t);
+  await failed(10, 901);
+  await logIn();
+  await failed(1, 800);
+  await failed(8, 10);
+  await fail();
+  const refused: ApiError = await logIn().then(
+    () => t.fail('it is refused'),
+    (error) => error,
+  );
+  t.equal(refused.status, 429);
+  const wait = Number(refused.headers['Retry-After']);
+  t.ok(wait > 0 && wait <= 100, `until the first of the ten is old enough: ${wait} s`);
+});
+
+t.test('a success forgets the failures before it, and itself counts as none, for its address either', async (t) => {
+  const { db, failed, logIn, fail } = await prepare(t);
+  await failed(9, 10);
+  await logIn();
+  t.equal(await db.prisma.loginFailure.count(), 0);
+  await fail();
+  await t.resolves(logIn());
 });

@@ -102,6 +102,14 @@ t.test('idempotency', async (t) => {
     const theirs = await send('shared', { ...body, from: other.from }, '/api/v1/emails', other.key);
     t.same([mine.status, theirs.status], [200, 200]);
     t.not(mine.body.email.id, theirs.body.email.id);
+    t.equal((await send('shared', { ...body, from: 'a@unknown.test' }, '/api/v1/emails', other.key)).status, 409);
+    t.strictSame((await send('shared')).body, mine.body);
+    t.strictSame((await send('shared', { ...body, from: other.from }, '/api/v1/emails', other.key)).body, theirs.body);
+
+    const only = await send('only mine');
+    const refused = await send('only mine', { ...body, from: 'a@unknown.test' }, '/api/v1/emails', other.key);
+    t.equal(refused.status, 400);
+    t.strictSame((await send('only mine')).body, only.body, 'what they do not send frees no key of mine');
   });
 
   t.test('only successes are kept', async (t) => {
@@ -136,6 +144,7 @@ t.test('idempotency', async (t) => {
   });
 
   t.test('gives the first answer also to a request whose time has passed since', async (t) => {
+    const other = await buildSender(node.db, encryptionKey);
     const past = { ...body, scheduled_at: new Date(Date.now() - 3_600_000).toISOString() };
     for (const [path, first, again] of [
       ['/api/v1/emails', body, past],
@@ -153,6 +162,9 @@ t.test('idempotency', async (t) => {
       t.strictSame([replayed.status, replayed.body], [200, answer], path);
       t.equal(replayed.headers.get('idempotent-replayed'), 'true');
       t.equal((await send('another', again, path)).status, 400, 'with another key it is refused');
+      t.equal((await send('past', again, path, other.key)).status, 400, 'and to another account');
+      await node.db.query({ text: `UPDATE idempotency_keys SET expires_at = now() WHERE key = 'past'` });
+      t.equal((await send('past', again, path)).status, 400, 'and when the key has expired');
       await node.db.query({ text: `DELETE FROM idempotency_keys WHERE key = 'past'` });
     }
   });
