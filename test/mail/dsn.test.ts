@@ -129,6 +129,53 @@ t.test(
   },
 );
 
+t.test('MAIL-05: a recipient without an action failed, unless its status says otherwise', async (t) => {
+  const table: [fields: string, action: string][] = [
+    ['Diagnostic-Code: smtp; no such user', 'failed'],
+    ['Status: 5.1.1', 'failed'],
+    ['Status: 4.4.1', 'delayed'],
+    ['Status: 2.0.0', 'delivered'],
+    ['Action: ?\r\nStatus: 5.1.1', 'failed'],
+    ['Action: Delivered (to a mailbox)', 'delivered'],
+  ];
+  for (const [fields, action] of table) {
+    const report = reportOf('multipart/report; boundary=b').toString('latin1');
+    const { recipients } = readNotice(Buffer.from(report.replace(/Action.*\r\nDiagnostic.*/, fields)));
+    t.match(recipients, [{ action }], fields);
+  }
+});
+
+t.test("MAIL-05: a diagnostic is read to its end, and of several a server's counts", async (t) => {
+  const said = '550 5.1.1 no such user';
+  const table: [fields: string, diagnostic: string][] = [
+    ['Diagnostic-Code: smtp;\r\n 550 5.1.1\r\n\tno such user', said],
+    ['Diagnostic-Code: smtp; 550 5.1.1\r\nno such user', said],
+    [`Diagnostic-Code: smtp; ${said}\r\n\r\nSorry about that.`, said],
+    [`Diagnostic-Code: smtp; ${said}\r\nDiagnostic-Code: x-ours; it failed`, said],
+    [`Diagnostic-Code: x-ours; it failed\r\nDiagnostic-Code: smtp; ${said}`, said],
+  ];
+  for (const [fields, diagnostic] of table) {
+    const report = reportOf('multipart/report; boundary=b').toString('latin1');
+    const { recipients } = readNotice(Buffer.from(report.replace(/Diagnostic.*/, fields)));
+    t.strictSame(
+      recipients.map((one) => one.diagnostic),
+      [diagnostic],
+      fields,
+    );
+  }
+});
+
+t.test(
+  'MAIL-05: the address that we wrote to is read as it was written, and out of its encoding (RFC 3461)',
+  async (t) => {
+    const original = 'Original-Recipient: rfc822; ann+2Bshop@example.test\r\nAction:';
+    const report = reportOf('multipart/report; boundary=b', 'rfc822; ann@inside.test').toString('latin1');
+    const { recipients } = readNotice(Buffer.from(report.replace('Action:', original)));
+    const aliases = ['ann+shop@example.test', 'ann+2Bshop@example.test'];
+    t.match(recipients, [{ address: 'ann@inside.test', aliases }]);
+  },
+);
+
 t.test('MAIL-05: an internationalized address is read in each of its forms (RFC 6533)', async (t) => {
   const long = '\u7528'.repeat(20);
   const table: [written: string, address: string][] = [
