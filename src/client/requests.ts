@@ -281,7 +281,7 @@ export interface ExamineQuery {
 export interface ListDestinationsQuery {
   /** Part of the name of the site, or of a domain that it receives mail for. */ q?: string;
   /** Only sites in this state. */ state?: 'paused' | 'backing_off' | 'slowed' | 'open';
-  /** Only sites that refuse the mail of this server: the last that they accepted is 15 minutes or more before the last that they judged, and their last reply is a 5.7.x. Nothing waits for them, as each email fails at once. */
+  /** Only sites that refuse the mail of this server: the last that they accepted is 15 minutes or more before the last that they judged, and their last reply is a 5.7.x. Nothing waits for them, as each email fails at once: those with the most connections come first. */
   refusing?: 'true';
   /** How many to return. A value above 100 counts as 100. */ limit?: number;
   /** How many to skip, those with the most waiting mail first. */ offset?: number;

@@ -162,10 +162,20 @@ t.test('the sites that refuse our mail are found among those that take it', asyn
     judged('refused-one.test', said),
     judged('takes.test', '250 2.0.0 ok'),
     judged('unknown.test', said),
+    { ...judged('small-refuses.test', said), connections: 1 },
+    { ...judged('wide.test', said), connections: 7 },
   ]);
-  const arrived = { 'refuses.test': 60, 'knows-nobody.test': 60, 'refused-one.test': 5, 'takes.test': 1 };
+  const arrived = {
+    'wide.test': 60,
+    'small-refuses.test': 60,
+    'refuses.test': 60,
+    'knows-nobody.test': 60,
+    'refused-one.test': 5,
+    'takes.test': 1,
+  };
   await lastDeliveries.note(db, new Map(Object.entries(arrived).map(([name, minutes]) => [name, ago(minutes)])));
-  t.match(await list(db, { limit: 9, refusing: true }), { destinations: [{ site: 'refuses.test' }], count: 1 });
+  const { destinations, count } = await list(db, { limit: 9, refusing: true });
+  t.same([destinations.map(({ site }) => site), count], [['wide.test', 'refuses.test', 'small-refuses.test'], 3]);
   for (const other of [{ part: 'takes.test' }, { part: 'gone.test' }, { state: 'paused' as const }])
     t.same(await list(db, { limit: 9, refusing: true, ...other }), { destinations: [], count: 0 });
 });

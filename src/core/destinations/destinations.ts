@@ -110,8 +110,9 @@ export interface SiteFilter {
 const refusesUs = `"lastReply" ~ '^5\\d\\d 5\\.7\\.' AND "lastSuccessAt" - ${lastDeliveredAt('site')} > interval '15 minutes'`;
 
 /**
- * Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first. If there
- * is none that matches, the one that `part` names in full if mail arrived there within 30 days.
+ * Every site that mail waits for, that was sent to within the hour, or that is paused; those with most waiting first, or of those
+ * that refuse our mail the ones with most connections. If there is none that matches, the one that `part` names in full if mail
+ * arrived there within 30 days.
  *
  * @returns one page of them, and how many there are in all
  */
@@ -124,11 +125,13 @@ export async function list(
        AND ($3::text IS NULL OR state = $3) ${refusing ? `AND ${refusesUs}` : ''}`,
     values: [part?.toLowerCase() ?? null, state ?? null],
   };
+  // Nothing waits for those that refuse. A small one often refuses a single email; one that gets much has more connections.
+  const order = refusing ? 'connections DESC, site' : 'queued + deferred DESC, site';
   // If the page is beyond the last one, there is one row that has only the count.
   const rows = await querySites<(Standing | { site: null }) & { count: number }>(db, filter, {
     text: `SELECT ${columnsOf('one')}, total.count FROM (SELECT count(*)::int FROM found) total
-             LEFT JOIN (SELECT * FROM found ORDER BY queued + deferred DESC, site LIMIT $4 OFFSET $5) one ON true
-            ORDER BY queued + deferred DESC, site`,
+             LEFT JOIN (SELECT * FROM found ORDER BY ${order} LIMIT $4 OFFSET $5) one ON true
+            ORDER BY ${order}`,
     values: [limit, offset],
   });
   const count = rows[0]?.count ?? 0;

@@ -18,7 +18,7 @@ export const destinationQuery = z.object({
   refusing: oneOf(['true'])
     .optional()
     .describe(
-      'Only sites that refuse the mail of this server: the last that they accepted is 15 minutes or more before the last that they judged, and their last reply is a 5.7.x. Nothing waits for them, as each email fails at once.',
+      'Only sites that refuse the mail of this server: the last that they accepted is 15 minutes or more before the last that they judged, and their last reply is a 5.7.x. Nothing waits for them, as each email fails at once: those with the most connections come first.',
     ),
   limit: page.limit,
   offset: page.offset.describe('How many to skip, those with the most waiting mail first.'),
