@@ -155,6 +155,28 @@ t.test('SSRF-12: an answer that is truncated over TCP too says nothing about DAN
   t.match(await new ValidatingResolver(address, { tries: 1 }).query('_25._tcp.mx.test', 'TLSA'), { kind: 'temporary' });
 });
 
+t.test('SSRF-12: what is no answer to the very question is passed over', async (t) => {
+  const flags = dnsPacket.AUTHENTIC_DATA;
+  const forgeries: { [how: string]: (question: RawQuestion) => Buffer } = {
+    'another id': (question) => packet({ ...question, id: question.id ^ 1 }, [a('192.0.2.66')], { flags }),
+    'another name': (question) => packet({ ...question, name: 'b.test' }, [a('192.0.2.66')], { flags }),
+    'another type': (question) => packet({ ...question, type: 'AAAA' }, [a('192.0.2.66')], { flags }),
+    'no response': (question) => {
+      const bytes = packet(question, [a('192.0.2.66')], { flags });
+      bytes.writeUInt8(bytes.readUInt8(2) & 0x7f, 2);
+      return bytes;
+    },
+  };
+  for (const [how, forge] of Object.entries(forgeries)) {
+    const { address } = await startRawDns(t, (question) => [
+      forge(question),
+      packet(question, [a('192.0.2.1')], { flags }),
+    ]);
+    const answer = await new ValidatingResolver(address, { timeoutMs: 20_000, tries: 1 }).query('a.test', 'A');
+    t.match(answer, { kind: 'records', records: [{ secure: true, records: [{ data: '192.0.2.1' }] }] }, how);
+  }
+});
+
 t.test('a TLSA record that is too short is a malformed answer, and no server that is silent', async (t) => {
   const { address } = await startRawDns(t, (question) => {
     const record = { type: 'TLSA', data: { usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(0) } };

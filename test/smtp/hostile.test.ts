@@ -185,17 +185,27 @@ t.test('a server that greets us with our own name is us', async (t) => {
 
 t.test('a server that talks after the message is not used again', async (t) => {
   const speaks = Promise.withResolvers<void>();
-  const { send, transport, mx } = await startScripted(t, async (peer) => {
-    await peer.greet();
-    await peer.message();
-    await speaks.promise;
-    peer.send('250 by the way\r\n');
-    await peer.until('never');
-  });
-  await send();
-  t.equal(transport.pool.size, 1);
-  speaks.resolve();
-  await eventually(async () => transport.pool.size === 0);
-  t.match(resultOf(await send()), { outcome: 'delivered' });
-  t.equal(mx.peers.length, 2);
+  const pool = { idleMs: 600_000 };
+  const ways: Record<string, (peer: Peer) => Promise<unknown>> = {
+    'with its reply': (peer) => peer.message({ dot: '250 ok\r\n250 by the way' }),
+    'while it waits': async (peer) => {
+      await peer.message();
+      await speaks.promise;
+      peer.send('250 by the way\r\n');
+    },
+  };
+  for (const [name, talk] of Object.entries(ways)) {
+    const script = async (peer: Peer) => {
+      await peer.greet();
+      await talk(peer);
+      await peer.until('never');
+    };
+    const { send, transport, mx } = await startScripted(t, script, { pool });
+    await send();
+    if (name === 'while it waits') t.equal(transport.pool.size, 1);
+    speaks.resolve();
+    await eventually(async () => transport.pool.size === 0);
+    t.match(resultOf(await send()), { outcome: 'delivered' }, name);
+    t.equal(mx.peers.length, 2);
+  }
 });

@@ -187,16 +187,25 @@ t.test('MX-11: a connection that died while idle is replaced unnoticed', async (
 });
 
 t.test('MX-11: if a host cannot reset, the message goes over a new connection', async (t) => {
-  const { send, mx } = await startScripted(t, async (peer, number) => {
-    if (number > 0) return acceptAll(peer);
-    await peer.greet();
-    await peer.message({ dot: '554 no' });
-    await peer.answer('502 what');
-    await peer.until('never');
-  });
-  await send();
-  t.match(resultOf(await send()), { outcome: 'delivered' });
-  t.equal(mx.peers.length, 2);
+  const ways: Record<string, (peer: Peer) => Promise<unknown>> = {
+    refused: (peer) => peer.answer('502 what'),
+    closed: async (peer) => {
+      await peer.line();
+      peer.socket.end();
+    },
+  };
+  for (const [name, way] of Object.entries(ways)) {
+    const { send, mx } = await startScripted(t, async (peer, number) => {
+      if (number > 0) return acceptAll(peer);
+      await peer.greet();
+      await peer.message({ dot: '554 no' });
+      await way(peer);
+      await peer.until('never');
+    });
+    await send();
+    t.match(resultOf(await send()), { outcome: 'delivered' }, name);
+    t.equal(mx.peers.length, 2);
+  }
 });
 
 t.test('if a used connection breaks later in the message, that is reported', async (t) => {
