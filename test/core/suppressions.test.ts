@@ -18,3 +18,30 @@ t.test('adding and removing an address at the same time: both calls are answered
   }
   t.strictSame(unforeseen, []);
 });
+
+t.test('the first reason stays, but any that stops all mail replaces "unsubscribe"', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const address = 'ann@x.test';
+  const list = async () => [...(await suppressions.find(db, accountId, [address])).values()];
+  type Reason = Parameters<typeof suppressions.add>[2]['reason'];
+  const add = (...reasons: Reason[]) =>
+    suppressions.addAll(
+      db,
+      reasons.map((reason) => ({ accountId, address, reason, emailId: null })),
+    );
+  await add('unsubscribe');
+  t.strictSame(await list(), ['unsubscribe']);
+  await add('bounce');
+  t.strictSame(await list(), ['bounce']);
+  for (const reason of ['complaint', 'unsubscribe', 'manual'] as const) await add(reason);
+  t.strictSame(await list(), ['bounce']);
+  for (const reasons of [
+    ['unsubscribe', 'complaint'],
+    ['complaint', 'unsubscribe'],
+  ] as const) {
+    await suppressions.remove(db, accountId, address);
+    await add(...reasons);
+    t.strictSame(await list(), ['complaint'], `${reasons} at once`);
+  }
+});

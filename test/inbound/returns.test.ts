@@ -100,6 +100,24 @@ t.test('a full mailbox that turns out to be gone counts as gone', async (t) => {
   t.equal((await events()).length, 2);
 });
 
+t.test(
+  'a mailbox that is said to be gone for now hides neither that it is gone for good, nor that it is full',
+  async (t) => {
+    const { send, read, suppressed, events } = await scene.sender();
+    const forNow = bounce({ status: '4.1.1', said: '450 4.1.1 no such user' });
+    const [gone, full] = [await send('jane@example.com'), await send('ann@example.com')];
+    await deliver(returnPath(gone), forNow);
+    t.strictSame(await suppressed(), []);
+    await deliver(returnPath(gone), bounce({}));
+    t.strictSame(await suppressed(), ['jane@example.com bounce']);
+    t.match((await read(gone)).returns, [{ classification: 'bad_mailbox', enhanced_code: '5.1.1' }]);
+    await deliver(returnPath(full), bounce({ to: 'ann@example.com', status: '5.2.2', said: '552 5.2.2 mailbox full' }));
+    await deliver(returnPath(full), forNow.replaceAll('jane@', 'ann@'));
+    t.match((await read(full)).returns, [{ classification: 'mailbox_full', enhanced_code: '5.2.2' }]);
+    t.equal((await events()).length, 3);
+  },
+);
+
 t.test('MAIL-05: delivered, relayed, automatic and unknown messages change nothing', async (t) => {
   const { send, read, suppressed, events } = await scene.sender();
   const id = await send('jane@example.com');
@@ -249,6 +267,13 @@ t.test('MAIL-04: only for our own emails, of the last 90 days', async (t) => {
   await age(89);
   await deliver(returnPath(id), bounce({}));
   t.strictSame(await suppressed(), ['jane@example.com bounce']);
+  const scheduled = await send('ann@example.com');
+  await scene.node.db.query({
+    text: `UPDATE emails SET created_at = now() - interval '300 days', scheduled_at = now() - interval '1 day' WHERE id = $1`,
+    values: [scheduled],
+  });
+  await deliver(returnPath(scheduled), bounce({ to: 'ann@example.com' }));
+  t.equal((await suppressed()).length, 2, 'of one that was scheduled, from its time on');
 });
 
 t.test('what comes back for an account that is gone is taken and changes nothing', async (t) => {
