@@ -3,9 +3,11 @@ import t, { type Test } from 'tap';
 import * as orders from '../../src/core/destinations/destination-orders.ts';
 import { wakeRest } from '../../src/core/destinations/wakings.ts';
 import * as domains from '../../src/core/domains/domains.ts';
+import { parkForPause } from '../../src/core/recipients/recipients.ts';
 import { heldNote, pausedUntil, pauseOf } from '../../src/core/recipients/waiting-for.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { addUpkeep } from '../../src/delivery/upkeep.ts';
+import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { Rounds } from '../../src/pace/rounds.ts';
 import { buildSender } from '../support/build.ts';
@@ -262,6 +264,16 @@ t.test('a node that parks mail while the destination is being resumed leaves not
   t.same(await orders.resume(db, 'slow.test', { ms: aMinute }), { recipients: 600, rest: false });
   await putting;
   t.equal(await count('next_attempt_at = $1', pausedUntil), 0);
+  // Its node hears of the end of the pause only after that.
+  const [nodeId, jobId] = [newId(), newId()];
+  await change('claimed_by = $1, job_id = $2', `address = 'r8@slow.test'`, nodeId, jobId);
+  const late = await db.query<{ emailId: string }>({
+    text: 'SELECT email_id AS "emailId" FROM recipients WHERE job_id = $1',
+    values: [jobId],
+  });
+  const claims = late.map((email) => ({ ...email, nodeId, jobId, destination: 'slow.test', recipients: [] }));
+  await parkForPause(db, claims, 'slow.test');
+  t.equal(await count('next_attempt_at = $1 OR claimed_by IS NOT NULL', pausedUntil), 0);
 });
 
 t.test('mail that nodes parked before they heard of a flush is released, but none that was tried since', async (t) => {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import * as orders from '../../src/core/destinations/destination-orders.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
@@ -42,6 +43,17 @@ t.test('what was due when a hold began fails, in whatever state, and the rest wa
     { kind: '6', n: 200 },
   ]);
   t.equal(await hold.find(db), null);
+});
+
+t.test('mail that is made due during a hold is decided about with what was due before it', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 10, to: 'a.test', at: new Date(Date.now() + 3_600_000) });
+  await db.query({ text: 'UPDATE recipients SET attempts = 1' });
+  await hold.begin(db);
+  await sleep(5);
+  t.same(await orders.flush(db, 'a.test', ['a.test'], { ms: 60_000 }), { recipients: 10, rest: false });
+  t.same(await hold.end(db, queue, 'fail'), { failed: 10 });
 });
 
 t.test('QUE-23: what a node had in hand at a backup is in doubt, though the copy still lists that node', async (t) => {

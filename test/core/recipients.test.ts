@@ -73,6 +73,25 @@ t.test('rows and jobs', async (t) => {
     t.equal(await jobCount(), 0, 'finished jobs are gone');
   });
 
+  t.test('of what is claimed together, mail of a higher priority comes first, and then the older', async (t) => {
+    const ids = await sendAll([['a@one.test'], ['b@two.test'], ['c@three.test']]);
+    const nodeId = await node();
+    const held = await db.transaction(async (tx) => {
+      const jobs = await queue.take(tx, 100, []);
+      const priorityOf = ({ emailIds: [id] }: (typeof jobs)[number]) => (id === ids[2] ? 1 : 0);
+      return claim(
+        tx,
+        nodeId,
+        jobs.toReversed().map((job) => ({ ...job, priority: priorityOf(job) })),
+      );
+    });
+    t.strictSame(
+      held.map(({ emailId }) => emailId),
+      [ids[2], ids[0], ids[1]],
+    );
+    await write(...held.map((one) => outcome(one, 0, 'delivered')));
+  });
+
   t.test(
     'the status follows once every recipient is settled, even if several are settled at the same time',
     async (t) => {
