@@ -233,6 +233,8 @@ t.test('lists of addresses: comments and groups are understood, nothing is repai
     '"a@b.test',
     'a@b.test (',
     '<a@b.test',
+    '<a(x)@b.test>',
+    '<@x.test,@y.test:a@b.test>',
     'a@b.test c@d.test',
     'A, B <a@b.test>',
     'Root@localhost, a@b.test:25',
