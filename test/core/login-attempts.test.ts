@@ -33,7 +33,12 @@ async function prepare(t: Test) {
       text: `INSERT INTO login_failures (subject, at) SELECT $1, now() - make_interval(secs => $3) FROM generate_series(1, $2::int)`,
       values: [subject, count, secondsAgo],
     });
-  return { db, failed, logIn: () => tryWith(password), fail: () => t.rejects(tryWith('wrong'), { status: 401 }) };
+  return {
+    db,
+    failed,
+    logIn: () => tryWith(password),
+    fail: () => t.rejects(tryWith('wrong'), { status: 401, message: 'unauthorized' }),
+  };
 }
 
 t.test('a failure counts for fifteen minutes', async (t) => {
