@@ -139,6 +139,14 @@ t.test('records that SMTP cannot use require TLS, but no certificate', async (t)
   t.match((await withTls.send()).sessions, [{ verification: 'required', results: [{ outcome: 'delivered' }] }]);
   const clear = await start(t, { records: unusable, credentials: null });
   t.match(resultOf(await clear.send()), { outcome: 'deferred', reason: /does not offer TLS/ });
+  const asked = await start(t, { records: unusable });
+  t.match(
+    resultOf(await asked.send({ tls: verified })),
+    { outcome: 'deferred', reason: /no trusted authority/ },
+    'whoever asks for one still gets it',
+  );
+  const sts = await start(t, { records: unusable, sts: true });
+  t.match(resultOf(await sts.send()), { outcome: 'deferred', reason: /MTA-STS/ });
 });
 
 t.test('without DNSSEC the records count for nothing', async (t) => {
