@@ -197,6 +197,11 @@ t.test('an endpoint that has moved is not judged by answers of its old URL', asy
   );
   await settle(say('gone', 'https://new.test/', 1));
   t.match(await get(db, accountId, id), { status: 'disabled', disabledReason: /410/ });
+  await settle(say('fails', 'https://new.test/', 1));
+  t.match(await get(db, accountId, id), { disabledReason: /410/ }, 'a call that ends later leaves the reason as it is');
+  await change(db, accountId, id, { status: 'disabled' });
+  await settle(say('gone', 'https://new.test/', 1));
+  t.match(await get(db, accountId, id), { disabledReason: null }, 'its owner has switched it off, and nothing else');
 });
 
 t.test('a secret is not lost to an error after it was made', async (t) => {
