@@ -130,6 +130,8 @@ t.test('a recipient that was put on the suppression list meanwhile is no failure
   const claims = [await claimOf('a.test'), await claimOf('a.test')];
   later(2 * hour);
   tries.heard('a.test', unreached(), null);
+  await suppressions.add(db, accountId, { address: 'a@a.test', reason: 'unsubscribe' });
+  t.equal((await tries.sort(claims, 600_000, () => 10)).known.length, 2, 'from marketing mail only');
   await suppressions.add(db, accountId, { address: 'a@a.test', reason: 'manual' });
   const { now, known } = await tries.sort(claims, 600_000, () => 10);
   t.strictSame([now, known], [claims, []]);
