@@ -26,24 +26,33 @@ t.test('the first rounds start one after the other', async (t) => {
   t.same(together, [1, 1, 1, 1]);
 });
 
-t.test('a long round delays the next only briefly', async (t) => {
+t.test('a long round delays the next only briefly, and the stop waits for it', async (t) => {
   const rounds = new Rounds(silentLog);
-  rounds.every(hourMs, 'long', (stop) => new Promise((resolve) => stop.addEventListener('abort', () => resolve())));
+  let ended = false;
+  rounds.every(hourMs, 'long', async (stop) => {
+    await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve()));
+    await sleep(20);
+    ended = true;
+  });
   await new Promise<void>((resolve) => rounds.every(hourMs, 'next', async () => resolve()));
+  t.notOk(ended, 'the next had its turn while the first went on');
   await rounds.stop();
-  t.pass('the next had its turn while the first went on');
+  t.ok(ended);
 });
 
 t.test('nothing starts after the stop', async (t) => {
   const rounds = new Rounds(silentLog);
   const begun: string[] = [];
+  let ended = false;
   rounds.every(hourMs, 'under way', async () => {
     begun.push('under way');
     await sleep(20);
+    ended = true;
   });
   rounds.every(hourMs, 'in line', async () => void begun.push('in line'));
   while (begun.length === 0) await sleep(1);
   await rounds.stop();
+  t.ok(ended, 'what is under way ends before the database is closed');
   await sleep(30);
   t.same(begun, ['under way']);
 });
