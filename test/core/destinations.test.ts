@@ -73,7 +73,7 @@ t.test('a paused destination is listed once, with its mail, and the site that ta
     ],
   );
   t.equal(destinations.length, 3);
-  t.match(await find(db, 'a.test'), { site: 'a.test', state: 'paused', deferred: 10 });
+  t.match(await find(db, 'a.test'), { site: 'a.test', state: 'paused', deferred: 10, nextAttemptAt: null });
   await orders.resume(db, 'a.test');
   t.match(await find(db, 'a.test'), { site: 'Ours', destinations: ['a.test', 'b.test'], state: 'open' });
 });
@@ -110,7 +110,7 @@ t.test('the list can be filtered by state and by part of a name, and counts the 
   await report(db, id, [
     { ...quiet, site: 'Big', destinations: ['a.test', 'b.test'], connections: 5, reason: 'what was said before' },
     { ...quiet, site: 'Small', destinations: ['c.test'], reason: 'the server wanted less' },
-    { ...quiet, site: 'new.test', destinations: ['new.test'] },
+    { ...quiet, site: 'new.test', destinations: ['new.test'], backoffUntil: new Date(Date.now() - 60_000) },
     { ...quiet, site: 'away.test', destinations: [], ...away },
     { ...quiet, site: 'stopped.test', destinations: ['100%_.test'], ...away },
   ]);
@@ -143,6 +143,7 @@ t.test('the list can be filtered by state and by part of a name, and counts the 
     t.same(await sites({ limit: 100, part }), [[site], 1], part);
   t.same(await sites({ limit: 100, part: 'stopped', state: 'open' }), [[], 0]);
   t.equal((await find(db, 'stopped.test')).state, 'paused');
+  t.match(await find(db, 'new.test'), { state: 'open', backoffUntil: null }, 'its back-off is over');
   t.equal((await find(db, 'unknown.test')).state, 'open');
 });
 
