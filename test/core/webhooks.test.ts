@@ -1,5 +1,6 @@
 import t from 'tap';
 import * as calls from '../../src/core/webhooks/webhook-calls.ts';
+import { retry } from '../../src/core/webhooks/webhook-deliveries.ts';
 import {
   change,
   create,
@@ -202,6 +203,16 @@ t.test('an endpoint that has moved is not judged by answers of its old URL', asy
   await change(db, accountId, id, { status: 'disabled' });
   await settle(say('gone', 'https://new.test/', 1));
   t.match(await get(db, accountId, id), { disabledReason: null }, 'its owner has switched it off, and nothing else');
+});
+
+t.test('a delivery that is about to be sent is not sent once more by hand', async (t) => {
+  const scene = await openScene(t);
+  const { id, accountId } = await scene.endpoint('https://a.test/');
+  await scene.emit(accountId, 'email.sent');
+  const before = await scene.deliveries(id);
+  t.match(before, [{ jobId: String }]);
+  await retry(scene.db, scene.queue, accountId, before[0]?.id ?? '');
+  t.strictSame(await scene.deliveries(id), before);
 });
 
 t.test('a secret is not lost to an error after it was made', async (t) => {
