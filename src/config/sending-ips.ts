@@ -27,36 +27,44 @@ export function parseSendingIps(text: string): Omit<SendingAddress, 'firstDay'>[
 
 /** @returns the first day of each address. @throws Error that names the entry */
 export function parseWarmUp(text: string): Map<string, string> {
-  const days = new Map<string, string>();
-  for (const entry of entriesOf(text)) {
-    const [address = '', day = '', ...more] = entry.split('=').map((part) => part.trim());
-    const ip = canonical(address);
-    if (ip === null || !isDay(day) || more.length > 0)
-      throw new Error(`${shown(entry)} must be an address and the day of its first mail: 203.0.113.6=2026-11-20`);
-    if (days.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice`);
-    days.set(ip, day);
-  }
-  return days;
+  const wanted = 'must be an address and the day of its first mail: 203.0.113.6=2026-11-20';
+  return byAddress(text, wanted, (day) => (isDay(day) ? day : null));
 }
 
 /** @returns the EHLO name of each address, in lower case. @throws Error that names the entry */
 export function parseEhloNames(text: string): Map<string, string> {
-  const names = new Map<string, string>();
-  for (const entry of entriesOf(text)) {
-    const [address = '', name = '', ...more] = entry.split('=').map((part) => part.trim());
-    const ip = canonical(address);
-    if (ip === null || name === '' || more.length > 0)
-      throw new Error(
-        `${shown(entry)} must be an address and the name of its PTR record: 203.0.113.6=mail2.example.com`,
-      );
-    if (names.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice`);
-    try {
-      names.set(ip, hostname(name));
-    } catch (error) {
-      throw new Error(`${shown(entry)}: ${shown(name)} must be ${(error as Error).message}`);
-    }
+  const wanted = 'must be an address and the name of its PTR record: 203.0.113.6=mail2.example.com';
+  return byAddress(text, wanted, (name, entry) => (name === '' ? null : ehloName(name, entry)));
+}
+
+function ehloName(text: string, entry: string): string {
+  try {
+    return hostname(text);
+  } catch (error) {
+    throw new Error(`${shown(entry)}: ${shown(text)} must be ${(error as Error).message}`);
   }
-  return names;
+}
+
+/**
+ * What stands for each address, from entries such as `203.0.113.6=2026-11-20`.
+ *
+ * @param read null: it is not what is wanted; it may throw another complaint
+ */
+function byAddress(
+  text: string,
+  wanted: string,
+  read: (value: string, entry: string) => string | null,
+): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const entry of entriesOf(text)) {
+    const [address = '', value = '', ...more] = entry.split('=').map((part) => part.trim());
+    const ip = canonical(address);
+    const parsed = ip === null || more.length > 0 ? null : read(value, entry);
+    if (ip === null || parsed === null) throw new Error(`${shown(entry)} ${wanted}`);
+    if (found.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice`);
+    found.set(ip, parsed);
+  }
+  return found;
 }
 
 /** @throws Error that names the entry */

@@ -42,11 +42,9 @@ export async function checkEhloNames(
   { mailHostname, ehloNames, sendingIps }: Surroundings,
   resolver: Resolver,
 ): Promise<Finding[]> {
-  const others = Map.groupBy(ehloNames.keys(), (ip) => ehloNames.get(ip) ?? mailHostname);
-  const rest = sendingIps.filter((ip) => !ehloNames.has(ip));
-  // It stands in records even if no address says it.
-  const names = new Map([[mailHostname, [...(others.get(mailHostname) ?? []), ...rest]]]);
-  for (const [name, ips] of others) if (name !== mailHostname) names.set(name, ips);
+  const said = Map.groupBy(sendingIps, (ip) => ehloNames.get(ip) ?? mailHostname);
+  // Our own name stands in records even if no address says it.
+  const names = new Map<string, string[]>([[mailHostname, []], ...said]);
   const isKnown = sendingIps.length > 0;
   const found = await Promise.all(
     [...names].map(([name, ips]) => checkEhloName(name, isKnown ? ips.map(canonical) : null, resolver)),
