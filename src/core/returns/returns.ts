@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
-import type { EmailStatus, ReturnKind, SuppressionReason } from '../../generated/prisma/enums.ts';
+import type { ReturnKind, SuppressionReason } from '../../generated/prisma/enums.ts';
 import type { Queue } from '../../queue.ts';
 import type { Classification } from '../../smtp/replies/result.ts';
 import { type EmailEvent, type EventType, emit } from '../webhooks/webhooks.ts';
@@ -7,17 +7,10 @@ import { isErased } from './erased.ts';
 import * as suppressions from './suppressions.ts';
 
 /** An email that something came back for, with its recipients. */
-export interface ReturnedEmail {
-  id: string;
+export type ReturnedEmail = EmailEvent['email'] & {
   accountId: string;
-  from: string;
-  to: string[];
-  subject: string;
-  tags: string[];
-  status: EmailStatus;
-  createdAt: Date;
   recipients: { position: number; address: string; destination: string }[];
-}
+};
 
 /** What came back for one recipient. Remote text is cleaned and cut before it comes here. */
 export interface Returned {
