@@ -133,7 +133,8 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
 
 /**
  * Records the outcomes of deliveries and what they say about the endpoints. A delivery that another node has taken over
- * since is left to that node, except that a success counts whichever node reports it.
+ * since is left to that node, except that a success counts whichever node reports it; not one from before the delivery was
+ * over and its owner asked for it again, perhaps because what had arrived was lost.
  *
  * @returns what is new about the endpoints
  */
@@ -141,6 +142,9 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Endpoint
   // In the same order on every node, to avoid deadlocks.
   const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
   const isHolder = 'd.claimed_by = s.node_id AND d.job_id = s.job_id';
+  // An order starts the count over while the log goes on: this is the attempt with which the delivery was over before it.
+  const lastBefore = `(d.attempts -> (-1 - d.attempt_count) ->> 'at')::timestamptz`;
+  const isStale = `coalesce((s.attempt ->> 'at')::timestamptz <= ${lastBefore}, false)`;
   // An erasure waits only for the holder: a response body stored by any other node could bring the address back.
   const attempt = `CASE WHEN ${isHolder} THEN s.attempt ELSE s.attempt || '{"response_body": null}' END`;
   await tx.query({
@@ -154,7 +158,7 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Endpoint
              FROM unnest(${unseen('$1::uuid[]')}, $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
                   AS s (id, job_id, node_id, status, next_attempt_at, attempt_count, attempt, error)
             WHERE d.id = s.id AND d.next_attempt_at IS NOT NULL
-              AND ((${isHolder}) OR s.status = 'succeeded')`,
+              AND ((${isHolder}) OR s.status = 'succeeded' AND NOT ${isStale})`,
     values: [
       ordered.map(({ claim }) => claim.deliveryId),
       ordered.map(({ claim }) => claim.jobId),
@@ -223,7 +227,8 @@ async function recordVerdicts(tx: Sql, verdicts: Verdict[]): Promise<EndpointNew
   if (verdicts.length === 0) return { failing: [], answering: false };
   const rows = await tx.query<{ id: string; failing: boolean; answering: boolean }>({
     name: 'webhooks-judge',
-    // An endpoint that keeps answering is only updated from time to time.
+    // Its owner may be changing it at this moment, so what was called is compared with the row that is updated. An endpoint
+    // that keeps answering is only updated from time to time.
     text: `UPDATE webhooks w
               SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, greatest(v.since, now() - interval '${longestCall}')) END,
                   answered_at = CASE WHEN v.works THEN now() ELSE w.answered_at END,
@@ -236,7 +241,7 @@ async function recordVerdicts(tx: Sql, verdicts: Verdict[]): Promise<EndpointNew
                                THEN 'no call has succeeded for ${disableAfterDays} days' END AS disabling
                      FROM unnest($1::uuid[], $2::text[], $3::boolean[], $4::boolean[], $5::timestamptz[], $6::boolean[], $7::integer[])
                           AS u (id, url, works, gone, since, gave_up_old, times_enabled)
-                     JOIN webhooks x ON x.id = u.id AND x.url = u.url AND x.times_enabled = u.times_enabled) v
+                     JOIN webhooks x ON x.id = u.id) v
             WHERE w.id = v.id AND w.url = v.url AND w.times_enabled = v.times_enabled
               AND (NOT v.works OR v.gone OR w.failing_since IS NOT NULL OR w.answered_at IS NULL
                    OR w.answered_at < now() - interval '${answerNotedEvery}')

@@ -1,0 +1,177 @@
+import t from 'tap';
+import * as calls from '../../src/core/webhooks/webhook-calls.ts';
+import { replay, retry } from '../../src/core/webhooks/webhook-deliveries.ts';
+import * as lines from '../../src/core/webhooks/webhook-lines.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
+import { newId } from '../../src/ids.ts';
+import { eventually } from '../support/node.ts';
+import { openScene } from '../webhooks/scene.ts';
+
+const url = 'http://127.0.0.1:1024/';
+const days = (count: number) => new Date(Date.now() - count * 86_400_000);
+
+type Verdict = calls.MadeCall['endpoint'];
+
+/** An outcome whose call began at this time. */
+function outcome(
+  claim: calls.Claim,
+  status: 'succeeded' | 'failed' | 'pending',
+  { at = new Date(), attemptCount = 1, endpoint = 'unknown' as Verdict, to = url } = {},
+): calls.CallOutcome {
+  const attempt = { at, responseStatus: null, responseBody: null, error: null, durationMs: 1 };
+  const made = { attempt, attemptCount, endpoint, url: to, timesEnabled: 0 };
+  return status === 'pending'
+    ? { claim, made, status, nextAttemptAt: new Date(Date.now() + 60_000), error: null }
+    : { claim, made, status, nextAttemptAt: null, error: null };
+}
+
+t.test('calls of nodes that are late', async (t) => {
+  const scene = await openScene(t);
+  const { db, queue } = scene;
+  const take = async () => {
+    await lines.wakeDue(db, queue);
+    const claims = await db.transaction(async (tx) => calls.claim(tx, newId(), await queue.webhooks.take(tx, 100, [])));
+    return claims[0] as calls.Claim;
+  };
+  const takeFromDead = async () => {
+    await lines.sweep(db, null, 100);
+    return take();
+  };
+  const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
+  const only = async (webhookId: string) => (await scene.deliveries(webhookId))[0];
+
+  for (const asked of ['for it', 'for all of that time'])
+    t.test(`a success from before its owner asked again, ${asked}, does not end the new try`, async (t) => {
+      const { id, accountId } = await scene.endpoint(url);
+      await scene.emit(accountId, 'email.sent');
+      const frozen = await take();
+      const quick = await takeFromDead();
+      const first = outcome(quick, 'succeeded', { at: new Date(Date.now() - 1_000) });
+      const late = outcome(frozen, 'succeeded', { at: new Date(Date.now() - 30_000) });
+      await settle(first);
+      await settle(late);
+      t.match(await only(id), { status: 'succeeded', attempts: { length: 1 } }, 'it was over already');
+
+      if (asked === 'for it') await retry(db, queue, accountId, quick.deliveryId);
+      else await replay(db, accountId, id, { since: days(1), until: new Date(Date.now() + 1_000) });
+      // The second is one whose record is repeated, as the answer to its commit was lost.
+      for (const before of [late, first]) await settle(before);
+      t.match(await only(id), { status: 'pending', attemptCount: 0, attempts: { length: 1 }, nextAttemptAt: Date });
+      const next = await take();
+      t.equal(next?.deliveryId, quick.deliveryId);
+      await settle(outcome(next, 'pending'));
+      for (const before of [late, first]) await settle(before);
+      t.match(await only(id), { status: 'pending', attemptCount: 1, attempts: { length: 2 }, nextAttemptAt: Date });
+
+      await db.query({
+        text: 'UPDATE webhook_deliveries SET next_attempt_at = now() WHERE webhook_id = $1',
+        values: [id],
+      });
+      const lateAgain = await take();
+      await takeFromDead();
+      await settle(outcome(lateAgain, 'succeeded', { attemptCount: 2 }));
+      t.match(await only(id), { status: 'succeeded', attemptCount: 2, attempts: { length: 3 }, jobId: null });
+    });
+
+  t.test('what a node gives back is left alone once it is taken anew, by the same node', async (t) => {
+    const { id, accountId } = await scene.endpoint(url);
+    await scene.emit(accountId, 'email.sent');
+    const old = await take();
+    const claim = await takeFromDead();
+    await db.query({
+      text: 'UPDATE webhook_deliveries SET claimed_by = $2 WHERE webhook_id = $1',
+      values: [id, old.nodeId],
+    });
+    await calls.release(db, [old]);
+    t.match(await only(id), { claimedBy: old.nodeId, jobId: claim.jobId });
+    await calls.release(db, [{ ...claim, nodeId: newId() }]);
+    t.match(await only(id), { claimedBy: old.nodeId, jobId: claim.jobId });
+    await calls.release(db, [{ ...claim, nodeId: old.nodeId }]);
+    t.match(await only(id), { status: 'pending', claimedBy: null, jobId: null, nextAttemptAt: Date });
+  });
+
+  t.test('one of two nodes with the same job gets it', async (t) => {
+    const { id, accountId } = await scene.endpoint(url);
+    await scene.emit(accountId, 'email.sent');
+    const jobs = await db.transaction((tx) => queue.webhooks.take(tx, 100, []));
+    const [one, two] = [newId(), newId()];
+    const claimFor = (nodeId: string) => db.transaction((tx) => calls.claim(tx, nodeId, jobs));
+    let second: Promise<calls.Claim[]> | undefined;
+    await db.transaction(async (tx) => {
+      t.equal((await calls.claim(tx, one, jobs)).length, 1);
+      second = claimFor(two);
+      await waiting('WITH woken%');
+    });
+    t.strictSame([await second, await claimFor(two)], [[], []]);
+    t.match(await only(id), { claimedBy: one });
+  });
+
+  const waiting = (query: string) =>
+    eventually(async () => {
+      const seen = await db.query({
+        text: `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE $1`,
+        values: [query],
+      });
+      return seen.length > 0;
+    });
+
+  t.test('an answer says nothing about an endpoint that its owner changes in that moment', async (t) => {
+    const changes = { url: `url = 'https://new.test/'`, 'times enabled': 'times_enabled = times_enabled + 1' };
+    for (const [what, change] of Object.entries(changes)) {
+      const { id, accountId } = await scene.endpoint(url);
+      await scene.emit(accountId, 'email.sent');
+      const claim = await take();
+      let settling: Promise<unknown> | undefined;
+      await db.transaction(async (tx) => {
+        await tx.query({ text: `UPDATE webhooks SET ${change} WHERE id = $1`, values: [id] });
+        settling = settle(outcome(claim, 'failed', { endpoint: 'gone' }));
+        await waiting('UPDATE webhooks w%');
+      });
+      await settling;
+      t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: null }, what);
+      t.match(await only(id), { status: 'failed' });
+    }
+  });
+});
+
+t.test('what calls say about their endpoint', async (t) => {
+  const scene = await openScene(t);
+  const { db } = scene;
+  const { id: webhookId, accountId } = await scene.endpoint(url, { isNew: true });
+  const other = await scene.endpoint(url);
+  const claim = (deliveryId: string) => ({
+    nodeId: newId(),
+    jobId: newId(),
+    deliveryId,
+    webhookId,
+    accountId,
+    failing: true,
+  });
+  const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
+  const old = () => outcome(claim(newId(days(2))), 'failed', { endpoint: 'fails' });
+  const works = () => outcome(claim(newId()), 'succeeded', { endpoint: 'works' });
+  const failFor = (count: number) =>
+    db.prisma.webhook.update({ where: { id: webhookId }, data: { failingSince: days(count) } });
+
+  t.test('one that answers a call is not disabled with those given up at the same time', async (t) => {
+    await failFor(6);
+    await settle(old(), works());
+    t.match(await webhooks.get(db, accountId, webhookId), { status: 'enabled', failingSince: null, answeredAt: Date });
+  });
+
+  t.test('one that keeps answering is not written each time', async (t) => {
+    const { answeredAt } = await webhooks.get(db, accountId, webhookId);
+    t.same(await settle(works()), { failing: [], answering: false });
+    t.same((await webhooks.get(db, accountId, webhookId)).answeredAt, answeredAt);
+  });
+
+  t.test('it is disabled after five days, and no other', async (t) => {
+    await failFor(4.9);
+    await settle(old());
+    t.match(await webhooks.get(db, accountId, webhookId), { status: 'enabled' });
+    await failFor(5.1);
+    await settle(old());
+    t.match(await webhooks.get(db, accountId, webhookId), { status: 'disabled', disabledReason: /5 days/ });
+    t.match(await webhooks.get(db, other.accountId, other.id), { status: 'enabled', failingSince: null });
+  });
+});
