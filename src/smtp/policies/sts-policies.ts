@@ -61,7 +61,8 @@ export class StsPolicies {
     const running = this.#running.get(domain);
     if (running !== undefined) return running;
     const known = this.#entries.get(domain);
-    if (known !== undefined && this.#isWithin(recheckMs, known.checkedAt)) return this.#inForce(known);
+    if (known !== undefined && this.#isWithin(recheckMs, known.checkedAt) && !this.#hasExpired(known))
+      return this.#inForce(known);
     const check = this.#check(domain, known ?? null).finally(() => this.#running.delete(domain));
     this.#running.set(domain, check);
     return check;
@@ -128,6 +129,11 @@ export class StsPolicies {
   /** Not of a time to come either: the clock was set back since, perhaps by days. */
   #isWithin(ms: number, at: number): boolean {
     return Math.abs(this.#now() - at) < ms;
+  }
+
+  /** A policy that expires within the minute must not leave its domain without one for the rest of it. */
+  #hasExpired(entry: Entry): boolean {
+    return entry.policy !== null && this.#inForce(entry).policy === null;
   }
 
   #inForce({ policy, problem }: Entry): StsFinding {
