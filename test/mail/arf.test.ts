@@ -68,6 +68,11 @@ t.test('a report counts without the message, and without a sender in what other 
   t.match(readComplaint(arf(fields, noted)), expected);
 });
 
+t.test('the longest link of ours is read whole', async (t) => {
+  const link = `https://${'long.'.repeat(40)}test/unsubscribe/${'c'.repeat(420)}`;
+  t.strictSame(readComplaint(arf('Feedback-Type: abuse', `List-Unsubscribe: <${link}>`))?.tokens, [link]);
+});
+
 t.test('a report is a complaint, an unsubscribe request, or neither', async (t) => {
   const kindOf = (type: string) => readComplaint(arf(`Feedback-Type: ${type}\nVersion: 1`, header))?.kind ?? null;
   for (const type of ['abuse', 'Fraud', 'virus', 'other', 'miscategorized']) t.equal(kindOf(type), 'complaint', type);

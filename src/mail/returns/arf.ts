@@ -23,6 +23,8 @@ const kinds = new Map<string, Complaint['kind']>([
 ]);
 
 const mostTokens = 50;
+/** Longer than any unsubscribe link of ours; what is longer than this is cut. */
+const candidate = /[^\s<>,;"]{8,2500}/g;
 
 /** Fields that may contain a token of ours: of the report, and of the message's header. */
 const reportFields = ['original-mail-from', 'removal-recipient', 'original-envelope-id'];
@@ -59,7 +61,7 @@ function tokensOf(report: LooseHeader, original: LooseHeader | null): string[] {
     ...messageFields.flatMap(ofMessage),
     ...senderChecks.flatMap(ofMessage).flatMap((value) => notedSender.exec(value)?.[1] ?? []),
   ];
-  const tokens = values.flatMap((value) => value.match(/[^\s<>,;"]{8,500}/g) ?? []);
+  const tokens = values.flatMap((value) => value.match(candidate) ?? []);
   return [...new Set(tokens)].slice(0, mostTokens);
 }
 
