@@ -42,20 +42,20 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
   if (refs.length === 0) return requests as SendRequest[];
   const found = (await findPublished(db, accountId, refs, mostCharacters)).values();
   const compiled = new Map<PublishedTemplate, CompiledTemplate>();
+  /** Below zero once an email did not fit. */
   let room = mostCharacters;
   const complete = (request: TemplatedRequest): SendRequest | ApiError => {
     const template = found.next().value ?? null;
     if (template === null) return unknown(request.template.ref);
     if (template === 'draft') return invalidRequest(neverPublished);
-    if (template === 'too large' || room === 0) return tooLarge();
+    if (template === 'too large' || room < 0) return tooLarge();
     const known = compiled.get(template) ?? compile(template.content);
     compiled.set(template, known);
     const email = fillIn(request, known);
     if (email instanceof ApiError) return email;
-    const characters = (email.html?.length ?? 0) + (email.text?.length ?? 0);
     // After the first that does not fit, no other is rendered: that would cost time for nothing.
-    room = characters > room ? 0 : room - characters;
-    return room === 0 ? tooLarge() : email;
+    room -= (email.html?.length ?? 0) + (email.text?.length ?? 0);
+    return room < 0 ? tooLarge() : email;
   };
   return givingWay(requests, (request) => ('template' in request ? complete(request) : request));
 }
