@@ -133,6 +133,22 @@ t.test(
   },
 );
 
+t.test('content of an account that is gone is deleted like that of others, and does not keep theirs', async (t) => {
+  const db = await openDatabase(t);
+  const { short, long } = await prepare(db);
+  const gone = floorId(ago(1_000));
+  await add(db, gone, ago(10.01), { files: ['of nobody'] });
+  // As many as are looked at together: they come before those of all accounts that were made later.
+  await db.query({
+    text: `INSERT INTO attachments SELECT $1, sha256(n::text::bytea), 'left', $2 FROM generate_series(1, 499) n`,
+    values: [gone, ago(10.01)],
+  });
+  await add(db, short, ago(10.01), { files: ['old'] });
+  const stays = await add(db, long, ago(10.01), { files: ['young'] });
+  t.strictSame(await pruneContents(db, new Date(), { contentDays: shortAndLong }), { contents: 2, attachments: 501 });
+  t.strictSame([await kept(db), await files(db)], [[stays], ['young']]);
+});
+
 t.test('no plan keeps content for more than 30 days', async (t) => {
   const db = await openDatabase(t);
   const { short, long } = await prepare(db);

@@ -15,7 +15,7 @@ const stretchSize = 500;
 export const heaviestStretch = 64 * 1024 * 1024;
 
 export interface PruningOptions {
-  /** How many days each plan keeps content, by its name; a missing plan is treated as `free`. */
+  /** How many days each plan keeps content, by its name; a missing plan, or that of an account that is gone, is treated as `free`. */
   contentDays?: Record<string, number>;
   /** Ends it after a stretch. */
   stop?: AbortSignal;
@@ -83,7 +83,7 @@ async function pruneStretch(
                        FROM email_contents WHERE email_id > $4 AND email_id < $5 ORDER BY email_id LIMIT $6) one),
            stretch AS MATERIALIZED (SELECT email_id FROM looked WHERE before < ${heaviestStretch}),
            old AS (
-             SELECT e.id FROM stretch s JOIN emails e ON e.id = s.email_id JOIN accounts a ON a.id = e.account_id
+             SELECT e.id FROM stretch s JOIN emails e ON e.id = s.email_id LEFT JOIN accounts a ON a.id = e.account_id
               WHERE e.pending = 0 AND (${isOver('coalesce(e.scheduled_at, e.created_at)', 'a')}
                  OR e.scheduled_at IS NOT NULL AND e.status IN ('canceled', 'suppressed') AND ${isOver(endedAt, 'a')})),
            gone AS (DELETE FROM email_contents c USING old WHERE c.email_id = old.id RETURNING 1)
@@ -113,7 +113,7 @@ async function pruneFiles(
   const looked = await db.query<FilePlace & { over: boolean; bytes: number }>({
     text: `SELECT f.account_id, f.sha256, f.bytes, ${isOver('f.last_used_at', 'a')} AS over
              FROM (SELECT account_id, sha256, last_used_at, octet_length(content) AS bytes FROM attachments WHERE (account_id, sha256) > ($4, $5)
-                    ORDER BY account_id, sha256 LIMIT $6) f JOIN accounts a ON a.id = f.account_id
+                    ORDER BY account_id, sha256 LIMIT $6) f LEFT JOIN accounts a ON a.id = f.account_id
             ORDER BY f.account_id, f.sha256`,
     values: [now, days, otherwise, after.account_id, after.sha256, stretchSize],
   });
