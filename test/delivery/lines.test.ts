@@ -1,12 +1,22 @@
+import { mock } from 'node:test';
 import t from 'tap';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
-import { Lines } from '../../src/delivery/sites/lines.ts';
+import { type Line, Lines } from '../../src/delivery/sites/lines.ts';
 import { siteOf } from '../../src/delivery/sites/providers.ts';
 
 const site = siteOf('one.test', 'mx.hoster.test', []);
 
-function join(lines: Lines, destination: string): void {
-  const claims: Claim[] = [{ nodeId: 'node', jobId: 'job', emailId: 'email', destination, recipients: [] }];
+const claimOf = (destination: string, jobId: string): Claim => ({
+  nodeId: 'node',
+  jobId,
+  emailId: 'email',
+  destination,
+  recipients: [],
+});
+
+/** Puts so many new claims for a destination into its line. */
+function join(lines: Lines, destination: string, count = 1): void {
+  const claims = Array.from({ length: count }, (_, n) => claimOf(destination, `job ${n}`));
   lines.expect(destination, claims);
   lines.arrive(destination, claims, site);
 }
@@ -32,4 +42,71 @@ t.test('lines that were emptied keep no destinations', async (t) => {
     lines.supplied(() => false),
     ['two.test'],
   );
+});
+
+t.test('all batches for a destination that are waiting for its site get into the line', async (t) => {
+  const lines = new Lines();
+  const batches = ['first', 'second'].map((job) => [claimOf('one.test', job)]);
+  const late = [claimOf('one.test', 'late')];
+  for (const claims of batches) lines.expect('one.test', claims);
+  for (const claims of batches) t.ok(lines.arrive('one.test', claims, site));
+  lines.expect('one.test', late);
+  t.strictSame(lines.empty(), [...batches.flat(), ...late]);
+  t.notOk(lines.arrive('one.test', late, site), 'what was taken out meanwhile stays out');
+  t.strictSame(lines.names(), []);
+});
+
+t.test('a destination whose claims have left the line is asked for again, however they left', async (t) => {
+  const leave: Record<string, (lines: Lines, line: Line) => unknown> = {
+    shift: (lines, line) => lines.shift(line),
+    cut: (lines, line) => lines.cut(line, 1),
+    remove: (lines, line) => lines.remove(line, line.claims.slice(1)),
+  };
+  for (const [how, act] of Object.entries(leave)) {
+    const lines = new Lines();
+    join(lines, 'one.test', 2);
+    const line = lines.get(site.name) as Line;
+    act(lines, line);
+    t.equal(lines.lengthOf(site.name), 1, `${how}: the other one stays`);
+    act(lines, line);
+    if (how !== 'shift') lines.shift(line);
+    t.strictSame(lines.names(), [], how);
+    t.strictSame(
+      lines.supplied(() => true),
+      [],
+      how,
+    );
+  }
+});
+
+t.test('a line runs short once, and only if it needed nothing before', async (t) => {
+  const lines = new Lines();
+  join(lines, 'one.test', 2);
+  const line = lines.get(site.name) as Line;
+  const [isShort, isLong] = [() => true, () => false];
+  t.notOk(lines.ranShort(line, isShort), 'nobody has asked yet');
+  lines.supplied(isLong);
+  t.notOk(lines.ranShort(line, isLong));
+  t.ok(lines.ranShort(line, isShort));
+  t.notOk(lines.ranShort(line, isShort));
+});
+
+t.test('a line is woken once, may be woken again, and not after it was emptied', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const lines = new Lines();
+  join(lines, 'one.test', 1);
+  const line = lines.get(site.name) as Line;
+  let woken = 0;
+  const wakeIn = (ms: number) => lines.wakeIn(line, ms, () => (woken += 1));
+  for (const ms of [100, 50]) wakeIn(ms);
+  mock.timers.tick(100);
+  t.equal(woken, 1);
+  wakeIn(100);
+  mock.timers.tick(100);
+  t.equal(woken, 2);
+  wakeIn(100);
+  lines.shift(line);
+  mock.timers.tick(100);
+  t.equal(woken, 2);
 });
