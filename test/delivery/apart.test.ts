@@ -48,10 +48,12 @@ t.test("if many of a provider's destinations fail and none is reached meanwhile,
     apart.judge(google, destination, 'unreachable', whose).verdict;
   for (const one of ['a', 'b', 'c', 'd', 'a', 'b']) t.equal(fail(one), 'nothing', one);
   apart.judge(google, 'z', 'fine', 'site');
-  for (const one of ['a', 'b', 'c', 'd']) t.equal(fail(one), 'nothing', `${one} after a success`);
-  for (const one of ['e', 'f', 'g', 'h']) t.equal(fail(one, 'dns'), 'nothing', `${one} has no DNS`);
-  t.equal(fail('e'), 'unreachable');
-  t.equal(fail('f'), 'nothing', 'and they are counted from zero');
+  for (const one of ['e', 'f', 'g', 'h']) t.equal(fail(one), 'nothing', `${one} after a success`);
+  apart.judge(google, 'z', 'slower', 'site');
+  for (const one of ['a', 'b', 'c', 'd']) t.equal(fail(one), 'nothing', `${one} after a request for less`);
+  for (const one of ['i', 'j', 'k', 'l']) t.equal(fail(one, 'dns'), 'nothing', `${one} has no DNS`);
+  t.equal(fail('i'), 'unreachable');
+  t.equal(fail('j'), 'nothing', 'and they are counted from zero');
 });
 
 t.test(

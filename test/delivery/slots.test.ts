@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import t from 'tap';
 import type { Site } from '../../src/delivery/sites/providers.ts';
 import { Slots } from '../../src/delivery/sites/slots.ts';
@@ -86,4 +87,40 @@ t.test('a site that waits only for others like it is told as soon as one of thei
   slots.noteWaiting(site('c.test'));
   end();
   t.same(told.length, 3, 'while there is room nobody waits');
+});
+
+t.test('an attempt counts among the young for a moment, and among the open ones until it is over', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  let freed = 0;
+  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
+  const slots = new Slots({ running: 2, open: 3 }, throttle, () => (freed += 1), ignore);
+  const take = () => slots.take(site('a.test'));
+  const [first, second] = [take(), take()];
+  t.notOk(slots.free, 'two are young');
+  slots.cancel(first);
+  t.ok(slots.free);
+  t.equal(freed, 1);
+  const third = take();
+  t.notOk(slots.free);
+  mock.timers.tick(300);
+  t.ok(slots.free, 'none is young');
+  t.equal(freed, 2);
+  const fourth = take();
+  t.notOk(slots.free, 'three are open');
+  mock.timers.tick(300);
+  t.notOk(slots.free);
+  slots.give(second, 'nothing', null);
+  t.ok(slots.free);
+  t.equal(freed, 3);
+  for (const slot of [third, fourth]) slots.cancel(slot);
+  t.equal(freed, 3, 'there were some already');
+  const last = [take(), take()];
+  t.notOk(slots.free, 'those that are over count no longer, and no less than nothing');
+  for (const slot of last) slots.cancel(slot);
+  mock.timers.tick(300);
+  take();
+  t.ok(slots.free, 'nor does their time end later');
+  take();
+  t.notOk(slots.free);
 });
