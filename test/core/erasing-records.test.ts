@@ -383,18 +383,25 @@ t.test('so it is in the answers kept for idempotency keys', async (t) => {
     batch: { emails, count: 4, errors: refused },
     tagged: { email: of('bob@x.test', { tags: [`for-${address}`] }) },
     untouched: { email: of(other) },
+    [`for-${address}`]: { email: of('bob@x.test') },
   };
+  const theirs = (await buildSender(db, testKey(5))).account.id;
   await db.query({
     text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, response, expires_at)
-           SELECT $1, key, '', value, now() + interval '1 day' FROM json_each($2)`,
-    values: [account.id, JSON.stringify(answers)],
+           SELECT unnest($1::uuid[]), key, '', value, now() + interval '1 day' FROM json_each($2)`,
+    values: [[account.id, theirs], JSON.stringify(answers)],
   });
   const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
   const { id } = await erasures.ask(db, account.id, { address, keepsSuppression: true }, keys);
   t.equal(await erase(db, { id, accountId: account.id, address }), true);
-  const kept = await db.query<{ key: string; response: object }>({
-    text: 'SELECT key, response FROM idempotency_keys ORDER BY key',
-  });
+  const answersOf = (accountId: string) =>
+    db.query<{ key: string; response: object }>({
+      text: 'SELECT key, response FROM idempotency_keys WHERE account_id = $1 ORDER BY key',
+      values: [accountId],
+    });
+  const ofTheirs = (await answersOf(theirs)).map(({ key, response }) => [key, response]);
+  t.strictSame(Object.fromEntries(ofTheirs), answers, 'another account has the same keys');
+  const kept = await answersOf(account.id);
   const [first, second, third] = emails;
   t.strictSame(kept, [
     {
@@ -412,7 +419,7 @@ t.test('so it is in the answers kept for idempotency keys', async (t) => {
     { key: 'tagged', response: { email: { ...answers.tagged.email, tags: ['for-erased'], subject: '' } } },
     { key: 'untouched', response: answers.untouched },
   ]);
-  t.match(await erasures.get(db, account.id, id), { counts: { idempotency_keys: 2 } });
+  t.match(await erasures.get(db, account.id, id), { counts: { idempotency_keys: 3 } });
 });
 
 t.test('answers kept for idempotency keys are searched in batches of hundreds and of a few megabytes', async (t) => {
