@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { stop } from '../../src/core/orders/stopping.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
@@ -7,6 +6,7 @@ import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { untilOneWaits } from '../support/locks.ts';
 
 /** An email to two destinations that waits in the queue. */
 async function prepare(t: Test) {
@@ -17,17 +17,6 @@ async function prepare(t: Test) {
   const [accepted] = await accept(db, queue, sender, [requestOf(`s@${domain}`, ['a@a.test', 'b@b.test'])]);
   if (!accepted || !('email' in accepted)) throw new Error('it was refused');
   return { db, queue, sender, id: accepted.email.id };
-}
-
-/** Returns once somebody waits for a lock of another transaction. */
-async function untilOneWaits(db: Database): Promise<void> {
-  for (;;) {
-    const waiting = await db.query({
-      text: `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-    });
-    if (waiting.length > 0) return;
-    await sleep(5);
-  }
 }
 
 t.test('a recipient that a node claims during the stop counts as in hand', async (t) => {
