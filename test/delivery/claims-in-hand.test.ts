@@ -1,9 +1,10 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
 import { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
-import type { Logger } from '../../src/log.ts';
+import { type Logger, silentLog } from '../../src/log.ts';
 
 t.test('claims that cannot be parked are tried again, and the log says why they wait', async (t) => {
   let tries = 0;
@@ -27,4 +28,28 @@ t.test('claims that cannot be parked are tried again, and the log says why they 
   t.match(said, [
     [{ error: 'new row violates check constraint' }, 'claims could not be released or parked; trying again'],
   ]);
+});
+
+t.test('after a stop nothing is released any more, and the end is when the last claim is settled', async (t) => {
+  let queries = 0;
+  const query = async () => {
+    queries += 1;
+    return [];
+  };
+  const db = { query } as unknown as Database;
+  const inHand = new ClaimsInHand(db, { clock: systemClock, log: silentLog }, () => undefined);
+  const [first, second, third] = ['1', '2', '3'].map(
+    (jobId): Claim => ({ nodeId: 'n', jobId, emailId: 'e', destination: 'a.test', recipients: [] }),
+  ) as [Claim, Claim, Claim];
+  inHand.add([first, second, third]);
+  inHand.stop();
+  let isOver = false;
+  const over = inHand.none().then(() => (isOver = true));
+  inHand.release([first]);
+  inHand.remove([second]);
+  await nextTurn();
+  t.strictSame([queries, isOver, [...inHand.all]], [0, false, [third]]);
+  inHand.remove([third]);
+  await over;
+  await inHand.none();
 });

@@ -36,14 +36,15 @@ function startIntake() {
       return () => undefined;
     },
   };
-  const lease = { nodeId: 'n', onHold: false, valid: () => true };
+  const lease = { nodeId: 'n', onHold: false, isValid: true, valid: () => lease.isValid };
+  const slots = { free: true };
   const intake = new Intake(
     db as unknown as Database,
     queue as unknown as Queue,
     { lease: lease as unknown as Lease, log: silentLog },
     inHand as unknown as ClaimsInHand,
     10_000,
-    { canBegin: () => true, supplied: () => [], place: async () => undefined },
+    { canBegin: () => slots.free, supplied: () => [], place: async () => undefined },
   );
   intake.start();
   const settle = async () => {
@@ -60,7 +61,12 @@ function startIntake() {
     wake();
     await settle();
   };
-  return { intake, taken, asked, accept, settle, lose };
+  const drain = async (held: number) => {
+    inHand.size = held;
+    intake.takeIfDrained();
+    await settle();
+  };
+  return { intake, taken, asked, accept, settle, lose, drain, lease, slots };
 }
 
 t.test('what was claimed without an answer is freed, and nothing that is in hand', async (t) => {
@@ -101,4 +107,33 @@ t.test('what is accepted is taken at once, and under load gathered for a moment'
   mock.timers.tick(15);
   await settle();
   t.strictSame(taken, [1, 7, 30, 11, 1, 20], 'a stop ends the wait: what was not taken stays in the queue');
+});
+
+t.test('nothing is taken without room, and more once half of it is free', async (t) => {
+  const { intake, taken, accept, drain } = startIntake();
+  await accept(3, 10_000);
+  await drain(5_000);
+  t.strictSame(taken, []);
+  await drain(4_999);
+  t.strictSame(taken, [3]);
+  await drain(0);
+  t.strictSame(taken, [3], 'without a reason nothing is looked for');
+  await intake.stop();
+});
+
+t.test('nothing is taken during a hold, without a lease, or while no attempt could begin', async (t) => {
+  const { intake, taken, accept, drain, lease, slots } = startIntake();
+  lease.onHold = true;
+  await accept(1, 0);
+  lease.onHold = false;
+  lease.isValid = false;
+  await accept(1, 0);
+  lease.isValid = true;
+  slots.free = false;
+  await accept(1, 0);
+  t.strictSame(taken, []);
+  slots.free = true;
+  await drain(0);
+  t.strictSame(taken, [3]);
+  await intake.stop();
 });
