@@ -323,6 +323,23 @@ t.test(
   },
 );
 
+t.test('what came back for another recipient of the same email is kept', async (t) => {
+  const { db, emailIds, get, one } = await prepare(t, 1);
+  await db.query({
+    text: `INSERT INTO returns (account_id, email_id, recipient, kind, diagnostic)
+           SELECT $1, $2, recipient, 'bounce', '550 not for ' || $3 FROM unnest(ARRAY[$3, 'bob@x.test']) recipient`,
+    values: [one.accountId, emailIds[0], person],
+  });
+  t.equal(await erase(db, one), true);
+  const left = await db.prisma.return.findMany({ orderBy: { recipient: 'asc' } });
+  t.match(left, [
+    { recipient: 'bob@x.test', diagnostic: '550 not for erased' },
+    { recipient: 'erased-1', diagnostic: null },
+  ]);
+  t.equal(left.length, 2);
+  t.match(await get(), { doneAt: Date, counts: { returns: 1 } });
+});
+
 t.test('an address of somebody else that ends with the erased one is kept', async (t) => {
   const { db, queue } = await openQueue(t);
   const { account, domain } = await buildSender(db, testKey(5));
