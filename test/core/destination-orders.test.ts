@@ -176,6 +176,25 @@ t.test('a small order does not wait for a large one to finish', async (t) => {
   t.equal(await left(), 0);
 });
 
+t.test('an order takes the place of an earlier one only if it covers all of it', async (t) => {
+  const { db, pause, change, due, left, nobodyIsAtIt } = await prepare(t);
+  await pause('slow.test');
+  await orders.resume(db, 'slow.test', { ms: 0 });
+  await orders.flush(db, 'slow.test', ['slow.test'], { ms: aMinute });
+  await nobodyIsAtIt();
+  await wakeRest(db, silentLog, never);
+  t.same([await due(), await left()], [600, 0], 'what waited for the end of the pause');
+
+  await change(`waiting_for = 'a limit'`, `destination = 'other.test'`);
+  await orders.flush(db, 'Both', ['slow.test', 'other.test'], { ms: 0 });
+  await orders.flush(db, 'Both', ['slow.test'], { ms: 0 });
+  await orders.flush(db, 'Both', ['slow.test'], { ms: 0 });
+  t.equal(await left(), 2);
+  await nobodyIsAtIt();
+  await wakeRest(db, silentLog, never);
+  t.same([await due(), await left()], [1_200, 0]);
+});
+
 t.test('an order that fails does not hold up the others, and stays', async (t) => {
   const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
   for (const name of ['slow.test', 'other.test']) {

@@ -3,9 +3,11 @@ import * as counts from '../../src/core/log/email-counts.ts';
 import { list } from '../../src/core/log/email-log.ts';
 import { dropOld } from '../../src/core/retention/retention.ts';
 import { thinOut } from '../../src/core/retention/retention-of-kept-weeks.ts';
+import * as returns from '../../src/core/returns/returns.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
+import { eventually } from '../support/node.ts';
 import { add, addMany, anyTime, dayMs, firstPage, nameOf, prepare, rowsOf, weekOf } from './retention-scene.ts';
 
 t.test("DOS-16: one email that waits for a year does not keep anybody else's log", async (t) => {
@@ -133,6 +135,26 @@ async function rowsLookedAt(db: Sql, { text, values = [] }: { text: string; valu
   };
   return row?.['QUERY PLAN'].reduce((total, { Plan }) => total + sum(Plan), 0) ?? 0;
 }
+
+t.test('what comes back for an email while it is removed goes with it', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  await add(db, accountId, 0, { waiting: { jobId: null } });
+  const gone = await add(db, accountId, 0);
+  let thinning: Promise<unknown> = Promise.resolve();
+  await db.transaction(async (tx) => {
+    await returns.keepFromErasure(tx, gone);
+    thinning = thinOut(db, new Date());
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await eventually(async () => (await db.query({ text: waits })).length > 0);
+    await tx.query({
+      text: `INSERT INTO returns (account_id, email_id, recipient, kind) VALUES ($1, $2, 'c@d.test', 'complaint')`,
+      values: [accountId, gone],
+    });
+  });
+  t.match(await thinning, { emails: 1 });
+  t.match(await rowsOf(db), { emails: 1, returns: 1 });
+});
 
 t.test('what is too much for one go is done in smaller steps', async (t) => {
   const db = await openDatabase(t);
