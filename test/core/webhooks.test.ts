@@ -6,6 +6,7 @@ import {
   create,
   type EventType,
   emit,
+  forgetOldSecrets,
   get,
   list,
   openSecret,
@@ -232,4 +233,20 @@ t.test('a secret is not lost to an error after it was made', async (t) => {
   const rotated = await rotateSecret(withoutReads(db, 'webhook', 1), accountId, webhook.id, keyring);
   t.same(plain(rotated.webhook), plain(await get(db, accountId, webhook.id)));
   t.equal(openSecret(keyring, webhook.id, rotated.webhook.secret), rotated.secret);
+});
+
+t.test('a rotation concerns one endpoint, and its old secret stays until its day is over', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const keyring = new Keyring(Buffer.alloc(32));
+  const make = () => create(db, accountId, { url: 'https://one.test/', events: ['email.sent'] }, keyring);
+  const [one, other] = [await make(), await make()];
+  const rotated = await rotateSecret(db, accountId, one.webhook.id, keyring);
+  t.equal(rotated.webhook.id, one.webhook.id);
+  await forgetOldSecrets(db);
+  const [now, untouched] = [await get(db, accountId, one.webhook.id), await get(db, accountId, other.webhook.id)];
+  t.ok(now.previousSecret);
+  t.equal(now.previousSecret && openSecret(keyring, now.id, now.previousSecret), one.secret);
+  t.equal(openSecret(keyring, untouched.id, untouched.secret), other.secret);
+  t.equal(untouched.previousSecret, null);
 });
