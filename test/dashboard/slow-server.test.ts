@@ -248,6 +248,20 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     again.let();
   });
 
+  t.test('once the server answers one question again, all that it had not answered are asked anew', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    const numbers = /[/]api[/]v1[/](stats|emails|admin[/]emails|webhooks)([?]|$)/;
+    await page.route(numbers, (route) => route.fulfill({ status: 503, json: { error: 'unavailable' } }));
+    await page.evaluate("history.pushState(null, '', '/overview')");
+    const lost = page.getByRole('alert').filter({ hasText: 'The server is too busy, or its database is away.' });
+    const again = lost.getByRole('button', { name: 'Try again' });
+    t.ok(await eventually(async () => (await lost.count()) > 1));
+    await page.unroute(numbers);
+    await again.first().click();
+    // Sooner than they would be asked by the clock.
+    t.ok(await eventually(async () => (await lost.count()) === 0, 15_000));
+  });
+
   t.test('an error of the server names the request to look for in its log', async (t) => {
     const { page } = await view(t, node, '/settings');
     await page.route('**/api/v1/keys', async (route) => {
@@ -351,7 +365,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     );
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('button', { name: 'Leave' }).click();
-    await page.getByText('Unavailable').waitFor();
+    await page.getByText('The server is too busy, or its database is away.').waitFor();
     await page.getByRole('link', { name: 'Domains', exact: true }).click();
     await page.getByText('The template was changed, and is not saved.').waitFor();
     await page.getByRole('button', { name: 'Stay' }).click();

@@ -38,6 +38,10 @@ export function wordsOf(error: unknown): string {
   if (isStatus(error, 401)) return 'Your login has ended: log in again.';
   if (isStatus(error, 403) && !detail) return 'You are not allowed to do this, or the account is suspended.';
   const words = `${code[0]?.toUpperCase()}${code.slice(1)}`;
+  if (code === 'unavailable') {
+    const where = error.requestId ? ` Its log says which, at request ${error.requestId}.` : '';
+    return `The server is too busy, or its database is away.${where}`;
+  }
   if (isStatus(error, 500) && error.requestId)
     return `${words}. The server's log says why, at request ${error.requestId}.`;
   return detail ? `${words}: ${detail}` : `${words}.`;
@@ -72,11 +76,32 @@ function noticeEnd(error: unknown): void {
   if (isStatus(error, 401)) queries.setQueryData(sessionKey, null);
 }
 
+/** Whether the server, what stands before it, or its database did not answer. */
+const isAway = (error: unknown): boolean =>
+  error instanceof SendwrightError && (error.status === null || (error.status > 501 && error.status < 505));
+
+/** The queries that were not answered for that reason. */
+const unanswered = new Set<string>();
+
+/** Once the server is back everything that is out of date for that reason is asked again, and not only when its own time comes. */
+function noticeReturn(answered: string): void {
+  if (!unanswered.delete(answered)) return;
+  const others = [...unanswered];
+  unanswered.clear();
+  void queries.invalidateQueries({ predicate: ({ queryHash }) => others.includes(queryHash) });
+}
+
 /** The server may run on this machine, or nearby: it is there although the browser says that there is no network. */
 const regardless = { networkMode: 'always' } as const;
 
 export const queries: QueryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: noticeEnd }),
+  queryCache: new QueryCache({
+    onError: (error, query) => {
+      noticeEnd(error);
+      if (isAway(error)) unanswered.add(query.queryHash);
+    },
+    onSuccess: (_, { queryHash }) => noticeReturn(queryHash),
+  }),
   mutationCache: new MutationCache({
     onError: (error) => {
       noticeEnd(error);
