@@ -1,7 +1,7 @@
 import t from 'tap';
 import { crashedNote, heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
-import { barriers, barriersInBoth, go, inBrowser, startDashboard, view, whole } from './browser.ts';
+import { barriers, barriersInBoth, go, inBrowser, lookAgain, startDashboard, view, whole } from './browser.ts';
 
 /** Of what is shown: how wide it would be, how wide it is, and how high. */
 const sizes = (shown: object) => {
@@ -112,6 +112,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     await judged('refusing.test', said, '3 hours');
     await judged('unknown-user.test', '550 5.1.1 no such user', '3 hours');
     await judged('one-refused.test', said, '2 minutes');
+    await judged('seldom.test', said, '3 days');
     // More sites than any page of the list has, which stand before it.
     await node.db.query({
       text: `INSERT INTO destination_reports (node_id, site, destinations, running, waiting, connections, most_connections, last_success_at)
@@ -123,15 +124,27 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     await refusals.first().waitFor({ timeout: 20_000 });
     t.match(await refusals.allTextContents(), [
       /^nowrefusing[.]test refuses our mail, and has accepted none since .*: 550 5[.]7[.]1 Our .* Show it$/,
+      // One email of a server that seldom gets any is no reason to get up at night.
+      /^soonseldom[.]test refuses our mail, /,
     ]);
-    t.equal(await refusals.count(), 1, 'not for one recipient who does not exist, nor for one email among others');
-    await refusals.getByRole('link', { name: 'Show it' }).click();
+    t.equal(await refusals.count(), 2, 'not for one recipient who does not exist, nor for one email among others');
+    for (const n of [1, 2, 3, 4, 5]) await judged(`too${n}.test`, said, '3 hours');
+    await lookAgain(page, '/api/v1/admin/destinations');
+    await page.getByText('2 more destinations refuse our mail.').waitFor({ timeout: 20_000 });
+    await page.getByRole('link', { name: 'Show all that refuse it' }).click();
+    await page.waitForURL('**/destinations?now=refusing');
+    await page.getByText('7 destinations', { exact: true }).waitFor();
+    await page.getByRole('row', { name: /^seldom[.]test / }).waitFor();
+    t.equal(await page.getByLabel('Now').locator('option:checked').textContent(), 'refusing our mail');
+    await node.db.query({ text: `DELETE FROM destination_reports WHERE site ~ '^too[0-9][.]test$'` });
+    await go(page, '/overview');
+    await refusals.first().getByRole('link', { name: 'Show it' }).click();
     const row = page.getByRole('row', { name: /^refusing[.]test .*mail last arrived 3 h ago/ });
     await row.waitFor({ timeout: 20_000 });
     const { needs, has } = await row.getByText('550 5.7.1').evaluate(sizes);
     t.ok(needs <= has, `what it said is not cut: ${needs} px in ${has}`);
     await node.db.query({
-      text: `DELETE FROM destination_reports WHERE site ~ '^(refusing|unknown-user|one-refused|fine[0-9]+)[.]test$'`,
+      text: `DELETE FROM destination_reports WHERE site ~ '^(refusing|unknown-user|one-refused|seldom|fine[0-9]+)[.]test$'`,
     });
     t.strictSame(complaints, []);
   });

@@ -170,6 +170,10 @@ t.test('what operators see', inBrowser, async (t) => {
     const { name } = await node.db.prisma.account.findUniqueOrThrow({ where: { id: shop.account.id } });
     await page.getByRole('row', { name: `${name} 2 webhooks fail` }).waitFor();
     t.strictSame(await barriersInBoth(page), []);
+    await page.setViewportSize({ width: 390, height: 844 });
+    const search = await page.getByLabel('Name or user’s email').boundingBox();
+    t.ok((search?.width ?? 0) > 300, `on a phone one can read what to search for, in ${search?.width} px`);
+    await page.setViewportSize({ width: 1280, height: 900 });
     await page.getByLabel('Webhooks').selectOption('All accounts');
     await page.getByText(/^([2-9]|[0-9]{2}) accounts$/).waitFor();
     await node.db.prisma.webhook.deleteMany();
@@ -200,6 +204,31 @@ t.test('what operators see', inBrowser, async (t) => {
     await concern.getByRole('link', { name: 'Show them' }).click({ timeout: 20_000 });
     await page.waitForURL(`**/emails?accounts=${storm.account.id}&status=failed&time=24h`);
     await page.getByText('20 emails', { exact: true }).waitFor();
+    await go(page, '/overview');
+    await concern.getByRole('link', { name: 'Show the account' }).click();
+    await page.getByText('1 account', { exact: true }).waitFor();
+    t.equal(await page.getByRole('button', { name: `Suspend ${name}` }).count(), 1, 'where it can be stopped');
+    t.strictSame(complaints, []);
+  });
+
+  t.test('while no mail can be stored that comes first, and until it can be again', async (t) => {
+    const { page, complaints } = await view(t, node, '/overview');
+    const refused = page.locator('.concerns li').filter({ hasText: 'Mail is refused' });
+    const full = `DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`;
+    // As a write on a full disk would answer, for as long as there are such writes.
+    const seen = await eventually(async () => {
+      await node.db.query({ text: full }).catch(() => undefined);
+      await page.waitForTimeout(1_000);
+      return (await refused.count()) > 0;
+    });
+    t.ok(seen);
+    t.match(await page.locator('.concerns li').first().textContent(), /^nowMail is refused .* disk space/);
+    await refused.waitFor({ state: 'detached', timeout: 60_000 });
+    await page.goto('about:blank');
+    await page.goBack();
+    await node.db.query({ text: full }).catch(() => undefined);
+    await refused.getByRole('link', { name: 'Check the server' }).click();
+    await page.waitForURL('**/doctor');
     t.strictSame(complaints, []);
   });
 

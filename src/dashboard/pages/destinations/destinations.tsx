@@ -21,6 +21,9 @@ import { GiveUp } from './giving-up.tsx';
 
 type State = Destination['state'];
 
+/** Not a state of its own: nothing waits for those that refuse each email at once. */
+const refusing = 'refusing';
+
 const tones = { paused: 'wait', backing_off: 'bad', slowed: 'wait', open: 'good' } as const;
 const states = Object.keys(tones) as State[];
 
@@ -191,7 +194,7 @@ export function Destinations() {
     limit: pageSize,
     offset: (page - 1) * pageSize,
     ...(state.q ? { q: state.q } : {}),
-    ...(state.now ? { state: state.now as State } : {}),
+    ...(state.now === refusing ? { refusing: 'true' as const } : state.now ? { state: state.now as State } : {}),
   };
   const list = useQuery({
     queryKey: ['destinations', query],
@@ -219,7 +222,10 @@ export function Destinations() {
         <ChoiceField
           label="Now"
           all="Any state"
-          choices={states.map((value) => ({ value, label: spaced(value) }))}
+          choices={[
+            ...states.map((value) => ({ value, label: spaced(value) })),
+            { value: refusing, label: 'refusing our mail' },
+          ]}
           value={state.now}
           change={(now) => change({ now, page: null })}
         />

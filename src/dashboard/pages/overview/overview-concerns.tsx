@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { Bucket, Destination, Domain, Webhook } from '../../../client/index.ts';
-import { api } from '../../data/api.ts';
+import { api, isStatus } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Failed } from '../../parts/failure.tsx';
 import { Panel } from '../../parts/page.tsx';
@@ -19,6 +19,8 @@ interface Concern {
   words: string;
   href: string;
   link: string;
+  /** What else may be done about it. */
+  more?: { href: string; link: string };
 }
 
 /** Receivers begin to mind a tenth of failed mail, or complaints from one reader in a thousand. */
@@ -28,6 +30,8 @@ const worryingComplaints = 0.001;
 const fewest = 20;
 /** If nothing can be reached, every destination would be listed and hide the rest. */
 const mostDestinations = 5;
+/** A server that takes the mail of one domain, and has got none for longer, gets little: that it refuses one email is not urgent. */
+const seldomMs = 86_400_000;
 
 /**
  * What needs somebody's attention, in words.
@@ -44,13 +48,19 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
       const [{ domains }, { webhooks }, destinations, missing] = await Promise.all([
         api.domains.list(),
         api.webhooks.list(),
-        isAdmin ? unreachedDestinations() : { stopped: [], refusing: [] },
+        isAdmin ? unreachedDestinations() : { stopped: [], refusing: [], otherRefusing: 0 },
         hasOthers ? api.admin.accounts.list({ webhooks: 'failing', limit: 1 }) : { count: 0 },
       ]);
       const own = ofWebhooks(webhooks);
       // Their own account is among them, and its webhooks are named.
       const others = missing.count - Number(own.length > 0);
-      return [...ofDestinations(destinations), ...ofDomains(domains), ...own, ...ofWebhooksOfOthers(others)];
+      return [
+        ...ofRefusing(destinations),
+        ...ofStopped(destinations),
+        ...ofDomains(domains),
+        ...own,
+        ...ofWebhooksOfOthers(others),
+      ];
     },
     refetchInterval: 30_000,
   });
@@ -61,10 +71,13 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
     queryFn: () => api.emails.list({ held: 'true', limit: 1 }),
     refetchInterval: 60_000,
   });
+  // Nothing above says so: what is there can be read from a database that can no longer be written to.
+  const ready = useQuery({ queryKey: ['ready'], queryFn: isReady, refetchInterval: 10_000 });
   const all = useAllAccounts(time, hasOthers);
   const failing = useFailingAccounts(time, hasOthers);
   const asked = hasOthers ? [query, held, failing] : [query, held];
   const concerns = [
+    ...(ready.data === false ? ofRefusal(isAdmin) : []),
     ...ofHold(service.on_hold_since, isAdmin),
     ...ofHeld(held.data?.count ?? 0),
     ...(data ?? []),
@@ -80,7 +93,7 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
         </div>
       )}
       <ul className="concerns">
-        {concerns.map(({ urgent, words, href, link }) => (
+        {concerns.map(({ urgent, words, href, link, more }) => (
           <li key={`${href} ${words}`}>
             <Status value={urgent ? 'now' : 'soon'} tone={urgent ? 'bad' : 'wait'} />
             <span className="wrap-anywhere">
@@ -88,12 +101,41 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
               <Link href={href} className="link">
                 {link}
               </Link>
+              {more && (
+                <>
+                  {' · '}
+                  <Link href={more.href} className="link">
+                    {more.link}
+                  </Link>
+                </>
+              )}
             </span>
           </li>
         ))}
       </ul>
     </Panel>
   );
+}
+
+/** Whether the server can store mail. Any answer but this one says nothing about that. */
+async function isReady(): Promise<boolean> {
+  try {
+    await api.service.isReady();
+    return true;
+  } catch (error) {
+    if (isStatus(error, 503)) return false;
+    throw error;
+  }
+}
+
+function ofRefusal(isAdmin: boolean): Concern[] {
+  if (!isAdmin) {
+    const words = 'Mail is refused for now, with a 503 or 451, as the server cannot store it. Its operators see why.';
+    return [{ urgent: true, words, href: '/emails', link: 'Show what was accepted' }];
+  }
+  const words =
+    'Mail is refused with a 503 or 451: the database has no disk space left, cannot be written to, or does not answer. The log says which.';
+  return [{ urgent: true, words, href: '/doctor', link: 'Check the server' }];
 }
 
 function ofHold(since: string | null, isAdmin: boolean): Concern[] {
@@ -142,6 +184,8 @@ interface Unreached {
   stopped: Destination[];
   /** Those that refuse all mail at once. */
   refusing: Destination[];
+  /** How many more refuse it. */
+  otherRefusing: number;
 }
 
 async function unreachedDestinations(): Promise<Unreached> {
@@ -158,22 +202,30 @@ async function unreachedDestinations(): Promise<Unreached> {
   ];
   // A destination whose state changed between two of the answers is in both.
   const stopped = new Map(found.map((one) => [one.site, one]));
+  // One that is paused is named as such: operators pause what refuses them.
+  const unnamed = refusing.destinations.filter(({ site, state }) => state !== 'paused' && !stopped.has(site));
+  const named = unnamed.slice(0, mostDestinations);
   return {
     stopped: [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a)),
-    // One that is paused is named as such: operators pause what refuses them.
-    refusing: refusing.destinations.filter(({ site, state }) => state !== 'paused' && !stopped.has(site)),
+    refusing: named,
+    otherRefusing: unnamed.length - named.length + refusing.count - refusing.destinations.length,
   };
 }
 
-function ofDestinations({ stopped: destinations, refusing }: Unreached): Concern[] {
-  // Apart from the others: nothing waits for these, so that they would come after all of them.
-  const refusals = refusing
-    .slice(0, mostDestinations)
-    .map(({ site, last_delivered_at: delivered, last_reply: reply }): Concern => {
-      const since = delivered === null ? '' : `, and has accepted none since ${exact(new Date(delivered))}`;
-      const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
-      return { urgent: true, words: `${site} refuses our mail${since}: ${reply}`, ...seen };
-    });
+/** Apart from the others: nothing waits for these, so that they would come after all of them. */
+function ofRefusing({ refusing, otherRefusing: others }: Unreached): Concern[] {
+  const named = refusing.map(({ site, destinations, last_delivered_at: delivered, last_reply: reply }): Concern => {
+    const since = delivered === null ? '' : `, and has accepted none since ${exact(new Date(delivered))}`;
+    const isSeldom = destinations.length < 2 && delivered !== null && Date.now() - Date.parse(delivered) > seldomMs;
+    const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
+    return { urgent: !isSeldom, words: `${site} refuses our mail${since}: ${reply}`, ...seen };
+  });
+  if (others === 0) return named;
+  const words = `${plural(others, 'more destination')} ${others === 1 ? 'refuses' : 'refuse'} our mail.`;
+  return [...named, { urgent: true, words, href: '/destinations?now=refusing', link: 'Show all that refuse it' }];
+}
+
+function ofStopped({ stopped: destinations }: Unreached): Concern[] {
   const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
     const { site, state, last_delivered_at: delivered } = destination;
     const success = delivered ?? lastHeardOf(destination);
@@ -189,9 +241,9 @@ function ofDestinations({ stopped: destinations, refusing }: Unreached): Concern
     return { urgent: true, words: `${site} ${what}, ${waiting}: ${cause}.`, ...seen };
   });
   const others = destinations.length - shown.length;
-  if (others === 0) return [...refusals, ...shown];
+  if (others === 0) return shown;
   const words = `${plural(others, 'more destination')} ${others === 1 ? 'gets' : 'get'} nothing.`;
-  return [...refusals, ...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
+  return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
 }
 
 const isWorrying = ({ sent, failed }: { sent: number; failed: number }) =>
@@ -208,6 +260,7 @@ function ofOthers(all: AllEmails | undefined, accounts: AccountFailures[] | unde
       words: `${shareOf(one)} of the emails of the account ${one.name} failed.`,
       href: seen(one.id),
       link: 'Show them',
+      more: { href: `/accounts?q=${encodeURIComponent(one.name)}`, link: 'Show the account' },
     }),
   );
   if (named.length > 0 || !isWorrying(all)) return named;
