@@ -214,6 +214,32 @@ t.test(
   },
 );
 
+t.test('a recipient that is being canceled is not claimed any more', async (t) => {
+  const { db, ask, send, take, accountId, recipients } = await prepare(t);
+  const emailId = await send(person);
+  const { id } = await ask();
+  let taking: Promise<Claim[]> | null = null;
+  const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  const watched: Database = {
+    ...db,
+    transaction: (work) =>
+      db.transaction((tx) =>
+        work({
+          async query<Row>(statement: Parameters<typeof tx.query>[0]) {
+            if (taking === null && /^WITH canceled/.test(statement.text)) {
+              taking = take();
+              await Promise.race([taking, eventually(async () => (await db.query({ text: waits })).length > 0)]);
+            }
+            return tx.query<Row>(statement);
+          },
+        }),
+      ),
+  };
+  t.equal(await erase(watched, { id, accountId, address: person }), true);
+  t.strictSame(await taking, []);
+  t.match(await recipients(emailId), [{ status: 'canceled', claimedBy: null }]);
+});
+
 t.test('what is heard afterwards does not bring the address back', async (t) => {
   const { db, queue, ask, send, take, accountId, email } = await prepare(t);
   const id = await send(person, 'bob@x.test');
