@@ -25,7 +25,7 @@ t.test('a claim whose COMMIT was not answered is found, however long the databas
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
   const nodeId = newId();
-  const take = () => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const take = (by = nodeId) => db.transaction(async (tx) => claim(tx, by, await queue.take(tx, 100, [])));
   const lastsMs = 100;
   const inDoubt = new ClaimsInDoubt(own, 'recipients', { lastsMs, checkEveryMs: 0 });
   await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@one.test'])]);
@@ -35,6 +35,8 @@ t.test('a claim whose COMMIT was not answered is found, however long the databas
   await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['b@one.test'])]);
   t.equal((await take()).length, 1);
   t.equal(await free(), 0, 'nothing failed');
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['d@one.test'])]);
+  t.equal((await take(newId())).length, 1, 'another node has this one');
 
   gate.set('shut');
   await t.rejects(inDoubt.watch(own.query({ text: 'SELECT 1' })));
@@ -42,11 +44,14 @@ t.test('a claim whose COMMIT was not answered is found, however long the databas
   await t.rejects(free());
   gate.set('open');
   t.equal(await free(), 1, 'the first time the database can be asked');
-  const claimed = await db.prisma.recipient.findMany({ where: { claimedBy: nodeId } });
+  const claimed = await db.prisma.recipient.findMany({
+    where: { claimedBy: { not: null } },
+    orderBy: { address: 'asc' },
+  });
   t.strictSame(
     claimed.map(({ address }) => address),
-    ['a@one.test'],
-    'and never what the node knows to have in hand: others would send it too',
+    ['a@one.test', 'd@one.test'],
+    'and never what it or another node knows to have in hand: others would send it too',
   );
 
   await sleep(2 * lastsMs);

@@ -2,6 +2,7 @@ import t from 'tap';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as recipients from '../../src/core/recipients/recipients.ts';
+import { unansweredNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
@@ -53,4 +54,49 @@ t.test('mail that a process gives back properly starts with a new count of crash
   t.match(await find(), { attempts: 0, waitingFor: null }, 'it is never held for that');
   for (let round = 1; round <= 20; round += 1) await crash();
   t.match(await find(), { crashes: 20, waitingFor: 'held: processes ended while they had it' });
+});
+
+t.test('however a node ends, what others have in hand stays theirs', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  /** A node that has a recipient and a webhook delivery in hand, and may have sent the final dot. */
+  const start = async () => {
+    const id = newId();
+    await nodes.register(db, { id, hostname: 'test', roles: [] }, false);
+    await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@slow.test'])]);
+    t.equal((await db.transaction(async (tx) => recipients.claim(tx, id, await queue.take(tx, 100, [])))).length, 1);
+    await db.query({
+      text: 'UPDATE recipients SET waiting_for = $2 WHERE claimed_by = $1',
+      values: [id, unansweredNote],
+    });
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, next_attempt_at, job_id, claimed_by)
+             VALUES ($1, $1, $1, $1, 'email.sent', '{}', now(), $1, $2)`,
+      values: [newId(), id],
+    });
+    return id;
+  };
+  const living = await start();
+  const inHand = async () =>
+    (
+      await db.query<{ by: string }>({
+        text: `SELECT claimed_by AS by FROM recipients WHERE claimed_by IS NOT NULL AND waiting_for IS NOT NULL
+               UNION ALL SELECT claimed_by FROM webhook_deliveries WHERE claimed_by IS NOT NULL`,
+      })
+    ).map(({ by }) => by);
+  const ways: Record<string, (id: string) => Promise<unknown>> = {
+    'it stops': (id) => nodes.unregister(db, id),
+    'it crashes': (id) => nodes.removeCrashed(db, id),
+    'it is silent': async (id) => {
+      await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [id] });
+      await nodes.removeDead(db);
+    },
+  };
+  for (const [way, end] of Object.entries(ways)) {
+    const id = await start();
+    t.strictSame((await inHand()).sort(), [living, living, id, id].sort(), `before ${way}`);
+    await end(id);
+    t.strictSame(await inHand(), [living, living], way);
+  }
 });
