@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config/sending-ips.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
-import { forgetOld, list } from '../../src/core/sources/warm-up.ts';
+import { forgetOld, giveBack, list, reserve } from '../../src/core/sources/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
 import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/pools/source-addresses.ts';
 import { WarmUpBudget } from '../../src/delivery/pools/warm-up-budget.ts';
@@ -186,6 +186,28 @@ t.test('reserved places that were not used go to others', async (t) => {
   t.match(await db.query({ text: 'SELECT messages FROM warm_up_days' }), [{ messages: 6 }]);
   await other.exchange(await register(db));
   t.equal(sources(await other.choose(wants(9))).length, 4);
+});
+
+t.test('what was reserved is given back to its day and its address, and never more than that', async (t) => {
+  const { db } = await scene(t);
+  const [one, other] = ['127.0.0.6', '127.0.0.7'];
+  const [before, today] = ['2026-11-20', '2026-11-21'];
+  for (const day of [before, today])
+    await reserve(
+      db,
+      day,
+      [one, other].map((ip) => ({ ip, cap: 10, messages: 10 })),
+    );
+  await giveBack(db, [
+    { ip: one, day: before, messages: 3 },
+    { ip: other, day: today, messages: 11 },
+  ]);
+  t.strictSame(await db.query({ text: 'SELECT ip, day::text, messages FROM warm_up_days ORDER BY ip, day' }), [
+    { ip: one, day: before, messages: 7 },
+    { ip: one, day: today, messages: 10 },
+    { ip: other, day: before, messages: 10 },
+    { ip: other, day: today, messages: 0 },
+  ]);
 });
 
 t.test('a return that may have succeeded is not repeated', async (t) => {
