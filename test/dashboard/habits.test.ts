@@ -156,6 +156,20 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.match(await page.title(), '(no subject)');
   });
 
+  t.test('a subject in Hebrew or Arabic begins at its right, wherever it is shown', async (t) => {
+    const subject = 'הזמנה 123 (abc) נשלחה';
+    const body = { from: 'a@example.test', to: 'rtl@anywhere.test', subject, text: 't' };
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
+    const { page } = await view(t, node, '/emails?to=rtl@anywhere.test');
+    const isShown = (selector: string) => page.locator(`${selector}:dir(rtl)`, { hasText: subject }).first().waitFor();
+    await isShown('td .cut');
+    await go(page, `/emails/${email.id}`, subject);
+    await isShown('h1');
+    await go(page, '/sandbox', subject);
+    await isShown('.subject b');
+    await isShown('dd');
+  });
+
   t.test('a tab of somebody who has logged out behind another one begins anew', async (t) => {
     const other = await buildAccount(node.db);
     const { page, context } = await view(t, node, '/emails', { loggedIn: false });

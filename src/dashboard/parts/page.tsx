@@ -23,7 +23,7 @@ export function PageHead(props: {
       )}
       <div className="page-head">
         <div className="words">
-          <h1>{title}</h1>
+          <h1 dir="auto">{title}</h1>
           {words && <p>{words}</p>}
         </div>
         {actions}

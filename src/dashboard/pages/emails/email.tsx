@@ -258,7 +258,7 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
         {isLong(email) && (
           <>
             <dt>Subject</dt>
-            <dd>{email.subject}</dd>
+            <dd dir="auto">{email.subject}</dd>
           </>
         )}
         <dt>From</dt>

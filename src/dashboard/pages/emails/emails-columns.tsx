@@ -101,7 +101,7 @@ export const columns: Column<Row>[] = [
     header: 'Subject',
     plain: true,
     cell: ({ subject }) => (
-      <span className="cut wide" title={subject}>
+      <span className="cut wide" dir="auto" title={subject}>
         {shownSubject(subject)}
       </span>
     ),

@@ -41,7 +41,7 @@ export function SandboxMessageView({ id }: { id: string }) {
     <div>
       <dl className="facts" style={{ padding: 14 }}>
         <dt>Subject</dt>
-        <dd>{shownSubject(message.subject)}</dd>
+        <dd dir="auto">{shownSubject(message.subject)}</dd>
         <dt>From</dt>
         <dd title={message.from}>{inOwnLetters(message.from)}</dd>
         <dt>To</dt>

@@ -57,7 +57,7 @@ export function Sandbox() {
                     data-row
                   >
                     <div className="subject">
-                      <b>{shownSubject(message.subject)}</b>
+                      <b dir="auto">{shownSubject(message.subject)}</b>
                       <span className="dim">
                         <Moment at={message.received_at} />
                       </span>

@@ -108,7 +108,7 @@ export function Start() {
             <p>
               The latest of {plural(latest.data.count, 'email')}:{' '}
               <Status value={isForLater(email) ? 'scheduled' : email.status} />{' '}
-              <Link href={`/emails/${email.id}`} className="link">
+              <Link href={`/emails/${email.id}`} className="link" dir="auto">
                 {shownSubject(email.subject)}
               </Link>{' '}
               to <span title={email.to}>{inOwnLetters(email.to)}</span>, <Moment at={email.created_at} />

@@ -43,7 +43,7 @@ export function Evidence({ emailId, address, close }: { emailId: string; address
               </div>
             </div>
           )}
-          <Link href={`/emails/${emailId}`} className="link">
+          <Link href={`/emails/${emailId}`} className="link" dir="auto">
             {shownSubject(data.email.subject)}
           </Link>{' '}
           <span className="dim">

@@ -22,7 +22,7 @@ export function TemplateFields({ draft, change }: { draft: Draft; change: (chang
             <TextInput label="Alias" placeholder="none" {...text('alias')} />
           </Group>
           <TextInput label="From" placeholder="set by the email" mt="sm" {...text('from')} />
-          <TextInput label="Subject" placeholder="set by the email" mt="sm" {...text('subject')} />
+          <TextInput label="Subject" placeholder="set by the email" mt="sm" dir="auto" {...text('subject')} />
         </div>
         <Tabs defaultValue="html">
           <Tabs.List pl={14}>

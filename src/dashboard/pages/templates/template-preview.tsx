@@ -87,7 +87,7 @@ export function TemplatePreview({ template, isChanged }: { template: Template; i
               <dt>From</dt>
               <dd>{data.from ?? <span className="dim">set by the email</span>}</dd>
               <dt>Subject</dt>
-              <dd>{data.subject ?? <span className="dim">set by the email</span>}</dd>
+              <dd dir="auto">{data.subject ?? <span className="dim">set by the email</span>}</dd>
             </dl>
             <Tabs defaultValue="html" keepMounted={false}>
               <Tabs.List pl={14}>
