@@ -142,11 +142,7 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
         ignoreGroups: withoutGroups,
       });
       if (jobs.length > 0)
-        await boss.deleteJob(
-          name,
-          jobs.map(({ id }) => id),
-          inside(tx),
-        );
+        await tx.query({ name: `remove-${name}`, text: removalOf(name), values: [jobs.map(({ id }) => id)] });
       // pg-boss takes the right jobs, but returns them in any order.
       return jobs
         .map(({ id, data }) => decode({ ...data, id } as Stored))
@@ -161,6 +157,16 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
     },
   };
 }
+
+/**
+ * Removes jobs by their ids, in $1. Before version 17, PostgreSQL reads the whole queue for `id = ANY`, as pg-boss removes
+ * jobs, while its statistics show the queue as empty. The OFFSET makes it look up one id after the other, and the inner
+ * SELECT keeps it from planning that anew for each number of ids. A queue without a partition of its own is in `job_common`.
+ */
+const removalOf = (name: string) =>
+  `DELETE FROM pgboss.job_common WHERE ctid = ANY (ARRAY(
+     SELECT found.place FROM unnest((SELECT $1::uuid[])) AS taken (id),
+       LATERAL (SELECT j.ctid AS place FROM pgboss.job_common j WHERE j.name = '${name}' AND j.id = taken.id OFFSET 0) found))`;
 
 /** Makes pg-boss run its statements inside this transaction. */
 const inside = (tx: Sql) => ({

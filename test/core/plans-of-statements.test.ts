@@ -243,7 +243,7 @@ t.test(
       const jobs = Array.from({ length: 5_000 }, job);
       await within(session, () => queue.enqueue(session, jobs));
       const [prepared] = await session.query<{ generic: number }>({
-        text: `SELECT generic_plans::int AS generic FROM pg_prepared_statements WHERE statement LIKE '%DELETE FROM pgboss%'`,
+        text: `SELECT generic_plans::int AS generic FROM pg_prepared_statements WHERE name = 'remove-deliver'`,
       });
       t.ok((prepared?.generic ?? 0) > 0, 'the removal is prepared, and its plan kept');
       const rows = await within(session, async () => {

@@ -110,4 +110,4 @@ t.test('the table of calls is complete', async (t) => {
 });
 
 /** Of other services, and of Node. */
-const theirs = ['POSTMARK_API_TEST', 'NODE_OPTIONS', 'UV_THREADPOOL_SIZE'];
+const theirs = ['POSTMARK_API_TEST', 'NODE_OPTIONS', 'UV_THREADPOOL_SIZE', 'TEST_SERVER_URL'];

@@ -88,10 +88,17 @@ const legalMoves = `
     WHEN (NEW.status <> OLD.status AND (OLD.status NOT IN ('queued', 'deferred') OR NEW.status = 'queued'))
     EXECUTE FUNCTION refuse_move()`;
 
+/** What servers before version 18 lack, for what tests fill in. */
+const uuidOfTime = `
+  CREATE FUNCTION uuidv7(shift interval DEFAULT '0') RETURNS uuid LANGUAGE sql AS
+  $$ SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp() + shift) * 1000)::bigint), 12, '0') || '7' || substr(gen_random_uuid()::text, 16))::uuid $$`;
+
 async function guard(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   await client.query(legalMoves);
+  const { rows } = await client.query(`SELECT FROM pg_proc WHERE proname = 'uuidv7'`);
+  if (rows.length === 0) await client.query(uuidOfTime);
   await client.end();
 }
 

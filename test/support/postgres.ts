@@ -21,9 +21,12 @@ const home = path.join(os.tmpdir(), `sendwright-tests-${process.getuid?.() ?? 0}
 const runner = process.env.TAP ? process.ppid : process.pid;
 let url: Promise<string> | undefined;
 
-/** A superuser's URL of the run's server; its database is empty. Every caller in one run gets the same server. */
+/**
+ * A superuser's URL of the run's server; its database is empty. Every caller in one run gets the same server, or the one that
+ * TEST_SERVER_URL names, such as one of an older version.
+ */
 export function testServerUrl(): Promise<string> {
-  url ??= startOrJoin();
+  url ??= process.env.TEST_SERVER_URL ? Promise.resolve(process.env.TEST_SERVER_URL) : startOrJoin();
   return url;
 }
 
