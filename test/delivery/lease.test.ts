@@ -72,11 +72,17 @@ t.test('a silent node keeps its claims until it is buried', async (t) => {
   const db = await openDatabase(t);
   const [living, silent] = [newId(), newId()];
   for (const id of [living, silent]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
-  await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [silent] });
-  t.match(await nodes.beat(db, living), { senders: 2 });
+  await nodes.register(db, { id: newId(), hostname: 'test', roles: ['api', 'inbound'] }, false);
+  const silence = (id: string) =>
+    db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [id] });
+  await silence(silent);
+  t.match(await nodes.beat(db, living), { senders: 2 }, 'of those that deliver mail');
   await nodes.removeDead(db);
   t.match(await nodes.beat(db, living), { senders: 1 });
   t.equal(await nodes.beat(db, silent), null);
+  t.ok(await nodes.anyDelivers(db));
+  await silence(living);
+  t.notOk(await nodes.anyDelivers(db));
 });
 
 t.test("a living node stays alive while a dead node's claims cannot be released", async (t) => {
