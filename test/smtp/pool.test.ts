@@ -81,10 +81,12 @@ t.test('a connection is closed after its number of messages, its idle time and i
   const expected = { kept: 1, outcome: 'delivered', connections: 2, saysGoodbye: true };
   t.match(await inUse({ maxTransactions: 2 }), expected);
   for (const bound of ['maxAgeMs', 'idleMs']) {
-    let seen = await inUse({ [bound]: 300 });
+    // So that only this bound ends it.
+    const others: PoolOptions = { maxAgeMs: 3_600_000, idleMs: 3_600_000 };
+    let seen = await inUse({ ...others, [bound]: 300 });
     // On a slow machine it is closed before the second message.
     for (let ms = 600; ms < 10_000 && (seen.kept === 0 || seen.connections > 2); ms *= 2)
-      seen = await inUse({ [bound]: ms });
+      seen = await inUse({ ...others, [bound]: ms });
     t.match(seen, expected, bound);
   }
 });
@@ -138,6 +140,23 @@ t.test('MX-11: a failure of one message does not affect the next', async (t) => 
     t.equal(mx.peers.length, 1);
     t.equal(mx.peers[0]?.received.toString().match(/RSET\r\n/g)?.length, 1, 'and none after a message that went well');
   }
+});
+
+t.test('MX-11: if a server refuses to forget a message, the next one goes over another connection', async (t) => {
+  const { send, mx } = await startScripted(
+    t,
+    async (peer, number) => {
+      if (number > 0) return acceptAll(peer);
+      await peer.greet();
+      for (const reply of ['250 ok', '550 no', '502 what?']) await peer.answer(reply);
+      await peer.until('never');
+    },
+    { deadlines: { mail: 5_000 } },
+  );
+  t.equal(resultOf(await send()).outcome, 'bounced');
+  t.equal(resultOf(await send()).outcome, 'delivered');
+  t.equal(mx.peers.length, 2);
+  t.equal(mx.peers[0]?.received.toString().match(/MAIL FROM/g)?.length, 1, 'its recipients could get the next one');
 });
 
 t.test('MX-11: a connection that died while idle is replaced unnoticed', async (t) => {
