@@ -45,3 +45,15 @@ t.test('the first reason stays, but any that stops all mail replaces "unsubscrib
     t.strictSame(await list(), ['complaint'], `${reasons} at once`);
   }
 });
+
+t.test('the list of one account says nothing about the mail of another', async (t) => {
+  const db = await openDatabase(t);
+  const [{ id: ours }, { id: theirs }] = [await buildAccount(db), await buildAccount(db)];
+  const address = 'ann@x.test';
+  await suppressions.add(db, theirs, { address, reason: 'complaint' });
+  t.equal((await suppressions.find(db, ours, [address])).size, 0);
+  t.match(await suppressions.add(db, ours, { address, reason: 'manual' }), { accountId: ours, reason: 'manual' });
+  t.strictSame([...(await suppressions.find(db, ours, [address]))], [[address, 'manual']]);
+  await suppressions.remove(db, ours, address);
+  t.strictSame([...(await suppressions.find(db, theirs, [address]))], [[address, 'complaint']]);
+});
