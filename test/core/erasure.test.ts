@@ -10,6 +10,7 @@ import type { AttemptRow } from '../../src/core/recipients/attempts.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import * as returns from '../../src/core/returns/returns.ts';
+import * as suppressions from '../../src/core/returns/suppressions.ts';
 import { unsubscribe } from '../../src/core/returns/unsubscribe.ts';
 import { tokenKeys } from '../../src/core/secrets/service-secrets.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
@@ -213,6 +214,43 @@ t.test(
     );
   },
 );
+
+t.test('an email that ends like this counts as suppressed if its other recipient was', async (t) => {
+  const { db, queue, ask, send, take, email } = await prepare(t);
+  const id = await send(person, 'bob@x.test');
+  const [held] = await take();
+  if (!held) throw new Error('nothing was claimed');
+  const settlements = [
+    settlement(held, 0, 'deferred', { nextAttemptAt: new Date(Date.now() + 60_000), lastResponse: '451 later' }),
+    settlement(held, 1, 'suppressed', { lastResponse: 'bob is on the suppression list' }),
+  ];
+  await db.transaction((tx) => settle(tx, queue, settlements, []));
+  t.match(await email(id), { status: 'queued', pending: 1, suppressed: 1 });
+  await ask();
+  await eraseDue(db, keyring, silentLog, never);
+  t.match(await email(id), { status: 'suppressed', pending: 0 });
+});
+
+t.test('if one of several requests wants the suppression gone as well, it goes', async (t) => {
+  const { db, get, accountId } = await prepare(t);
+  const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+  for (const keepsSuppression of [
+    [false, true],
+    [true, false],
+    [true, true],
+  ]) {
+    await suppressions.add(db, accountId, { address: person, reason: 'manual' });
+    const asked = [];
+    for (const keeps of keepsSuppression)
+      asked.push(await erasures.ask(db, accountId, { address: person, keepsSuppression: keeps }, keys));
+    const [first, second] = asked;
+    t.equal(first?.id, second?.id);
+    await eraseDue(db, keyring, silentLog, never);
+    const gone = keepsSuppression.every(Boolean) ? 0 : 1;
+    t.match(await get(first?.id ?? ''), { doneAt: Date, counts: { suppressions: gone } }, `${keepsSuppression}`);
+    t.equal(await db.prisma.suppression.count(), 1 - gone);
+  }
+});
 
 t.test('a recipient that is being canceled is not claimed any more', async (t) => {
   const { db, ask, send, take, accountId, recipients } = await prepare(t);
