@@ -248,6 +248,15 @@ async function register(db: Database): Promise<string> {
   return id;
 }
 
+t.test('a full node does not count on the room that its own addresses had when it last looked', async (t) => {
+  const { node, db } = await scene(t);
+  const fresh = node(pools('127.0.0.6', '127.0.0.6=2026-11-20', '1'));
+  const nodeId = await register(db);
+  for (let n = 0; n < 2; n++) await fresh.exchange(nodeId);
+  const [closed] = closings(await fresh.choose(wants(2)));
+  t.match(closed, { opensAt: new Date('2026-11-21T00:00:00Z'), reason: /more on 2026-11-21 \(UTC\)$/ });
+});
+
 t.test('a full node leaves the rest to a node that has room', async (t) => {
   const { node, db, told } = await scene(t);
   const fresh = node(pools('127.0.0.6', '127.0.0.6=2026-11-20', '1'));

@@ -31,6 +31,18 @@ t.test('a connection carries the next message to the same host, even for another
   t.equal(transport.pool.size, 1);
 });
 
+t.test('a message takes only a connection that left from one of its own addresses', async (t) => {
+  const { send, mx } = await startScripted(t, acceptAll);
+  const from = async (ip: string) => {
+    const [session] = (await send({ sendingIps: [ip] })).sessions;
+    return [session?.localAddress, session?.reused];
+  };
+  t.same(await from('127.0.0.7'), ['127.0.0.7', false]);
+  t.same(await from('127.0.0.8'), ['127.0.0.8', false]);
+  t.same(await from('127.0.0.7'), ['127.0.0.7', true]);
+  t.equal(mx.peers.length, 2);
+});
+
 t.test('simultaneous messages each have their own connection', async (t) => {
   const allHere = Promise.withResolvers<null>();
   let here = 0;

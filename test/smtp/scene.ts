@@ -59,6 +59,7 @@ export interface SendOptions {
   signal?: AbortSignal;
   destination?: string;
   tls?: TlsDemand;
+  sendingIps?: string[];
   site?: SiteLimits;
 }
 
@@ -102,6 +103,7 @@ export async function startScene(
       ...(rest.signal ? { signal: rest.signal } : {}),
       ...(rest.tls ? { tls: rest.tls } : {}),
       site: rest.site,
+      ...(rest.sendingIps ? { sendingIps: rest.sendingIps } : {}),
     });
   return { zone, transport, send };
 }
