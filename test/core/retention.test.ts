@@ -214,6 +214,24 @@ t.test('one statement deletes only a limited amount of files', async (t) => {
   t.equal(heaviest, 2 * large);
 });
 
+t.test('a file that an email was scheduled for just before it was accepted stays as long as the email', async (t) => {
+  const db = await openDatabase(t);
+  const accountId = await prepare(db);
+  const [first] = (await listPartitions(db)).filter(({ table, to }) => table === 'emails' && to > weekOf(5));
+  await db.query({
+    text: `INSERT INTO attachments SELECT $1, sha256(hours::text::bytea), 'bytes', $2::timestamptz - make_interval(hours => hours)
+             FROM unnest(ARRAY[1, 25]) hours`,
+    values: [accountId, first?.from],
+  });
+  await dropOld(db, new Date());
+  t.equal((await listPartitions(db)).find(({ table }) => table === 'emails')?.name, first?.name);
+  const left = await db.prisma.attachment.findMany();
+  t.strictSame(
+    left.map(({ lastUsedAt }) => lastUsedAt.getTime()),
+    [Number(first?.from) - 3_600_000],
+  );
+});
+
 t.test('an interrupted run is finished', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
