@@ -47,6 +47,22 @@ t.test('a site includes all mail that waits for its domains, and shows what most
   t.match(await find(db, 'other.test'), { site: 'other.test', queued: 0, deferred: 0, waitingFor: null });
 });
 
+t.test('the mail of a destination that one node treats as a site of its own counts there', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const [here, there] = [newId(), newId()];
+  for (const id of [here, there]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await report(db, here, [{ ...quiet, site: 'Ours', destinations: ['x.test', 'y.test'] }]);
+  await report(db, there, [{ ...quiet, site: 'x.test', destinations: ['x.test'] }]);
+  for (const [to, emails] of [
+    ['x.test', 3],
+    ['y.test', 2],
+  ] as const)
+    await scheduleMany(db, sender, { emails, to, at: new Date(Date.now() - 1_000) });
+  t.match(await find(db, 'x.test'), { site: 'x.test', queued: 3 });
+  t.match(await find(db, 'Ours'), { site: 'Ours', queued: 2 });
+});
+
 t.test('a paused destination is listed once, with its mail, and the site that takes its mail without it', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
