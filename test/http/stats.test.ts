@@ -1,4 +1,5 @@
 import t from 'tap';
+import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
@@ -26,7 +27,7 @@ t.test('statistics', async (t) => {
   t.match((await stats('')).body, { interval: 'day', group_by: null, buckets: [] });
 
   const first = await node.send({ to: ['a@r.test', 'gone@r.test'], tags: ['one', 'two', 'one'] });
-  await node.send({ to: 'b@r.test', tags: ['one'], type: 'marketing' });
+  const second = await node.send({ to: 'b@r.test', tags: ['one'], type: 'marketing' });
   await node.send({ to: 'busy@r.test' });
   await eventually(async () => {
     const [today] = (await stats('')).body.buckets;
@@ -34,13 +35,25 @@ t.test('statistics', async (t) => {
   });
   await node.send({ to: 'gone@r.test' });
   const stranger = await buildSender(node.db, testKey(7));
-  await node.call('POST', '/api/v1/emails', {
+  const theirs = await node.call('POST', '/api/v1/emails', {
     key: stranger.key,
     body: { from: stranger.from, to: 'c@r.test', subject: 's', text: 't' },
   });
+  // What became of the mail of others to the same address does not count.
+  await node.db.query({
+    text: `INSERT INTO attempts (id, email_id, recipient, number, at, duration_ms, outcome, phase, reason, classification)
+           VALUES ($1, $2, 'gone@r.test', 9, now(), 1, 'bounced', 'rcpt', 'refused', 'spam')`,
+    values: [newId(), theirs.body.email.id],
+  });
 
-  await node.db.prisma.return.create({
-    data: { accountId: node.account.id, emailId: first.id, recipient: 'a@r.test', kind: 'complaint' },
+  await node.db.prisma.return.createMany({
+    data: [
+      { accountId: node.account.id, emailId: first.id, recipient: 'a@r.test', kind: 'complaint' },
+      { accountId: node.account.id, emailId: second.id, recipient: 'b@r.test', kind: 'bounce' },
+    ],
+  });
+  await node.db.query({
+    text: `UPDATE recipients SET settled_at = now() + interval '1 day' WHERE address = 'gone@r.test' AND status = 'failed'`,
   });
 
   const { body } = await stats('');
@@ -59,7 +72,7 @@ t.test('statistics', async (t) => {
     deferrals: 1,
     latency_ms: { p50: Number, p95: Number, p99: Number },
   });
-  t.ok(body.buckets[0].latency_ms.p50 < 60_000);
+  t.ok(body.buckets[0].latency_ms.p99 < 60_000, 'of what was delivered');
 
   const groups = async (by: string) =>
     (await stats(`group_by=${by}`)).body.buckets.map(
