@@ -60,6 +60,24 @@ t.test('of several dots for one recipient, the one that was accepted counts, or 
   t.match(await recoverAfter([null, 451]), { found: 2, status: 'deferred', lastResponse: /said 451/ });
 });
 
+t.test('what is wrong with the database and not with an email ends the start, and the journal stays', async (t) => {
+  const { db, queue, folder, account, domain, nodeId } = await prepare(t);
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@a.test'])]);
+  const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const session = {
+    ...{ startedAt: new Date(), host: 'mx.test', remoteAddress: '127.0.0.1', localAddress: null },
+    ...{ tls: null, verification: 'none', reused: false },
+  };
+  writeFileSync(join(folder, `1-${newId()}.jsonl`), `${JSON.stringify({ n: 0, dot: { claim: held, session } })}\n`);
+  const start = () => recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+  await db.query({ text: 'ALTER TABLE attempts RENAME COLUMN recipient TO of_a_later_release' });
+  await t.rejects(start(), { code: '42703' }, 'going on would send all of the mail twice');
+  t.equal(readdirSync(folder).length, 1);
+  await db.query({ text: 'ALTER TABLE attempts RENAME COLUMN of_a_later_release TO recipient' });
+  t.equal(await start(), 1);
+  t.same(readdirSync(folder), []);
+});
+
 t.test('an email whose journal cannot be recorded stops neither a start nor other emails, and is kept', async (t) => {
   const { db, queue, folder, account, domain, nodeId } = await prepare(t);
   const to = ['a@a.test', 'b@b.test', 'c@c.test'];

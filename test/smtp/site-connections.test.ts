@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
-import type { SiteLimits } from '../../src/smtp/connections/site-connections.ts';
+import { Connection } from '../../src/smtp/connections/connection.ts';
+import { SiteConnections, type SiteLimits } from '../../src/smtp/connections/site-connections.ts';
 import type { Peer } from '../support/mx.ts';
 import type { ZoneEntry } from '../support/zone.ts';
 import { resultOf, startMx, startScene } from './scene.ts';
@@ -191,4 +192,31 @@ t.test('a connection that said QUIT takes no place, even if its server has not h
   await startMx(t, deaf, { host: '127.0.0.8', port: transport.mxPort });
   for (const name of ['deaf.test', 'a.test', 'b.test', 'c.test']) await sendTo(name, site(2));
   t.match(await sendTo('b.test', site(2)), [{ reused: true }]);
+});
+
+t.test('a connection counts for one site at a time, until it is lost or about to say QUIT', async (t) => {
+  const sites = new SiteConnections();
+  const open = (name: string) => {
+    const connection = new Connection({ host: 'mx.a.test', address: '127.0.0.1', port: 25 });
+    sites.dialling(name);
+    sites.opened(name, connection);
+    return connection;
+  };
+  const counts = () => [sites.of('First'), sites.of('Second')];
+  const [lost, left, moved] = [open('First'), open('First'), open('First')];
+  sites.dialling('First');
+  t.same(counts(), [4, 0]);
+  sites.dialFailed('First');
+  sites.ended(left);
+  sites.movedTo('First', moved);
+  t.same(counts(), [2, 0]);
+  sites.movedTo('Second', moved);
+  t.same(counts(), [1, 1]);
+  t.same([sites.isOf('First', moved), sites.isOf('Second', moved)], [false, true]);
+  const stranger = new Connection(moved.target);
+  sites.movedTo('Second', stranger);
+  t.same(counts(), [1, 2], 'one that no site had');
+  for (const connection of [lost, left, moved, stranger]) connection.destroy();
+  t.same(counts(), [0, 0]);
+  t.same(sites.isOf('Second', moved), false);
 });
