@@ -242,6 +242,18 @@ t.test('a pause cancels the rest of a resume, whichever node or release gives it
   t.equal(await due(), 600);
 });
 
+t.test('a pause cancels the rest of a flush', async (t) => {
+  const { db, change, count, left, nobodyIsAtIt } = await prepare(t);
+  await change(`waiting_for = 'a limit'`, 'true');
+  for (const name of ['slow.test', 'other.test']) await orders.flush(db, name, [name], { ms: 0 });
+  await orders.pause(db, 'slow.test');
+  await nobodyIsAtIt();
+  await wakeRest(db, silentLog, never);
+  t.equal(await count(`destination = 'slow.test' AND next_attempt_at <= now()`), 0);
+  t.equal(await count(`destination = 'other.test' AND next_attempt_at <= now()`), 600);
+  t.equal(await left(), 0);
+});
+
 t.test('a pause waits for the running batch, and nothing is released after it', async (t) => {
   const { db, pause, due } = await prepare(t);
   await pause('slow.test');

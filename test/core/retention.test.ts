@@ -232,6 +232,19 @@ t.test('a file that an email was scheduled for just before it was accepted stays
   );
 });
 
+t.test('messages that a sandbox got from elsewhere go with their weeks', async (t) => {
+  const db = await openDatabase(t);
+  await prepare(db);
+  const young = newId();
+  await db.query({
+    text: `INSERT INTO sandbox_messages (id, mail_from, rcpt_to, subject, header_from, dkim, size, raw)
+           SELECT id, '', '{}', 's', 'a@b.test', '[]', 1, 'x' FROM unnest($1::uuid[]) id`,
+    values: [[newId(weekOf(0)), young]],
+  });
+  await dropOld(db, new Date());
+  t.match(await db.prisma.sandboxMessage.findMany(), [{ id: young }]);
+});
+
 t.test('an interrupted run is finished', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);
