@@ -617,11 +617,21 @@ export interface Session {
     /** The email address that the user logs in with. */ email: string;
     /** An `admin` operates the server. */ role: 'admin' | 'member';
   };
-  /** The account of the user. */
+  /** The account of the user, and what its plan still allows. */
   account: {
     /** The account. */ id: string;
     /** Its name. */ name: string;
     /** Its plan. */ plan: 'free' | 'pro' | 'unlimited';
+    /** What counts towards the plan, by days and months in UTC. */
+    used: {
+      /** Emails accepted today; null: not counted. */ day: number | null;
+      /** Emails accepted this month; null: not counted. */ month: number | null;
+    };
+    /** How many more emails the plan allows. */
+    left: {
+      /** Today; null: the plan has no limit for a day. */ day: number | null;
+      /** This month, with the credit; null: the plan has no limit for a month. */ month: number | null;
+    };
   };
   /** The service. */
   service: {
@@ -629,6 +639,7 @@ export interface Session {
     /** No mail leaves the machine. */ sandbox: boolean;
     /** When the service was put on hold: mail is accepted but not sent until an operator releases it; null: it is not on hold. */
     on_hold_since: string | null;
+    /** A process that delivers mail is running. */ delivers: boolean;
   };
 }
 

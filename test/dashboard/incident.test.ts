@@ -261,4 +261,19 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const { needs, has } = await name.evaluate(sizes);
     t.ok(needs <= has, `${needs} px in ${has}`);
   });
+
+  t.test('that nothing is left that delivers is said, and who can end that', async (t) => {
+    const { page, complaints } = await view(t, node, '/overview');
+    const nobody = page.locator('.concerns li').filter({ hasText: 'Nothing is sent' });
+    await page.locator('.concerns li').first().waitFor();
+    t.equal(await nobody.count(), 0);
+    await node.db.query({
+      text: `UPDATE nodes SET seen_at = now() - interval '1 minute' WHERE id = $1`,
+      values: [other],
+    });
+    await lookAgain(page);
+    await nobody.getByRole('link', { name: 'Show what waits' }).waitFor();
+    t.match(await nobody.textContent(), /^nowNothing is sent: no process that delivers mail is running: start one/);
+    t.strictSame(complaints, []);
+  });
 });

@@ -183,6 +183,34 @@ t.test('what operators see', inBrowser, async (t) => {
     t.strictSame(complaints, []);
   });
 
+  t.test('a member sees when the plan is nearly used up, and then that it is', async (t) => {
+    const small = await buildSender(node.db, encryptionKey);
+    const use = (emails: number) =>
+      node.db.query({
+        text: `UPDATE accounts SET plan = 'free', usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = $2,
+                      usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date, usage_month_count = $2 WHERE id = $1`,
+        values: [small.account.id, emails],
+      });
+    await use(91);
+    const mail = { from: `a@${small.domain}`, to: 'a@anywhere.test', subject: 's', text: 't' };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: small.key, body: mail })).status, 200);
+    const { page, complaints } = await view(t, node, '/overview', { loggedIn: false });
+    await logIn(page, small.account.email, small.account.password);
+    const concerns = page.locator('.concerns li').filter({ hasText: 'plan free' });
+    await concerns.first().waitFor();
+    t.match(await concerns.allTextContents(), [
+      /^soonThe plan free allows 8 more emails today [(]UTC[)], after 92[.] The op/,
+    ]);
+    await use(100);
+    await lookAgain(page);
+    const refused = concerns.filter({
+      hasText: 'Your emails are refused until tomorrow (UTC): the 100 of today use up',
+    });
+    await refused.getByRole('link', { name: 'Show what was sent' }).waitFor();
+    t.equal(await concerns.locator('.status').textContent(), 'now');
+    t.strictSame(complaints, []);
+  });
+
   t.test('an account whose mail fails is named, also where that of others goes out', async (t) => {
     const storm = await buildSender(node.db, encryptionKey);
     const to = Array.from({ length: 20 }, (_, place) => ({
@@ -278,6 +306,8 @@ t.test('what operators see', inBrowser, async (t) => {
     await node.db.query({ text: 'DELETE FROM service_hold' });
     const { page } = await view(t, node, '/overview');
     await page.getByRole('heading', { name: 'What needs attention' }).waitFor();
-    t.equal(await page.getByText('Nothing is sent').count(), 0);
+    t.equal(await page.getByText('on hold').count(), 0);
+    // Here nothing but the API runs.
+    await page.getByText('Nothing is sent: no process that delivers mail is running').waitFor();
   });
 });

@@ -30,6 +30,7 @@ t.test('plans', async (t) => {
     const item = { from: built.from, to: 'a@b.test', subject: 's', text: 't' };
     return {
       ...built,
+      login: built.account,
       send: () => node.call('POST', '/api/v1/emails', { key: built.key, body: item }),
       batch: (n: number) =>
         node.call('POST', '/api/v1/emails/batch', { key: built.key, body: { emails: Array(n).fill(item) } }),
@@ -250,6 +251,21 @@ t.test('plans', async (t) => {
     t.equal(answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true').length, 3);
     t.equal((await credit(3)).status, 409);
     t.match(await account(), { credit: '2.00' });
+  });
+
+  t.test('a browser is told how much is used and left, the credit counted in', async (t) => {
+    for (const [plan, counts, used, left] of [
+      ['free', { day: 97, month: 2_990 }, { day: 97, month: 2_990 }, { day: 3, month: 10 }],
+      // Past both, as after a change of the plan.
+      ['free', { day: 150, month: 4_000, credit: 50 }, { day: 150, month: 4_000 }, { day: 0, month: 0 }],
+      ['pro', { day: 500, month: 49_999, credit: 1.2 }, { day: 500, month: 49_999 }, { day: null, month: 3 }],
+      ['pro', { day: 500, month: 50_010, credit: 1.2 }, { day: 500, month: 50_010 }, { day: null, month: 2 }],
+      ['unlimited', { day: 9 }, { day: null, month: null }, { day: null, month: null }],
+    ] as const) {
+      const { login } = await sender(plan, counts);
+      const { body } = await node.call('POST', '/api/v1/session', { body: login });
+      t.strictSame([body.account.used, body.account.left], [used, left], plan);
+    }
   });
 
   t.test('the plan limits the number of domains, even if several are added at once', async (t) => {

@@ -33,6 +33,24 @@ export const planOf = (name: string): Plan => plans[name as PlanName] ?? plans[s
 export const isCounted = (name: string): boolean => planOf(name).perMonth !== null || planOf(name).perDay !== null;
 
 /**
+ * How many more emails a plan and the credit allow today and this month, as far as is known; null: as many as one wants.
+ *
+ * @param used how many were accepted on this day and in this month, in UTC
+ */
+export function leftOf(
+  name: string,
+  credit: number,
+  used: { day: number; month: number },
+): { day: number | null; month: number | null } {
+  const { perDay, perMonth, pricePast } = planOf(name);
+  const paid = pricePast === null ? 0 : Math.max(0, Math.floor(credit / pricePast));
+  return {
+    day: perDay === null ? null : Math.max(0, perDay - used.day),
+    month: perMonth === null ? null : Math.max(0, perMonth - used.month) + paid,
+  };
+}
+
+/**
  * Charges the account for emails, inside the transaction that accepts them. The account's row stays locked until that
  * transaction ends, so the count is exact for any number of concurrent calls and nodes. Days and months are in UTC.
  *

@@ -5,7 +5,7 @@ import { passwordChange } from '../routes/auth.ts';
 import { type Group, message, type Operation } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
-import { id, oneOf, time, words } from './schema.ts';
+import { id, integer, oneOf, time, words } from './schema.ts';
 
 const login = z
   .object({
@@ -29,6 +29,22 @@ const session = login
   .omit({ token: true, token_type: true })
   .extend({
     expires_at: time('When it expires, unless it is ended or the password is changed earlier.'),
+    account: login.shape.account
+      .extend({
+        used: z
+          .object({
+            day: integer('Emails accepted today; null: not counted.').nullable(),
+            month: integer('Emails accepted this month; null: not counted.').nullable(),
+          })
+          .describe('What counts towards the plan, by days and months in UTC.'),
+        left: z
+          .object({
+            day: integer('Today; null: the plan has no limit for a day.').nullable(),
+            month: integer('This month, with the credit; null: the plan has no limit for a month.').nullable(),
+          })
+          .describe('How many more emails the plan allows.'),
+      })
+      .describe('The account of the user, and what its plan still allows.'),
     service: z
       .object({
         base_url: words('The base URL that clients use.'),
@@ -36,6 +52,7 @@ const session = login
         on_hold_since: time(
           'When the service was put on hold: mail is accepted but not sent until an operator releases it; null: it is not on hold.',
         ).nullable(),
+        delivers: z.boolean().describe('A process that delivers mail is running.'),
       })
       .describe('The service.'),
   })
@@ -44,8 +61,14 @@ const session = login
 const sessionExample = {
   expires_at: '2026-11-21T21:00:00.000Z',
   user: { id: samples.user, email: 'admin@localhost', role: 'admin' },
-  account: { id: samples.account, name: 'Administration', plan: 'unlimited' },
-  service: { base_url: 'http://localhost:3000', sandbox: true, on_hold_since: null },
+  account: {
+    id: samples.account,
+    name: 'Administration',
+    plan: 'unlimited',
+    used: { day: null, month: null },
+    left: { day: null, month: null },
+  },
+  service: { base_url: 'http://localhost:3000', sandbox: true, on_hold_since: null, delivers: true },
 };
 
 const loginRefusals: Refusal[] = [

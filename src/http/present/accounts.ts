@@ -1,4 +1,4 @@
-import { isCounted, planOf } from '../../core/accounts/plans.ts';
+import { isCounted, leftOf, planOf } from '../../core/accounts/plans.ts';
 import type * as users from '../../core/accounts/users.ts';
 import type { ListedAccount } from '../../core/operations/account-list.ts';
 import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
@@ -45,6 +45,13 @@ function user(row: Pick<User, 'id' | 'email' | 'role'>) {
 export function loggedIn(row: users.User) {
   const { id, name, plan } = row.account;
   return { user: user(row), account: { id, name, plan } };
+}
+
+/** The same for a browser, which says when the plan is used up. */
+export function session(row: users.User, of: Account) {
+  const { usage: used } = account(of);
+  const left = leftOf(of.plan, Number(of.credit), { day: used.day ?? 0, month: used.month ?? 0 });
+  return { user: user(row), account: { id: of.id, name: of.name, plan: of.plan, used, left } };
 }
 
 export const exportedUser = (row: User) => ({ ...user(row), created_at: iso(row.createdAt) });

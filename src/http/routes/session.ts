@@ -1,7 +1,9 @@
 import type Router from '@koa/router';
 import type Koa from 'koa';
+import * as accounts from '../../core/accounts/accounts.ts';
 import * as sessions from '../../core/accounts/sessions.ts';
 import type { User } from '../../core/accounts/users.ts';
+import { anyDelivers } from '../../core/nodes/nodes.ts';
 import * as hold from '../../core/operations/hold.ts';
 import { forbidden } from '../../errors.ts';
 import { demandLogin, sessionOf } from '../credentials/auth.ts';
@@ -16,11 +18,18 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
   const { db, jwtSecret, baseUrl, sandbox } = services;
   const loggedIn = demandLogin(services);
   const cookie = { https: baseUrl.startsWith('https:'), maxAgeSeconds: lifetimeSeconds };
-  const shown = async (user: User, expiresAt: Date) => ({
-    expires_at: expiresAt.toISOString(),
-    ...present.loggedIn(user),
-    service: { base_url: baseUrl, sandbox, on_hold_since: (await hold.find(db))?.toISOString() ?? null },
-  });
+  const shown = async (user: User, expiresAt: Date) => {
+    const [account, since, delivers] = await Promise.all([
+      accounts.get(db, user.account.id),
+      hold.find(db),
+      anyDelivers(db),
+    ]);
+    return {
+      expires_at: expiresAt.toISOString(),
+      ...present.session(user, account),
+      service: { base_url: baseUrl, sandbox, on_hold_since: since?.toISOString() ?? null, delivers },
+    };
+  };
 
   router.post('/session', async (ctx) => {
     refuseElsewhere(ctx);

@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import type { Bucket, Destination, Domain, Webhook } from '../../../client/index.ts';
+import type { Bucket, Destination, Domain, Session, Webhook } from '../../../client/index.ts';
 import { api, isStatus } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Failed } from '../../parts/failure.tsx';
 import { Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { exact, percent, plural, spaced } from '../../words/format.ts';
+import { count, exact, percent, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
 import { causeAt, lacksMail, lastHeardOf, waitingAt } from '../destinations/destination-standing.ts';
@@ -28,6 +28,8 @@ const worryingFailures = 0.1;
 const worryingComplaints = 0.001;
 /** With fewer emails than this a percentage says little. */
 const fewest = 20;
+/** When this part of a plan is left, there may not be enough until the day or the month is over. */
+const scarce = 0.1;
 /** If nothing can be reached, every destination would be listed and hide the rest. */
 const mostDestinations = 5;
 /** A server that takes the mail of one domain, and has got none for longer, gets little: that it refuses one email is not urgent. */
@@ -40,7 +42,7 @@ const seldomMs = 86_400_000;
  * @param props.hasOthers whether others send with this server, whom an operator looks after as well
  */
 export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time: Span; hasOthers: boolean }) {
-  const { user, service } = useSession();
+  const { user, account, service } = useSession();
   const isAdmin = user.role === 'admin';
   const query = useQuery({
     queryKey: ['concerns', isAdmin, hasOthers],
@@ -78,7 +80,8 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
   const asked = hasOthers ? [query, held, failing] : [query, held];
   const concerns = [
     ...(ready.data === false ? ofRefusal(isAdmin) : []),
-    ...ofHold(service.on_hold_since, isAdmin),
+    ...ofHold(service, isAdmin),
+    ...ofPlan(account, isAdmin),
     ...ofHeld(held.data?.count ?? 0),
     ...(data ?? []),
     ...ofNumbers(buckets, time),
@@ -138,11 +141,37 @@ function ofRefusal(isAdmin: boolean): Concern[] {
   return [{ urgent: true, words, href: '/doctor', link: 'Check the server' }];
 }
 
-function ofHold(since: string | null, isAdmin: boolean): Concern[] {
-  if (since === null) return [];
-  const words = `Nothing has been sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
+function ofHold({ on_hold_since: since, delivers }: Session['service'], isAdmin: boolean): Concern[] {
+  if (since === null && delivers) return [];
   const waiting = isAdmin ? '/emails?status=queued&accounts=all' : '/emails?status=queued';
-  return [{ urgent: true, words, href: waiting, link: 'Show what waits' }];
+  const seen = { href: waiting, link: 'Show what waits' };
+  if (since === null) {
+    const remedy = isAdmin ? ': start one whose ROLES have mta' : ', which its operators have to start';
+    return [{ urgent: true, words: `Nothing is sent: no process that delivers mail is running${remedy}.`, ...seen }];
+  }
+  const words = `Nothing has been sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
+  return [{ urgent: true, words, ...seen }];
+}
+
+/** Its own mail is refused when the plan is used up: the day's part or, for longer, the month's. */
+function ofPlan({ name, plan, used, left }: Session['account'], isAdmin: boolean): Concern[] {
+  const change = isAdmin
+    ? { href: `/accounts?q=${encodeURIComponent(name)}`, link: 'Change the plan' }
+    : { href: '/emails?time=30d', link: 'Show what was sent' };
+  for (const [span, when, until] of [
+    ['month', 'this month', 'the next month'],
+    ['day', 'today', 'tomorrow'],
+  ] as const) {
+    const [sent, rest] = [used[span] ?? 0, left[span]];
+    if (rest === null || rest > scarce * (sent + rest)) continue;
+    const whom = isAdmin ? '' : ' The operators of the server can change it.';
+    const words =
+      rest === 0
+        ? `Your emails are refused until ${until} (UTC): the ${count(sent)} of ${when} use up the plan ${plan}.${whom}`
+        : `The plan ${plan} allows ${plural(rest, 'more email')} ${when} (UTC), after ${count(sent)}.${whom}`;
+    return [{ urgent: rest === 0, words, ...change }];
+  }
+  return [];
 }
 
 function ofHeld(count: number): Concern[] {
