@@ -100,6 +100,27 @@ t.test('a full mailbox that turns out to be gone counts as gone', async (t) => {
   t.equal((await events()).length, 2);
 });
 
+t.test('of what one report says several times about a recipient, what suppresses the address counts', async (t) => {
+  const { send, read, suppressed, events } = await scene.sender();
+  const [full, gone] = [{ status: '5.2.2', said: '552 5.2.2 mailbox full' }, {}];
+  const all: [Parameters<typeof bounce>, string][] = [
+    [[full, gone], 'bad_mailbox'],
+    [[gone, full], 'bad_mailbox'],
+    [[full, { status: '4.4.7', said: '450 4.4.7 expired' }], 'mailbox_full'],
+  ];
+  for (const [at, [groups, classification]] of all.entries()) {
+    const to = `${at}@example.com`;
+    const id = await send(to);
+    t.match(await deliver(returnPath(id), bounce(...groups.map((group) => ({ ...group, to })))), taken);
+    t.strictSame(
+      (await read(id)).returns.map((one: { classification: string }) => one.classification),
+      [classification],
+    );
+  }
+  t.strictSame((await suppressed()).sort(), ['0@example.com bounce', '1@example.com bounce']);
+  t.equal((await events()).length, 3);
+});
+
 t.test(
   'a mailbox that is said to be gone for now hides neither that it is gone for good, nor that it is full',
   async (t) => {
