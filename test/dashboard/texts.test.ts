@@ -6,6 +6,8 @@ import { adviceOf } from '../../src/core/log/advice.ts';
 import { firstEmail, ownAddress, sameEmail, whyNoCall } from '../../src/dashboard/words/commands.ts';
 import {
   addressIn,
+  bytes,
+  compact,
   duration,
   emailIdIn,
   exact,
@@ -13,7 +15,9 @@ import {
   hostIn,
   messageIdOf,
   percent,
+  plural,
   relative,
+  storedAs,
   whatBecame,
 } from '../../src/dashboard/words/format.ts';
 
@@ -224,4 +228,25 @@ t.test('what became of an email that was just sent is said as it is', async (t) 
     t.match(advice, /choose “Send again”.* “It did not”/, 'the buttons are named as they are labelled');
     t.notMatch(advice, /retry|POST|buttons/);
   }
+});
+
+t.test('numbers are short, and say neither all nor none where that is not so', async (t) => {
+  t.strictSame(
+    [
+      [0, 10],
+      [10, 10],
+      [99_999, 100_000],
+      [1, 100_000],
+      [1, 3],
+      [0, 0],
+    ].map(([part = 0, whole = 0]) => percent(part, whole)),
+    ['0 %', '100 %', '99.9 %', '0.1 %', '33.3 %', '–'],
+  );
+  t.strictSame([999, 1_000, 12_340, 999_960, 1_000_000].map(bytes), ['999 B', '1.0 kB', '12.3 kB', '1.0 MB', '1.0 MB']);
+  t.strictSame([9_999, 10_000, 12_390].map(compact), ['9,999', '10K', '12.4K']);
+  t.strictSame(
+    [0, 1, 2, 1_000].map((value) => plural(value, 'email')),
+    ['0 emails', '1 email', '2 emails', '1,000 emails'],
+  );
+  t.equal(storedAs(' Ann@Bücher.test '), 'ann@xn--bcher-kva.test');
 });

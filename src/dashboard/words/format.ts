@@ -12,8 +12,13 @@ export const compact = (value: number): string => (value < 10_000 ? numbers.form
 export const plural = (value: number, one: string, many = `${one}s`): string =>
   `${count(value)} ${value === 1 ? one : many}`;
 
-export const percent = (part: number, whole: number): string =>
-  whole === 0 ? '–' : `${((100 * part) / whole).toFixed(part === whole || part === 0 ? 0 : 1)} %`;
+/** A few of very many are not shown as none, nor all but a few as all. */
+export function percent(part: number, whole: number): string {
+  if (whole === 0) return '–';
+  if (part === whole || part === 0) return part === 0 ? '0 %' : '100 %';
+  const share = Math.max(0.1, (100 * part) / whole);
+  return `${(part < whole ? Math.min(99.9, share) : share).toFixed(1)} %`;
+}
 
 const units: [ms: number, name: string][] = [
   [86_400_000, 'd'],
@@ -68,7 +73,7 @@ export const forPeople = (text: string): string =>
 
 export function bytes(size: number): string {
   if (size < 1_000) return `${size} B`;
-  return size < 1_000_000 ? `${(size / 1_000).toFixed(1)} kB` : `${(size / 1_000_000).toFixed(1)} MB`;
+  return size < 999_950 ? `${(size / 1_000).toFixed(1)} kB` : `${(size / 1_000_000).toFixed(1)} MB`;
 }
 
 /** Whether it only waits for its scheduled time. */
