@@ -55,6 +55,7 @@ t.test('a list of suppressions can be imported from a file', async (t) => {
 
   const many = Array.from({ length: 12_000 }, (_, at) => `n${at}@three.test`);
   t.match(await load(`${many.join('\n')}\n${many[0]}`), { code: 0, printed: '12000 addresses are on the list.' });
+  t.equal((await list()).filter((one) => one.includes('@three.test')).length, many.length, 'and they are');
   t.match(await load('a@b.test,"five\nc@d.test'), { code: 2, said: /line 1: a quote is opened there, and not closed/ });
   t.match(await load('address\n'), { code: 2, said: /there is no address in list\.csv/ });
   t.match(await load(Buffer.from([0xff])), { code: 2, said: /list\.csv is not UTF-8 text: save it as UTF-8/ });
