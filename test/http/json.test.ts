@@ -93,3 +93,19 @@ t.test('any body, also with one byte changed, is read the same both ways', async
   );
   t.ok(refused > 100 && refused < 500, `${refused} of 600 were not JSON any more`);
 });
+
+t.test('distinct names are counted wherever they are in objects, and no strings in lists', async (t) => {
+  const refusalOf = (text: string) => {
+    const structure = readStructure(Buffer.from(text), 1_000_000);
+    return 'refusal' in structure ? structure.refusal : null;
+  };
+  const many = (make: (n: number) => string) => Array.from({ length: 12_000 }, (_, n) => make(n)).join();
+  const refusal = 'the body contains more than 10,000 different names';
+  t.equal(refusalOf(`{${many((n) => `"k${n}":1`)}}`), refusal);
+  t.equal(refusalOf(`{${many((n) => `"k${n}":{"a":[1]}`)}}`), refusal, 'also behind what is nested');
+  t.equal(refusalOf(`{"emails":[${many((n) => `{"k${n}":1}`)}]}`), refusal, 'over all objects');
+  t.equal(refusalOf(`{"to":[${many((n) => `"k${n}"`)}]}`), null);
+  t.equal(refusalOf(`{"emails":[${many((n) => `{"a":"k${n}","b":1}`)}]}`), null);
+  t.equal(refusalOf(`${'['.repeat(32)}${']'.repeat(32)}`), null);
+  t.equal(refusalOf(`${'['.repeat(33)}${']'.repeat(33)}`), 'the body is nested deeper than 32 levels');
+});
