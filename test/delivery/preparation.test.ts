@@ -13,6 +13,7 @@ import { Slots } from '../../src/delivery/sites/slots.ts';
 import { Throttle } from '../../src/delivery/sites/throttle.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import type { SendingPools } from '../../src/smtp/connections/sending-pools.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
@@ -28,7 +29,7 @@ const withFile = (bytes: number): Partial<SendRequest> => ({
 });
 
 /** What is prepared, and what becomes of it; an attempt is in progress until the test ends it. */
-async function scene(t: Test) {
+async function scene(t: Test, pools: SendingPools = { addresses: [], plan: [] }) {
   const { db, queue } = await openQueue(t);
   const key = testKey(1);
   const sender = await buildSender(db, key);
@@ -55,7 +56,7 @@ async function scene(t: Test) {
       },
       policy: { scheduleMs: [1_000], forMs: 60_000 },
     },
-    new SourceAddresses(db, { addresses: [], plan: [] }, silentLog),
+    new SourceAddresses(db, pools, silentLog),
     {
       run: ({ claim: { emailId: id } }, email) =>
         new Promise((end) => {
@@ -222,6 +223,15 @@ t.test(
     t.equal(back.length, 3, 'at another site they wait as well');
   },
 );
+
+t.test('large emails whose pool has no room keep none of their own', async (t) => {
+  const addresses = [{ ip: '127.0.0.6', pool: 'default', firstDay: '2999-01-01' }];
+  const { copies, add, back } = await scene(t, { addresses, plan: [1] });
+  const claims = await copies(3, withFile(35 * megabyte));
+  add(claims);
+  await eventually(async () => back.length === 3);
+  t.match(back, Array(3).fill({ closed: { reason: /begins on 2999-01-01/ } }));
+});
 
 t.test('emails that wait for room when sending is put on hold, or ends, are released', async (t) => {
   for (const end of ['hold', 'stop'] as const) {
