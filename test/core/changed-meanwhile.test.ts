@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { pause } from '../../src/core/destinations/destination-orders.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import * as recipients from '../../src/core/recipients/recipients.ts';
 import { failThose } from '../../src/core/recipients/settlement.ts';
@@ -12,6 +13,13 @@ import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
 import { event, openScene } from '../webhooks/scene.ts';
+
+/** Waits until a statement waits for a lock. */
+const isWaiting = (db: Database) =>
+  eventually(async () => {
+    const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    return (await db.query({ text })).length > 0;
+  });
 
 /** What waits in lines: two of each are there, with a job. */
 const kinds = [
@@ -48,13 +56,12 @@ for (const { name, table, open, sweep, wakeDue } of kinds) {
     const dead = newId();
     await db.query({ text: `UPDATE ${table} SET claimed_by = $1`, values: [dead] });
     const held = () => db.query({ text: `SELECT claimed_by, job_id FROM ${table} ORDER BY 1, 2` });
-    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     for (const change of ['claimed_by = gen_random_uuid()', 'job_id = gen_random_uuid()']) {
       let sweeping: ReturnType<typeof sweep> | undefined;
       await db.transaction(async (tx) => {
         await tx.query({ text: `UPDATE ${table} SET ${change}` });
         sweeping = sweep(db);
-        await eventually(async () => (await db.query({ text: waits })).length > 0);
+        await isWaiting(db);
       });
       t.match(await sweeping, { freed: 0 }, change);
       t.notMatch(await held(), [{ job_id: null }]);
@@ -107,4 +114,46 @@ t.test('of recipients that are to be failed, those that were settled meanwhile s
     ['failed', 'failed', 'queued'],
   );
   t.match(rows[0], { jobId: null, claimedBy: null, nextAttemptAt: null });
+});
+
+t.test('mail is not parked for a pause that ends at that moment: nothing would call it back', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const { account, from } = await buildSender(db, Buffer.alloc(32));
+  await accept(db, queue, holderOf(account), [requestOf(from, ['a@one.test'])]);
+  const claims = await db.transaction(async (tx) => recipients.claim(tx, newId(), await queue.take(tx, 10, [])));
+  await pause(db, 'one.test');
+  let parking: Promise<void> | undefined;
+  await db.transaction(async (tx) => {
+    // As `resume` begins, before it looks for what is parked.
+    await tx.query({ text: `UPDATE destination_orders SET paused_at = NULL WHERE name = 'one.test'` });
+    parking = recipients.parkForPause(db, claims, 'one.test');
+    await isWaiting(db);
+  });
+  await parking;
+  const free = { jobId: null, claimedBy: null, waitingFor: null };
+  const [row] = await db.prisma.recipient.findMany();
+  t.match(row, free);
+  t.ok(row?.nextAttemptAt && row.nextAttemptAt <= new Date(Date.now() + 60_000));
+  t.match(await wakeDue(db, queue), { woken: 1 });
+});
+
+t.test('only mail that still waits for this reason is called back', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const { account, from } = await buildSender(db, Buffer.alloc(32));
+  const to = ['this@a.test', 'other@b.test', 'tried@c.test', 'taken@d.test'];
+  const accepted = await accept(db, queue, holderOf(account), [requestOf(from, to), requestOf(from, ['z@a.test'])]);
+  const [one = ''] = accepted.map((email) => ('email' in email ? email.email.id : ''));
+  const reason = 'room at a.test';
+  const later = new Date(Date.now() + 3_600_000);
+  await db.prisma.recipient.updateMany({ data: { jobId: null, nextAttemptAt: later, waitingFor: reason } });
+  const change = (address: string, data: object) => db.prisma.recipient.updateMany({ where: { address }, data });
+  await change('other@b.test', { waitingFor: 'the end of a pause' });
+  await change('tried@c.test', { waitingFor: null });
+  await change('taken@d.test', { jobId: newId() });
+  await recipients.unpark(db, [one], reason);
+  const rows = await db.prisma.recipient.findMany({ orderBy: [{ emailId: 'asc' }, { position: 'asc' }] });
+  t.strictSame(
+    rows.map(({ address, nextAttemptAt }) => `${address} ${nextAttemptAt?.getTime() === later.getTime()}`),
+    ['this@a.test false', 'other@b.test true', 'tried@c.test true', 'taken@d.test true', 'z@a.test true'],
+  );
 });
