@@ -42,7 +42,8 @@ const lookUpMs = 5_000;
 
 /**
  * The MTA-STS policies of domains. Each domain's TXT record is looked up again after a minute; the policy is fetched when
- * the id has changed or half of `max_age` is over. An unexpired policy stays in force whatever DNS and the web server say.
+ * the id has changed or half of `max_age` is over. An unexpired policy stays in force whatever DNS and the web server say; one
+ * whose `max_age` is shorter stays for a minute.
  */
 export class StsPolicies {
   readonly #options: Required<StsPoliciesOptions>;
@@ -61,8 +62,7 @@ export class StsPolicies {
     const running = this.#running.get(domain);
     if (running !== undefined) return running;
     const known = this.#entries.get(domain);
-    if (known !== undefined && this.#isWithin(recheckMs, known.checkedAt) && !this.#hasExpired(known))
-      return this.#inForce(known);
+    if (known !== undefined && this.#isWithin(recheckMs, known.checkedAt)) return this.#inForce(known);
     const check = this.#check(domain, known ?? null).finally(() => this.#running.delete(domain));
     this.#running.set(domain, check);
     return check;
@@ -118,7 +118,6 @@ export class StsPolicies {
     await store.save(domain, policy).catch((error: Error) => {
       log.warn({ domain, error: error.message }, 'an MTA-STS policy could not be stored; only this process knows it');
     });
-    // Even a policy with a max_age of zero applies to the mail that it was fetched for.
     return { policy, problem: null };
   }
 
@@ -131,13 +130,10 @@ export class StsPolicies {
     return Math.abs(this.#now() - at) < ms;
   }
 
-  /** A policy that expires within the minute must not leave its domain without one for the rest of it. */
-  #hasExpired(entry: Entry): boolean {
-    return entry.policy !== null && this.#inForce(entry).policy === null;
-  }
-
+  /** A policy that expires sooner than a minute after it was fetched would otherwise be fetched for each message, or not apply to it. */
   #inForce({ policy, problem }: Entry): StsFinding {
-    const current = policy !== null && expiresAt(policy).getTime() > this.#now();
-    return { policy: current ? policy : null, problem };
+    if (policy === null) return { policy, problem };
+    const until = Math.max(expiresAt(policy).getTime(), policy.fetchedAt.getTime() + recheckMs);
+    return { policy: until > this.#now() ? policy : null, problem };
   }
 }
