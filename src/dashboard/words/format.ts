@@ -16,8 +16,9 @@ export const plural = (value: number, one: string, many = `${one}s`): string =>
 export function percent(part: number, whole: number): string {
   if (whole === 0) return '–';
   if (part === whole || part === 0) return part === 0 ? '0 %' : '100 %';
-  const share = Math.max(0.1, (100 * part) / whole);
-  return `${(part < whole ? Math.min(99.9, share) : share).toFixed(1)} %`;
+  const share = (100 * part) / whole;
+  if (share < 0.1) return '< 0.1 %';
+  return share > 99.9 && part < whole ? '> 99.9 %' : `${share.toFixed(1)} %`;
 }
 
 const units: [ms: number, name: string][] = [
