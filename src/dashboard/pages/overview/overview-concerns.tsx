@@ -81,7 +81,8 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
   const concerns = [
     ...(ready.data === false ? ofRefusal(isAdmin) : []),
     ...ofHold(service, isAdmin),
-    ...ofPlan(account, isAdmin),
+    // During an upgrade a node of the previous release may answer, which does not say that.
+    ...(account.left ? ofPlan(account, isAdmin) : []),
     ...ofHeld(held.data?.count ?? 0),
     ...(data ?? []),
     ...ofNumbers(buckets, time),
@@ -142,7 +143,8 @@ function ofRefusal(isAdmin: boolean): Concern[] {
 }
 
 function ofHold({ on_hold_since: since, delivers }: Session['service'], isAdmin: boolean): Concern[] {
-  if (since === null && delivers) return [];
+  // A node of the previous release does not say who delivers.
+  if (since === null && delivers !== false) return [];
   const waiting = isAdmin ? '/emails?status=queued&accounts=all' : '/emails?status=queued';
   const seen = { href: waiting, link: 'Show what waits' };
   if (since === null) {
@@ -153,25 +155,29 @@ function ofHold({ on_hold_since: since, delivers }: Session['service'], isAdmin:
   return [{ urgent: true, words, ...seen }];
 }
 
-/** Its own mail is refused when the plan is used up: the day's part or, for longer, the month's. */
+/** Its own mail is refused when the plan is used up: the month's part or, for a shorter time, the day's. */
 function ofPlan({ name, plan, used, left }: Session['account'], isAdmin: boolean): Concern[] {
+  const short = (
+    [
+      ['month', 'this month', 'the next month'],
+      ['day', 'today', 'tomorrow'],
+    ] as const
+  ).flatMap(([span, when, until]) => {
+    const [sent, rest] = [used[span] ?? 0, left[span]];
+    return rest === null || rest > scarce * (sent + rest) ? [] : [{ sent, rest, when, until }];
+  });
+  const worst = short.find(({ rest }) => rest === 0) ?? short[0];
+  if (!worst) return [];
+  const { sent, rest, when, until } = worst;
   const change = isAdmin
     ? { href: `/accounts?q=${encodeURIComponent(name)}`, link: 'Change the plan' }
     : { href: '/emails?time=30d', link: 'Show what was sent' };
-  for (const [span, when, until] of [
-    ['month', 'this month', 'the next month'],
-    ['day', 'today', 'tomorrow'],
-  ] as const) {
-    const [sent, rest] = [used[span] ?? 0, left[span]];
-    if (rest === null || rest > scarce * (sent + rest)) continue;
-    const whom = isAdmin ? '' : ' The operators of the server can change it.';
-    const words =
-      rest === 0
-        ? `Your emails are refused until ${until} (UTC): the ${count(sent)} of ${when} use up the plan ${plan}.${whom}`
-        : `The plan ${plan} allows ${plural(rest, 'more email')} ${when} (UTC), after ${count(sent)}.${whom}`;
-    return [{ urgent: rest === 0, words, ...change }];
-  }
-  return [];
+  const whom = isAdmin ? '' : ' The operators of the server can change it.';
+  const words =
+    rest === 0
+      ? `Your emails are refused until ${until} (UTC): the ${count(sent)} of ${when} use up the plan ${plan}.${whom}`
+      : `The plan ${plan} allows ${plural(rest, 'more email')} ${when} (UTC), after ${count(sent)}.${whom}`;
+  return [{ urgent: rest === 0, words, ...change }];
 }
 
 function ofHeld(count: number): Concern[] {
