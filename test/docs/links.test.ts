@@ -109,5 +109,5 @@ t.test('the table of calls is complete', async (t) => {
   );
 });
 
-/** Of other services, and of Node. */
+/** Of other services, of Node, and of our tests. */
 const theirs = ['POSTMARK_API_TEST', 'NODE_OPTIONS', 'UV_THREADPOOL_SIZE', 'TEST_SERVER_URL'];
