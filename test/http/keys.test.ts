@@ -52,8 +52,10 @@ t.test('API keys', async (t) => {
   t.test('a revoked key is refused from then on, and the time of its revocation stays', async (t) => {
     const { body } = await node.call('POST', '/api/v1/keys', { token, body: { name: 'short-lived' } });
     t.equal((await node.call('GET', '/api/v1/emails', { key: body.key })).status, 200);
+    await node.call('POST', '/api/v1/keys', { token, body: { name: 'newer' } });
     const first = await node.call('DELETE', `/api/v1/keys/${body.api_key.id}`, { token });
     t.equal(first.status, 200);
+    t.equal(first.body.api_key.id, body.api_key.id);
     t.type(first.body.api_key.revoked_at, 'string');
     const refused = await node.call('GET', '/api/v1/emails', { key: body.key });
     t.equal(refused.status, 401);
@@ -79,6 +81,7 @@ t.test('API keys', async (t) => {
   });
 
   t.test('a bad request names the field', async (t) => {
+    const { domain: theirs } = await buildSender(node.db, encryptionKey);
     for (const [body, detail] of [
       [{}, 'name: is required'],
       [{ name: '' }, 'name: must not be empty'],
@@ -92,6 +95,10 @@ t.test('API keys', async (t) => {
       [
         { name: 'a', domains: [domain, 'not-ours.test'] },
         'domains: not-ours.test is not a domain of this account: add it first with POST /api/v1/domains',
+      ],
+      [
+        { name: 'a', domains: [domain, theirs] },
+        `domains: ${theirs} is not a domain of this account: add it first with POST /api/v1/domains`,
       ],
       [{ name: 'a', expires_at: '2020-01-01T00:00:00Z' }, 'expires_at: is in the past'],
       [{ name: 'a', expires_at: 'tomorrow' }, 'expires_at: must be an RFC 3339 timestamp such as 2027-01-31T09:00:00Z'],
