@@ -125,3 +125,23 @@ t.test('a key whose record two nodes see at once signs from then on', async (t) 
   await dkimKeys.activate(db, key);
   t.strictSame(await states(), ['first active +'], 'nor does a node that comes later change it');
 });
+
+t.test('one key is removed, by its account only, and a domain has no key of another one', async (t) => {
+  const db = await openDatabase(t);
+  const [own, other] = [await prepare(db), await prepare(db)];
+  const second = await buildVerifiedDomain(db, own.accountId, encryptionKey);
+  const added = [await own.add('rsa', 'next'), await own.add('ed25519', 'beside')];
+  await other.add('rsa', 'theirs');
+  const listed = ['beside pending +', 'next pending +'];
+  t.strictSame(await dkimKeys.list(db, own.accountId, second.id), []);
+  await dkimKeys.rotate(db, own.accountId, second.id, { selector: 'next' }, keyring);
+  t.strictSame(await own.states(), listed, 'it may have a selector that another domain of the account has');
+  for (const { id } of added)
+    await t.rejects(dkimKeys.remove(db, other.accountId, id), { message: 'not found', status: 404 });
+  t.strictSame(await own.states(), listed);
+  const [, beside] = added;
+  t.match(await dkimKeys.remove(db, own.accountId, beside?.id ?? ''), { id: beside?.id, selector: 'beside' });
+  t.strictSame(await own.states(), ['next pending +']);
+  t.match(await dkimKeys.list(db, own.accountId, second.id), [{ selector: 'next' }]);
+  t.strictSame(await other.states(), ['theirs pending +']);
+});

@@ -197,3 +197,26 @@ t.test('a domain whose name server did not answer is checked again after an hour
   t.match(await recheck(silent), { warning: /^verification: the lookup of .* failed temporarily/, soon: true });
   t.match(await recheck(surroundings.resolve), { warning: null, soon: false });
 });
+
+t.test('what is found about the new key of one domain says nothing about that of another', async (t) => {
+  const { db, zone, surroundings, publish } = await prepare(t);
+  const build = async (selector: string) => {
+    const { id: accountId } = await buildAccount(db);
+    const { id, domain } = await buildVerifiedDomain(db, accountId, testKey(5));
+    await publish(id);
+    await dkimKeys.rotate(db, accountId, id, { algorithm: 'ed25519', selector }, surroundings.keyring);
+    const find = async () => {
+      const [key] = await dkimKeys.list(db, accountId, id);
+      if (!key) throw new Error('the key is gone');
+      return key;
+    };
+    return { accountId, id, domain, find };
+  };
+  const [own, other] = [await build('own'), await build('other')];
+  // The record of the other's key, at our name.
+  const { name, value } = domains.keyRecord(await other.find(), own.domain);
+  zone.set(name, { TXT: [value] });
+  await verify(db, own.accountId, own.id, surroundings);
+  t.match(await own.find(), { status: 'pending', problem: /^there is no TXT record/ });
+  t.match(await other.find(), { status: 'pending', problem: null });
+});
