@@ -11,15 +11,8 @@ import type { Queue } from '../../src/queue.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
-import { eventually } from '../support/node.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { event, openScene } from '../webhooks/scene.ts';
-
-/** Waits until a statement waits for a lock. */
-const isWaiting = (db: Database) =>
-  eventually(async () => {
-    const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    return (await db.query({ text })).length > 0;
-  });
 
 /** What waits in lines: two of each are there, with a job. */
 const kinds = [
@@ -61,7 +54,7 @@ for (const { name, table, open, sweep, wakeDue } of kinds) {
       await db.transaction(async (tx) => {
         await tx.query({ text: `UPDATE ${table} SET ${change}` });
         sweeping = sweep(db);
-        await isWaiting(db);
+        await untilOneWaits(db);
       });
       t.match(await sweeping, { freed: 0 }, change);
       t.notMatch(await held(), [{ job_id: null }]);
@@ -127,7 +120,7 @@ t.test('mail is not parked for a pause that ends at that moment: nothing would c
     // As `resume` begins, before it looks for what is parked.
     await tx.query({ text: `UPDATE destination_orders SET paused_at = NULL WHERE name = 'one.test'` });
     parking = recipients.parkForPause(db, claims, 'one.test');
-    await isWaiting(db);
+    await untilOneWaits(db);
   });
   await parking;
   const free = { jobId: null, claimedBy: null, waitingFor: null };

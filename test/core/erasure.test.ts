@@ -23,7 +23,7 @@ import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
-import { eventually } from '../support/node.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { anyTime } from './retention-scene.ts';
 
 const keyring = new Keyring(testKey(5));
@@ -257,7 +257,6 @@ t.test('a recipient that is being canceled is not claimed any more', async (t) =
   const emailId = await send(person);
   const { id } = await ask();
   let taking: Promise<Claim[]> | null = null;
-  const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
   const watched: Database = {
     ...db,
     transaction: (work) =>
@@ -266,7 +265,7 @@ t.test('a recipient that is being canceled is not claimed any more', async (t) =
           async query<Row>(statement: Parameters<typeof tx.query>[0]) {
             if (taking === null && /^WITH canceled/.test(statement.text)) {
               taking = take();
-              await Promise.race([taking, eventually(async () => (await db.query({ text: waits })).length > 0)]);
+              await Promise.race([taking, untilOneWaits(db)]);
             }
             return tx.query<Row>(statement);
           },
@@ -398,8 +397,7 @@ for (const { what, read, write } of [
     const writing = write({ db: stopping, queue, held, accountId });
     await reached;
     const erasing = erase(db, { id, accountId, address: person });
-    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    await Promise.race([erasing, eventually(async () => (await db.query({ text: waits })).length > 0)]);
+    await Promise.race([erasing, untilOneWaits(db)]);
     letGo();
     await writing;
     t.equal(await erasing, true);

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { findWaiting, giveUp } from '../../src/core/destinations/giving-up.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
@@ -7,6 +6,7 @@ import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildSender, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
 const inAnHour = new Date(Date.now() + 3_600_000);
@@ -84,13 +84,7 @@ t.test('a recipient that a node claims meanwhile is left to it', async (t) => {
   await db.transaction(async (tx) => {
     await claim(tx, newId(), await queue.take(tx, 100, []));
     giving = giveUp(db, queue, 'gone.test', null);
-    for (;;) {
-      const waiting = await db.query({
-        text: `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-      });
-      if (waiting.length > 0) break;
-      await sleep(5);
-    }
+    await untilOneWaits(db);
   });
   t.match(await giving, { stopped: 0, inHand: 1, rest: false });
 });

@@ -7,7 +7,7 @@ import * as returns from '../../src/core/returns/returns.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
-import { eventually } from '../support/node.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { add, addMany, anyTime, dayMs, firstPage, nameOf, prepare, rowsOf, weekOf } from './retention-scene.ts';
 
 t.test("DOS-16: one email that waits for a year does not keep anybody else's log", async (t) => {
@@ -146,8 +146,7 @@ t.test('what comes back for an email while it is removed goes with it', async (t
   await db.transaction(async (tx) => {
     await returns.keepFromErasure(tx, gone);
     thinning = thinOut(db, new Date());
-    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    await eventually(async () => (await db.query({ text: waits })).length > 0);
+    await untilOneWaits(db);
     await tx.query({
       text: `INSERT INTO returns (account_id, email_id, recipient, kind) VALUES ($1, $2, 'c@d.test', 'complaint')`,
       values: [accountId, gone],

@@ -4,7 +4,7 @@ import { replay, retry } from '../../src/core/webhooks/webhook-deliveries.ts';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { newId } from '../../src/ids.ts';
-import { eventually } from '../support/node.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { openScene } from '../webhooks/scene.ts';
 
 const url = 'http://127.0.0.1:1024/';
@@ -100,20 +100,11 @@ t.test('calls of nodes that are late', async (t) => {
     await db.transaction(async (tx) => {
       t.equal((await calls.claim(tx, one, jobs)).length, 1);
       second = claimFor(two);
-      await waiting('WITH woken%');
+      await untilOneWaits(db, 'WITH woken%');
     });
     t.strictSame([await second, await claimFor(two)], [[], []]);
     t.match(await only(id), { claimedBy: one });
   });
-
-  const waiting = (query: string) =>
-    eventually(async () => {
-      const seen = await db.query({
-        text: `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE $1`,
-        values: [query],
-      });
-      return seen.length > 0;
-    });
 
   t.test('an answer says nothing about an endpoint that its owner changes in that moment', async (t) => {
     const changes = { url: `url = 'https://new.test/'`, 'times enabled': 'times_enabled = times_enabled + 1' };
@@ -125,7 +116,7 @@ t.test('calls of nodes that are late', async (t) => {
       await db.transaction(async (tx) => {
         await tx.query({ text: `UPDATE webhooks SET ${change} WHERE id = $1`, values: [id] });
         settling = settle(outcome(claim, 'failed', { endpoint: 'gone' }));
-        await waiting('UPDATE webhooks w%');
+        await untilOneWaits(db, 'UPDATE webhooks w%');
       });
       await settling;
       t.match(await webhooks.get(db, accountId, id), { status: 'enabled', failingSince: null }, what);

@@ -17,7 +17,7 @@ import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
-import { eventually } from '../support/node.ts';
+import { untilOneWaits } from '../support/locks.ts';
 
 /** The same database, but the connection of the first transaction is lost before the server has committed it. */
 function losingFirst(db: Database) {
@@ -41,11 +41,6 @@ function losingFirst(db: Database) {
     return commit;
   };
   return { losing, finish };
-}
-
-function someoneWaits(db: Database): Promise<boolean> {
-  const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-  return eventually(async () => (await db.query({ text })).length > 0);
 }
 
 /** An email that a node has claimed. */
@@ -91,7 +86,7 @@ for (const { whose, status } of [
     const { losing, finish } = losingFirst(db);
     const recorder = createRecorder(losing, queue, silentLog);
     const written = recorder.add({ settlements: [settlement], attempts: [attempt], ...told });
-    await Promise.race([written, someoneWaits(db)]);
+    await Promise.race([written, untilOneWaits(db)]);
     await finish();
     t.equal(await written, true);
     t.equal(await db.prisma.attempt.count(), 1);
@@ -182,7 +177,7 @@ t.test("what a journal says is logged once, even while an earlier reader's COMMI
   const { losing, finish } = losingFirst(db);
   await t.rejects(read(losing), { message: /terminated/ });
   const again = read(db);
-  await Promise.race([again, someoneWaits(db)]);
+  await Promise.race([again, untilOneWaits(db)]);
   await finish();
   t.equal(await again, 0);
   t.equal(await db.prisma.attempt.count(), 1);

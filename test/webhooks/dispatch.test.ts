@@ -10,6 +10,7 @@ import type { Connect } from '../../src/smtp/calls/checked-socket.ts';
 import { createResolver } from '../../src/smtp/dns/resolver.ts';
 import { figure } from '../support/figure.ts';
 import { isSigned, startHook } from '../support/hook.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { eventually } from '../support/node.ts';
 import { keyring, openScene, unopened } from './scene.ts';
 
@@ -434,12 +435,11 @@ t.test('crashes', async (t) => {
     const hook = await startHook(t);
     const { accountId, id } = await scene.endpoint(hook.url);
     await scene.emit(accountId, 'email.sent', 'email.failed');
-    const claiming = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'WITH woken%'`;
     let stopped: Promise<void> | undefined;
     await db.transaction(async (tx) => {
       await tx.query({ text: 'SELECT FROM webhook_deliveries WHERE webhook_id = $1 FOR UPDATE', values: [id] });
       const worker = await scene.start(t, { wakes: false });
-      await eventually(async () => (await db.query({ text: claiming })).length > 0);
+      await untilOneWaits(db, 'WITH woken%');
       stopped = worker.stop();
     });
     await stopped;
