@@ -70,3 +70,19 @@ t.test('an account on a plan that this release does not know has the limits of t
   });
   t.match(await db.transaction((tx) => plans.charge(tx, id, 3)), { granted: 2, onlyDayIsFull: true });
 });
+
+t.test('what one account sends is counted for no other, and paid with the credit of no other', async (t) => {
+  await dayLasting(10_000);
+  const db = await openDatabase(t);
+  const [own, other] = [await buildAccount(db), await buildAccount(db)];
+  await db.query({
+    text: `UPDATE accounts SET plan = 'pro', credit = 10, usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = 7,
+                  usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date, usage_month_count = 50000`,
+  });
+  const read = () => db.prisma.account.findUniqueOrThrow({ where: { id: other.id } });
+  const before = await read();
+  t.match(await db.transaction((tx) => plans.charge(tx, own.id, 3)), { granted: 3 });
+  t.same(await read(), before);
+  const { usageMonthCount, credit } = await db.prisma.account.findUniqueOrThrow({ where: { id: own.id } });
+  t.strictSame([usageMonthCount, String(credit)], [50_003, '8.5']);
+});

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { forgetAllOf } from '../../src/core/accounts/login-attempts.ts';
 import * as passwords from '../../src/core/accounts/passwords.ts';
 import { login } from '../../src/core/accounts/users.ts';
 import type { ApiError } from '../../src/errors.ts';
@@ -64,4 +65,24 @@ t.test('a success forgets the failures before it, and itself counts as none, for
   t.equal(await db.prisma.loginFailure.count(), 0);
   await fail();
   await t.resolves(logIn());
+});
+
+t.test('a new password from an operator forgets the failures of its user, and of nobody else', async (t) => {
+  const db = await openDatabase(t);
+  const [userId, otherId] = ['01890000-0000-7000-8000-000000000001', '01890000-0000-7000-8000-000000000002'];
+  const own = ['email:ann@x.test', `password:${userId}`, 'pair:192.0.2.1 ann@x.test', 'pair:2001:db8::/64 ann@x.test'];
+  const others = [
+    'address:192.0.2.1',
+    'email:joann@x.test',
+    'pair:192.0.2.1 bob@x.test',
+    'pair:192.0.2.1 joann@x.test',
+    `password:${otherId}`,
+  ];
+  await db.query({
+    text: 'INSERT INTO login_failures (subject) SELECT unnest($1::text[])',
+    values: [[...own, ...others]],
+  });
+  await forgetAllOf(db, { email: 'ann@x.test', userId });
+  const left = await db.prisma.loginFailure.findMany();
+  t.strictSame(left.map(({ subject }) => subject).sort(), others);
 });

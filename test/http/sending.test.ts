@@ -181,6 +181,11 @@ t.test('scheduling', async (t) => {
 
   t.test('another account, another id, and a key that may only read', async (t) => {
     const waiting = await node.send({ to: 'a@later.test', scheduled_at: at(3_600_000) });
+    const orders = [
+      (id: string, by: string) => node.call('POST', `/api/v1/emails/${id}/stop`, { key: by }),
+      (id: string, by: string) => node.call('POST', `/api/v1/emails/${id}/release`, { key: by, body: { as: 'retry' } }),
+      (id: string, by: string) => node.call('POST', `/api/v1/emails/${id}/resend`, { key: by }),
+    ];
     const other = await buildAccount(node.db);
     const otherKey = await buildKey(node.db, other.id);
     for (const [id, by] of [
@@ -190,12 +195,14 @@ t.test('scheduling', async (t) => {
     ] as const) {
       t.match(await cancel(id, by), { status: 404, body: { error: 'not found' } });
       t.match(await move(id, at(60_000), by), { status: 404, body: { error: 'not found' } });
+      for (const order of orders) t.match(await order(id, by), { status: 404, body: { error: 'not found' } });
     }
     const reader = await buildKey(node.db, node.account.id, { scopes: ['read'] });
     const ofAnother = await buildKey(node.db, node.account.id, { domains: ['another.test'] });
     for (const by of [reader, ofAnother]) {
       t.equal((await cancel(waiting.id, by)).status, 403);
       t.equal((await move(waiting.id, at(60_000), by)).status, 403);
+      for (const order of orders) t.equal((await order(waiting.id, by)).status, 403);
     }
     t.equal((await node.read(waiting.id)).status, 'queued');
     await cancel(waiting.id);
