@@ -253,7 +253,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     const numbers = /[/]api[/]v1[/](stats|emails|admin[/]emails|webhooks)([?]|$)/;
     await page.route(numbers, (route) => route.fulfill({ status: 503, json: { error: 'unavailable' } }));
     await page.evaluate("history.pushState(null, '', '/overview')");
-    const lost = page.getByRole('alert').filter({ hasText: 'The server is too busy, or its database is away.' });
+    const lost = page.getByRole('alert').filter({ hasText: 'The server is too busy, or its database' });
     const again = lost.getByRole('button', { name: 'Try again' });
     t.ok(await eventually(async () => (await lost.count()) > 1));
     await page.unroute(numbers);
@@ -365,7 +365,7 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     );
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('button', { name: 'Leave' }).click();
-    await page.getByText('The server is too busy, or its database is away.').waitFor();
+    await page.getByText('The server is too busy, or its database is away or full.').waitFor();
     await page.getByRole('link', { name: 'Domains', exact: true }).click();
     await page.getByText('The template was changed, and is not saved.').waitFor();
     await page.getByRole('button', { name: 'Stay' }).click();

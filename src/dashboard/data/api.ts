@@ -40,7 +40,7 @@ export function wordsOf(error: unknown): string {
   const words = `${code[0]?.toUpperCase()}${code.slice(1)}`;
   if (code === 'unavailable') {
     const where = error.requestId ? ` Its log says which, at request ${error.requestId}.` : '';
-    return `The server is too busy, or its database is away.${where}`;
+    return `The server is too busy, or its database is away or full.${where}`;
   }
   if (isStatus(error, 500) && error.requestId)
     return `${words}. The server's log says why, at request ${error.requestId}.`;
