@@ -4,6 +4,7 @@ import * as plans from '../../src/core/accounts/plans.ts';
 import type { Sql } from '../../src/db/client.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { dayLasting } from '../support/midnight.ts';
 
 t.test('QUE-12: calls with idempotency keys are charged without deadlocks', async (t) => {
@@ -85,4 +86,23 @@ t.test('what one account sends is counted for no other, and paid with the credit
   t.same(await read(), before);
   const { usageMonthCount, credit } = await db.prisma.account.findUniqueOrThrow({ where: { id: own.id } });
   t.strictSame([usageMonthCount, String(credit)], [50_003, '8.5']);
+});
+
+t.test('of two calls at once that each add the last domain of a plan, one waits, and is refused', async (t) => {
+  const db = await openDatabase(t);
+  const { id } = await buildAccount(db);
+  await db.prisma.account.update({ where: { id }, data: { plan: 'free' } });
+  const late = Promise.withResolvers<boolean>();
+  const first = await db.transaction(async (tx) => {
+    const allowed = await plans.allowsDomain(tx, id);
+    late.resolve(db.transaction((other) => plans.allowsDomain(other, id)));
+    await Promise.race([late.promise, untilOneWaits(db)]);
+    await tx.query({
+      text: `INSERT INTO domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key)
+             VALUES ($1, $2, 'last.test', '', 'sw', '', '')`,
+      values: [randomUUID(), id],
+    });
+    return allowed;
+  });
+  t.strictSame([first, await late.promise], [true, false]);
 });
