@@ -1,4 +1,5 @@
 import t from 'tap';
+import * as idempotency from '../../src/core/accounts/idempotency.ts';
 import { flush } from '../../src/core/destinations/destination-orders.ts';
 import * as destinations from '../../src/core/destinations/destinations.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
@@ -284,6 +285,35 @@ t.test(
       const rows = (await read(session, 'webhook%')) - before;
       t.ok(rows >= 6 && rows < 20, `${rows} rows`);
       await session.query({ text: 'COMMIT' });
+    });
+  },
+);
+
+t.test(
+  'keeping the answers of calls reads only those, however many keys the account has used since it was planned',
+  async (t) => {
+    const db = await openDatabase(t);
+    const account = await buildAccount(db);
+    await db.session(async (session) => {
+      const call = async (key: string) => {
+        await session.query({ text: 'BEGIN' });
+        t.strictSame(await idempotency.take(session, account.id, [{ key, fingerprint: Buffer.alloc(32) }]), ['first']);
+        const before = await read(session, 'idempotency_keys');
+        await idempotency.keep(session, account.id, [{ key, response: { of: key } }], []);
+        const rows = (await read(session, 'idempotency_keys')) - before;
+        await session.query({ text: 'COMMIT' });
+        return rows;
+      };
+      for (let time = 0; time < 10; time += 1) await call(`early-${time}`);
+      await db.query({
+        text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, expires_at)
+             SELECT $1, 'other-' || n, '', now() + interval '1 hour' FROM generate_series(1, 5000) n`,
+        values: [account.id],
+      });
+      const rows = await call('late');
+      t.ok(rows < 10, `${rows} rows`);
+      const kept = await idempotency.answerTo(session, account.id, { key: 'late', fingerprint: Buffer.alloc(32) });
+      t.strictSame(kept, { response: { of: 'late' } });
     });
   },
 );

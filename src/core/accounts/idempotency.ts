@@ -1,5 +1,6 @@
 import type { Sql } from '../../db/client.ts';
 import { deleteRows } from '../../db/delete-rows.ts';
+import { rowOf, unseen } from '../../db/prepared.ts';
 import { type ApiError, conflict } from '../../errors.ts';
 
 /** A call that must take effect once, even if it is repeated, or made several times at once. */
@@ -87,8 +88,12 @@ export async function keep(
   if (answers.length > 0) {
     await tx.query({
       name: 'idempotency-keep',
-      text: `UPDATE idempotency_keys k SET response = a.response FROM unnest($2::text[], $3::json[]) AS a (key, response)
-              WHERE k.account_id = $1 AND k.key = a.key`,
+      // By place: these rows are this transaction's own. For a join by key, a plan made while there were few reads all keys of
+      // the account, and may compare each with each.
+      text: `UPDATE idempotency_keys k SET response = a.response
+               FROM unnest(${unseen('$2::text[]')}, ${unseen('$3::json[]')}) AS a (key, response)
+              CROSS JOIN LATERAL ${rowOf('idempotency_keys', 'account_id = $1 AND key = a.key', 'ctid AS place')} taken
+              WHERE k.ctid = taken.place`,
       values: [accountId, answers.map(({ key }) => key), answers.map(({ response }) => JSON.stringify(response))],
     });
   }
