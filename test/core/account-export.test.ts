@@ -1,6 +1,11 @@
+import { createHash } from 'node:crypto';
 import t from 'tap';
+import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
+import { storeFiles } from '../../src/core/emails/attachments.ts';
 import { type Exported, exported } from '../../src/core/privacy/account-export.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
+import type { Account } from '../../src/generated/prisma/client.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildSender, holderOf } from '../support/build.ts';
@@ -66,3 +71,45 @@ t.test('emails with many recipients are exported a few at a time, each once and 
   );
   t.strictSame(pages, [405, 201]);
 });
+
+t.test(
+  'an export has the DKIM keys of each domain, the bytes of each file, and nothing of another account',
+  async (t) => {
+    const db = await openDatabase(t);
+    const build = async (name: string) => {
+      const sender = await buildSender(db, testKey(5));
+      const { account, domainId } = sender;
+      await dkimKeys.rotate(
+        db,
+        account.id,
+        domainId,
+        { algorithm: 'ed25519', selector: name },
+        new Keyring(testKey(5)),
+      );
+      const files = ['one', 'two'].map((word) => Buffer.from(`${word} of ${name}`));
+      const lastUsedAt = new Date();
+      const named = files.map((content) => ({
+        sha256: createHash('sha256').update(content).digest('hex'),
+        content,
+        lastUsedAt,
+      }));
+      await db.transaction((tx) => storeFiles(tx, account.id, named));
+      await db.query({
+        text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload) VALUES ($1, $2, $3, 'email.queued', $4)`,
+        values: [newId(), account.id, newId(), name],
+      });
+      return db.prisma.account.findUniqueOrThrow({ where: { id: account.id } });
+    };
+    const accounts = [await build('ann'), await build('bob')];
+    for (const [n, name] of ['ann', 'bob'].entries()) {
+      const found: Exported[] = [];
+      for await (const one of exported(db, accounts[n] as Account, { files: true, deliveries: true })) found.push(one);
+      const texts = found.flatMap((one) => {
+        if (one.type === 'domain') return one.keys.map(({ selector }) => `key ${selector}`);
+        if (one.type === 'attachment') return [`file ${one.row.content}`];
+        return one.type === 'webhook_delivery' ? [`call ${one.row.payload}`] : [];
+      });
+      t.strictSame(texts.sort(), [`call ${name}`, `file one of ${name}`, `file two of ${name}`, `key ${name}`]);
+    }
+  },
+);

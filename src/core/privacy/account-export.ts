@@ -21,8 +21,7 @@ import type { StoredAttachment } from '../emails/draft.ts';
 import { contentGroups } from './content-reads.ts';
 import { deliveriesAtOnce } from './erasing-deliveries.ts';
 
-/** The content of an email; its files are given by their hashes. */
-/** What an email said, while that is kept. */
+/** What an email said, while that is kept; its files are given by their hashes. */
 export interface ExportedContent {
   emailId: string;
   html: string | null;
