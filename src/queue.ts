@@ -1,5 +1,6 @@
 import { type Clock, PgBoss } from 'pg-boss';
 import { type Sql, startTimeoutMs } from './db/client.ts';
+import { rowOf, unseen } from './db/prepared.ts';
 import type { Logger } from './log.ts';
 import { Trouble } from './trouble.ts';
 
@@ -160,13 +161,12 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
 
 /**
  * Removes jobs by their ids, in $1. Before version 17, PostgreSQL reads the whole queue for `id = ANY`, as pg-boss removes
- * jobs, while its statistics show the queue as empty. The OFFSET makes it look up one id after the other, and the inner
- * SELECT keeps it from planning that anew for each number of ids. A queue without a partition of its own is in `job_common`.
+ * jobs, while its statistics show the queue as empty. A queue without a partition of its own is in `job_common`.
  */
 const removalOf = (name: string) =>
   `DELETE FROM pgboss.job_common WHERE ctid = ANY (ARRAY(
-     SELECT found.place FROM unnest((SELECT $1::uuid[])) AS taken (id),
-       LATERAL (SELECT j.ctid AS place FROM pgboss.job_common j WHERE j.name = '${name}' AND j.id = taken.id OFFSET 0) found))`;
+     SELECT place FROM unnest(${unseen('$1::uuid[]')}) AS taken (id)
+      CROSS JOIN LATERAL ${rowOf('pgboss.job_common', `name = '${name}' AND id = taken.id`, 'ctid AS place')} job))`;
 
 /** Makes pg-boss run its statements inside this transaction. */
 const inside = (tx: Sql) => ({
