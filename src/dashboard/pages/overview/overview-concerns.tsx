@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import type { Bucket, Destination, Domain, Session, Webhook } from '../../../client/index.ts';
+import type { Bucket, Domain, Session, Webhook } from '../../../client/index.ts';
 import { api, isStatus } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Failed } from '../../parts/failure.tsx';
@@ -9,19 +9,11 @@ import { Status } from '../../parts/status.tsx';
 import { count, exact, percent, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import type { Span } from '../../words/spans.ts';
-import { causeAt, lacksMail, lastHeardOf, waitingAt } from '../destinations/destination-standing.ts';
 import { type AllEmails, useAllAccounts } from './all-accounts.tsx';
+import type { Concern } from './concern.ts';
 import { type AccountFailures, useFailingAccounts } from './failing-accounts.ts';
 import { failuresByClass } from './overview-failures.tsx';
-
-interface Concern {
-  urgent: boolean;
-  words: string;
-  href: string;
-  link: string;
-  /** What else may be done about it. */
-  more?: { href: string; link: string };
-}
+import { ofRefusing, ofStopped, unreachedDestinations } from './unreached-destinations.ts';
 
 /** Receivers begin to mind a tenth of failed mail, or complaints from one reader in a thousand. */
 const worryingFailures = 0.1;
@@ -30,10 +22,6 @@ const worryingComplaints = 0.001;
 const fewest = 20;
 /** When this part of a plan is left, there may not be enough until the day or the month is over. */
 const scarce = 0.1;
-/** If nothing can be reached, every destination would be listed and hide the rest. */
-const mostDestinations = 5;
-/** A server that takes the mail of one domain, and has got none for longer, gets little: that it refuses one email is not urgent. */
-const seldomMs = 86_400_000;
 
 /**
  * What needs somebody's attention, in words.
@@ -211,74 +199,6 @@ function ofWebhooksOfOthers(accounts: number): Concern[] {
   const whose = accounts === 1 ? 'Another account has' : `${plural(accounts, 'other account')} have`;
   const words = `${whose} webhooks that fail, or were disabled because they did.`;
   return [{ urgent: false, words, href: '/accounts?webhooks=failing', link: 'Show whose' }];
-}
-
-/** Destinations that get no mail or accept none. */
-interface Unreached {
-  /** Those that mail waits for, the most waiting first, and those that are paused. */
-  stopped: Destination[];
-  /** Those that refuse all mail at once. */
-  refusing: Destination[];
-  /** How many more refuse it. */
-  otherRefusing: number;
-}
-
-async function unreachedDestinations(): Promise<Unreached> {
-  const [paused, backing, busiest, refusing] = await Promise.all([
-    api.admin.destinations.list({ state: 'paused' }),
-    api.admin.destinations.list({ state: 'backing_off' }),
-    api.admin.destinations.list(),
-    api.admin.destinations.list({ refusing: 'true' }),
-  ]);
-  const found = [
-    ...paused.destinations,
-    // A destination with nothing waiting needs no decision.
-    ...[...backing.destinations, ...busiest.destinations].filter(lacksMail),
-  ];
-  // A destination whose state changed between two of the answers is in both.
-  const stopped = new Map(found.map((one) => [one.site, one]));
-  // One that is paused is named as such: operators pause what refuses them.
-  const unnamed = refusing.destinations.filter(({ site, state }) => state !== 'paused' && !stopped.has(site));
-  const named = unnamed.slice(0, mostDestinations);
-  return {
-    stopped: [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a)),
-    refusing: named,
-    otherRefusing: unnamed.length - named.length + refusing.count - refusing.destinations.length,
-  };
-}
-
-/** Apart from the others: nothing waits for these, so that they would come after all of them. */
-function ofRefusing({ refusing, otherRefusing: others }: Unreached): Concern[] {
-  const named = refusing.map(({ site, destinations, last_delivered_at: delivered, last_reply: reply }): Concern => {
-    const since = delivered === null ? '' : `, and has accepted none since ${exact(new Date(delivered))}`;
-    const isSeldom = destinations.length < 2 && delivered !== null && Date.now() - Date.parse(delivered) > seldomMs;
-    const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
-    return { urgent: !isSeldom, words: `${site} refuses our mail${since}: ${reply}`, ...seen };
-  });
-  if (others === 0) return named;
-  const words = `${plural(others, 'more destination')} ${others === 1 ? 'refuses' : 'refuse'} our mail.`;
-  return [...named, { urgent: true, words, href: '/destinations?now=refusing', link: 'Show all that refuse it' }];
-}
-
-function ofStopped({ stopped: destinations }: Unreached): Concern[] {
-  const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
-    const { site, state, last_delivered_at: delivered } = destination;
-    const success = delivered ?? lastHeardOf(destination);
-    const waiting = `${plural(waitingAt(destination), 'recipient')} waiting`;
-    const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
-    if (state === 'paused') return { urgent: false, words: `${site} is paused, ${waiting}.`, ...seen };
-    const since = success === null ? null : `has accepted nothing since ${exact(new Date(success))}`;
-    const what =
-      state === 'backing_off'
-        ? `gets nothing for now${since ? `, and ${since}` : ''}`
-        : (since ?? 'has accepted nothing for a while');
-    const cause = causeAt(destination) ?? 'it does not answer';
-    return { urgent: true, words: `${site} ${what}, ${waiting}: ${cause}.`, ...seen };
-  });
-  const others = destinations.length - shown.length;
-  if (others === 0) return shown;
-  const words = `${plural(others, 'more destination')} ${others === 1 ? 'gets' : 'get'} nothing.`;
-  return [...shown, { urgent: true, words, href: '/destinations', link: 'Show all' }];
 }
 
 const isWorrying = ({ sent, failed }: { sent: number; failed: number }) =>
