@@ -10,6 +10,12 @@ import { keyUsed } from './refusals.ts';
 import { samples } from './samples.ts';
 import { id, integer, list, oneOf, time, total, words } from './schema.ts';
 
+/** What counts towards a plan. */
+export const usage = z.object({
+  day: integer('Emails accepted today; null: not counted.').nullable(),
+  month: integer('Emails accepted this month; null: not counted.').nullable(),
+});
+
 const accountFields = {
   id: id('Its id.'),
   name: words('Its name.'),
@@ -17,12 +23,9 @@ const accountFields = {
   credit: words(
     'The balance, with two decimal places. On the plan `pro`, each email above the monthly limit takes 0.50 from it. Other plans do not use it.',
   ),
-  usage: z
-    .object({
-      day: integer('Emails accepted today; null: not counted.').nullable(),
-      month: integer('Emails accepted this month; null: not counted.').nullable(),
-    })
-    .describe('Usage that counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing.'),
+  usage: usage.describe(
+    'Usage that counts towards the plan, by days and months in UTC. The plan `unlimited` counts nothing.',
+  ),
   retention: z
     .object({
       log_days: integer('Days that the log is kept, at least: whole weeks are deleted at a time.'),

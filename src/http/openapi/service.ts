@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { planNames } from '../../core/accounts/plans.ts';
 import { credentials } from '../login.ts';
 import { passwordChange } from '../routes/auth.ts';
+import { usage } from './admin.ts';
 import { type Group, message, type Operation } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
@@ -31,12 +32,7 @@ const session = login
     expires_at: time('When it expires, unless it is ended or the password is changed earlier.'),
     account: login.shape.account
       .extend({
-        used: z
-          .object({
-            day: integer('Emails accepted today; null: not counted.').nullable(),
-            month: integer('Emails accepted this month; null: not counted.').nullable(),
-          })
-          .describe('What counts towards the plan, by days and months in UTC.'),
+        used: usage.describe('What counts towards the plan, by days and months in UTC.'),
         left: z
           .object({
             day: integer('Today; null: the plan has no limit for a day.').nullable(),
