@@ -183,9 +183,16 @@ t.test('an endpoint that has moved is not judged by answers of its old URL', asy
     return { claim, status: 'failed' as const, nextAttemptAt: null, error: null, made };
   };
   const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
+  await settle(say('works', 'https://old.test/'));
+  await change(db, accountId, id, { events: ['email.sent'] });
+  t.type((await get(db, accountId, id)).answeredAt, Date);
   await change(db, accountId, id, { url: 'https://new.test/' });
-  await settle(say('gone', 'https://old.test/'), say('fails', 'https://old.test/'));
-  t.match(await get(db, accountId, id), { status: 'enabled', failingSince: null });
+  await settle(say('gone', 'https://old.test/'), say('fails', 'https://old.test/'), say('works', 'https://old.test/'));
+  t.match(
+    await get(db, accountId, id),
+    { status: 'enabled', failingSince: null, answeredAt: null },
+    'and it is not trusted for them either',
+  );
   await settle(say('fails', 'https://new.test/'), say('works', 'https://old.test/'));
   t.match(await get(db, accountId, id), { status: 'enabled', failingSince: attempt.at });
   await settle(say('gone', 'https://new.test/'));

@@ -237,7 +237,8 @@ export async function change(
     ...(events === undefined ? {} : { events }),
     ...(status === undefined ? {} : { status, disabledReason: null }),
     ...(status === 'enabled' ? { timesEnabled: { increment: 1 } } : {}),
-    // A new URL may be another server's, and enabling an endpoint says that it works again.
+    // A new URL may be another server's, of which nothing is known yet; enabling an endpoint says that it works again.
+    ...(url === undefined ? {} : { answeredAt: null }),
     ...(url !== undefined || status === 'enabled' ? { failingSince: null } : {}),
   };
   await db.prisma.webhook.updateMany({ where: { id, accountId }, data });
