@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -175,6 +175,33 @@ t.test(
     t.strictSame(read, ['before@a.test', 'after@a.test', 'later@a.test']);
   },
 );
+
+t.test('an answer is never noted for another dot than its own', async (t) => {
+  const { folder, journal } = start(t);
+  const [full, claim] = [claimOf(`${'x'.repeat(1_000_000)}@a.test`), claimOf('a@a.test', 'b@a.test')];
+  await journal.dot(claim, ['a@a.test'], session);
+  await journal.dot(full, full.recipients.map(({ address }) => address), session);
+  // The next dot needs a new file, and there is no folder for it.
+  const moved = `${folder}-moved`;
+  renameSync(folder, moved);
+  writeFileSync(folder, '');
+  await journal.dot(claim, ['b@a.test'], session);
+  journal.answer(claim, []);
+  rmSync(folder);
+  await journal.dot(claim, ['b@a.test'], session);
+  journal.answer(claim, []);
+  await new Promise((resume) => setImmediate(resume));
+  const linesIn = (place: string) =>
+    readdirSync(place).map((name) =>
+      readFileSync(join(place, name), 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => Object.keys(JSON.parse(line)).join()),
+    );
+  t.strictSame(linesIn(moved), [['n,dot', 'n,dot']], 'the answer to the dot that could not be noted is not here');
+  t.strictSame(linesIn(folder), [['n,dot', 'n,results']], 'and the one after it has its own');
+  journal.recorded(claim);
+});
 
 t.test('an unwritable folder is reported once, and stops nobody', async (t) => {
   const said: string[] = [];

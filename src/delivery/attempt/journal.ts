@@ -43,6 +43,11 @@ interface JournalFile {
   isTorn: boolean;
 }
 
+interface NotedDot {
+  file: JournalFile;
+  n: number;
+}
+
 /** The journals that this process is writing: their names alone do not distinguish them from those it has closed. */
 const ours = new Set<string>();
 
@@ -56,7 +61,8 @@ export class Journal {
   readonly #log: Logger;
   readonly #touchMs: number;
   readonly #files = new Set<JournalFile>();
-  readonly #dots = new Map<Claim, { file: JournalFile; n: number }[]>();
+  /** Each claim's dots; null: it could not be noted. */
+  readonly #dots = new Map<Claim, (NotedDot | null)[]>();
   #current: JournalFile | null = null;
   #writing: Promise<void> | null = null;
   #complainedAt = Number.NEGATIVE_INFINITY;
@@ -74,16 +80,18 @@ export class Journal {
    */
   dot(claim: Claim, recipients: string[], session: OpenSession): Promise<void> {
     const concerned = claim.recipients.filter(({ address }) => recipients.includes(address));
-    this.#try(() => {
+    const noted = this.#try((): NotedDot => {
       const file = this.#fileToWrite();
       const n = file.dots;
       append(file, { n, dot: { claim: { ...claim, recipients: concerned }, session } });
       file.dots += 1;
       file.open += 1;
-      const dots = this.#dots.get(claim);
-      if (dots) dots.push({ file, n });
-      else this.#dots.set(claim, [{ file, n }]);
+      return { file, n };
     });
+    // Without a place of its own, the answer would count as that to the dot before it.
+    const dots = this.#dots.get(claim);
+    if (dots) dots.push(noted);
+    else this.#dots.set(claim, [noted]);
     return this.#write();
   }
 
@@ -97,7 +105,7 @@ export class Journal {
 
   /** Says that the database has everything about this claim. */
   recorded(claim: Claim): void {
-    for (const { file } of this.#dots.get(claim) ?? []) {
+    for (const { file } of this.#dots.get(claim)?.filter((dot) => dot !== null) ?? []) {
       file.open -= 1;
       if (file.open === 0 && file.bytes > fileBytes) this.#try(() => this.#empty(file));
     }
@@ -165,16 +173,17 @@ export class Journal {
     ours.delete(file.path);
   }
 
-  #try(work: () => void): void {
+  #try<T>(work: () => T): T | null {
     try {
-      work();
+      return work();
     } catch (error) {
-      if (performance.now() - this.#complainedAt < complainEveryMs) return;
+      if (performance.now() - this.#complainedAt < complainEveryMs) return null;
       this.#complainedAt = performance.now();
       this.#log.error(
         { error: (error as Error).message, folder: this.#folder },
         'the journal of deliveries cannot be written: mail goes out all the same, but if this process is killed now, some may go out twice',
       );
+      return null;
     }
   }
 }
