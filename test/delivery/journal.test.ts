@@ -1,6 +1,15 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -180,7 +189,11 @@ t.test('an answer is never noted for another dot than its own', async (t) => {
   const { folder, journal } = start(t);
   const [full, claim] = [claimOf(`${'x'.repeat(1_000_000)}@a.test`), claimOf('a@a.test', 'b@a.test')];
   await journal.dot(claim, ['a@a.test'], session);
-  await journal.dot(full, full.recipients.map(({ address }) => address), session);
+  await journal.dot(
+    full,
+    full.recipients.map(({ address }) => address),
+    session,
+  );
   // The next dot needs a new file, and there is no folder for it.
   const moved = `${folder}-moved`;
   renameSync(folder, moved);
