@@ -623,7 +623,7 @@ export interface Session {
     /** Its name. */ name: string;
     /** Its plan. */ plan: 'free' | 'pro' | 'unlimited';
     /** What counts towards the plan, by days and months in UTC. */
-    used: {
+    usage: {
       /** Emails accepted today; null: not counted. */ day: number | null;
       /** Emails accepted this month; null: not counted. */ month: number | null;
     };

@@ -220,7 +220,7 @@ t.test('what operators see', inBrowser, async (t) => {
     await page.route('**/api/v1/session', async (route) => {
       const response = await route.fetch();
       const { account, service, ...rest } = await response.json();
-      const { used, left, ...older } = account;
+      const { usage, left, ...older } = account;
       const { delivers, ...before } = service;
       await route.fulfill({ json: { ...rest, account: older, service: { ...before, on_hold_since: null } } });
     });

@@ -264,7 +264,7 @@ t.test('plans', async (t) => {
     ] as const) {
       const { login } = await sender(plan, counts);
       const { body } = await node.call('POST', '/api/v1/session', { body: login });
-      t.strictSame([body.account.used, body.account.left], [used, left], plan);
+      t.strictSame([body.account.usage, body.account.left], [used, left], plan);
     }
   });
 

@@ -32,7 +32,7 @@ const session = login
     expires_at: time('When it expires, unless it is ended or the password is changed earlier.'),
     account: login.shape.account
       .extend({
-        used: usage.describe('What counts towards the plan, by days and months in UTC.'),
+        usage: usage.describe('What counts towards the plan, by days and months in UTC.'),
         left: z
           .object({
             day: integer('Today; null: the plan has no limit for a day.').nullable(),
@@ -61,7 +61,7 @@ const sessionExample = {
     id: samples.account,
     name: 'Administration',
     plan: 'unlimited',
-    used: { day: null, month: null },
+    usage: { day: null, month: null },
     left: { day: null, month: null },
   },
   service: { base_url: 'http://localhost:3000', sandbox: true, on_hold_since: null, delivers: true },

@@ -49,9 +49,9 @@ export function loggedIn(row: users.User) {
 
 /** The same for a browser, which says when the plan is used up. */
 export function session(row: users.User, of: Account) {
-  const { usage: used } = account(of);
-  const left = leftOf(of.plan, Number(of.credit), { day: used.day ?? 0, month: used.month ?? 0 });
-  return { user: user(row), account: { id: of.id, name: of.name, plan: of.plan, used, left } };
+  const { usage } = account(of);
+  const left = leftOf(of.plan, Number(of.credit), { day: usage.day ?? 0, month: usage.month ?? 0 });
+  return { user: user(row), account: { id: of.id, name: of.name, plan: of.plan, usage, left } };
 }
 
 export const exportedUser = (row: User) => ({ ...user(row), created_at: iso(row.createdAt) });

@@ -144,14 +144,14 @@ function ofHold({ on_hold_since: since, delivers }: Session['service'], isAdmin:
 }
 
 /** Its own mail is refused when the plan is used up: the month's part or, for a shorter time, the day's. */
-function ofPlan({ name, plan, used, left }: Session['account'], isAdmin: boolean): Concern[] {
+function ofPlan({ name, plan, usage, left }: Session['account'], isAdmin: boolean): Concern[] {
   const short = (
     [
       ['month', 'this month', 'the next month'],
       ['day', 'today', 'tomorrow'],
     ] as const
   ).flatMap(([span, when, until]) => {
-    const [sent, rest] = [used[span] ?? 0, left[span]];
+    const [sent, rest] = [usage[span] ?? 0, left[span]];
     return rest === null || rest > scarce * (sent + rest) ? [] : [{ sent, rest, when, until }];
   });
   const worst = short.find(({ rest }) => rest === 0) ?? short[0];
