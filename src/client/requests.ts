@@ -276,6 +276,8 @@ export interface ListAllEmailsQuery extends PageQuery {
 
 export interface ExamineQuery {
   /** The MX host to test port 25 with. Omitted: that of a verified domain of this server. */ mx?: string;
+  /** `machine`: only what can go wrong on the machine that answers while the service runs, and needs no other server: the clock, the disk, the rights in the database and the certificate of the SMTP ports. It takes a moment. */
+  only?: 'machine';
 }
 
 export interface ListDestinationsQuery {

@@ -157,7 +157,7 @@ async function makeParts(
   const tlsPolicies = findTlsPolicies(config, internet, { db, log, clock: lease.clock }, stops);
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
-  addChores(rounds, db, surroundings, { sandbox: config.deliveryMode === 'sandbox', log });
+  addChores(rounds, db, surroundings, { installation: installationOf(config, internet), log });
   return {
     config,
     foundation,

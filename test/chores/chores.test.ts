@@ -1,6 +1,7 @@
 import { mock } from 'node:test';
 import t from 'tap';
 import { addChores } from '../../src/chores/chores.ts';
+import type { Installation } from '../../src/core/operations/doctor.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
@@ -32,7 +33,11 @@ function gather(db: Database) {
     sendingIps: [],
     keyring: new Keyring(testKey(5)),
   };
-  addChores(rounds, db, surroundings, { sandbox: true, log: silentLog });
+  const installation: Installation = {
+    ...{ deliveryMode: 'sandbox', baseUrl: 'http://localhost', dataDir: '.', embedded: false },
+    ...{ mxPort: 25, blocklists: [], smtpCertificate: null },
+  };
+  addChores(rounds, db, surroundings, { installation, log: silentLog });
   return [...rounds.works.values()];
 }
 

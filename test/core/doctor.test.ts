@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import * as domains from '../../src/core/domains/domains.ts';
-import { examine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
+import { examine, examineMachine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
 import { checkBaseUrl, checkCertificate } from '../../src/core/operations/doctor-machine.ts';
 import { checkEhloNames, checkReverse } from '../../src/core/operations/doctor-names.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
@@ -306,6 +306,18 @@ t.test('a base URL that only this machine reaches, or that is not https, is a pr
   t.match(healthOf('http://localhost:3000'), /^problem It leads only to this machine/);
   t.match(healthOf('http://send.example.com'), /^problem It is not https/);
   t.match(healthOf('https://send.example.com'), /^ok/);
+});
+
+t.test('the machine alone is examined without a question to anybody else', async () => {
+  const { patient, zone } = await healthyServer();
+  const { db, installation } = patient;
+  const before = zone.queries.length;
+  const checks = async (smtpCertificate: string | null) =>
+    (await examineMachine({ db, installation: { ...installation, smtpCertificate } })).map(({ check }) => check);
+  const always = ['clock', 'disk_space', 'database_rights'];
+  t.strictSame(await checks(installation.smtpCertificate), [...always, 'smtp_certificate']);
+  t.strictSame(await checks(null), always);
+  t.equal(zone.queries.length, before);
 });
 
 t.test('a certificate of the SMTP ports that was not renewed in time is a problem', async (t) => {

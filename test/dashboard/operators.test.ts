@@ -1,14 +1,28 @@
 import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import t from 'tap';
 import * as hold from '../../src/core/operations/hold.ts';
 import { newId } from '../../src/ids.ts';
+import { createAuthority } from '../support/authority.ts';
 import { buildSender } from '../support/build.ts';
 import { eventually } from '../support/node.ts';
+import { makeFolder } from '../support/start.ts';
 import { barriersInBoth, go, inBrowser, logIn, lookAgain, startDashboard, view } from './browser.ts';
 
 t.test('what operators see', inBrowser, async (t) => {
   const encryptionKey = randomBytes(32);
-  const env = { ROLES: 'api', START_ON_HOLD: 'true', ENCRYPTION_KEY: encryptionKey.toString('hex') };
+  const folder = await makeFolder(t);
+  const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+  const certify = async (days: number) => {
+    const credentials = createAuthority().issue(['mx.test'], { to: new Date(Date.now() + days * 86_400_000) });
+    await Promise.all([writeFile(cert, credentials.cert), writeFile(key, credentials.key)]);
+  };
+  await certify(20);
+  const env = {
+    ...{ ROLES: 'api,smtp', SMTP_TLS_CERT: cert, SMTP_TLS_KEY: key },
+    ...{ START_ON_HOLD: 'true', ENCRYPTION_KEY: encryptionKey.toString('hex') },
+  };
   const node = await startDashboard(t, env);
   const shop = await buildSender(node.db, encryptionKey);
   const body = { from: `a@${shop.domain}`, to: 'a@anywhere.test', subject: 'Of the shop', text: 't' };
@@ -279,6 +293,25 @@ t.test('what operators see', inBrowser, async (t) => {
     await isSeen();
     await refused.getByRole('link', { name: 'Check the server' }).click();
     await page.waitForURL('**/doctor');
+    t.strictSame(complaints, []);
+  });
+
+  t.test('what soon stops mail is said to operators who did not ask', async (t) => {
+    const { page, complaints } = await view(t, node, '/overview');
+    const concerns = page.locator('.concerns li');
+    const expiring = concerns.filter({ hasText: `The server's smtp certificate, ${cert}: It expires on` });
+    await concerns.first().waitFor();
+    const examined = '/api/v1/admin/doctor';
+    await lookAgain(page, examined);
+    t.equal(await expiring.count(), 0);
+    await certify(0.1);
+    await lookAgain(page, examined);
+    await expiring.waitFor();
+    t.match(await expiring.textContent(), /^now.* Renew it, and restart the service.* Check the server$/);
+    t.strictSame(await barriersInBoth(page), []);
+    await certify(20);
+    await lookAgain(page, examined);
+    await expiring.waitFor({ state: 'detached' });
     t.strictSame(complaints, []);
   });
 

@@ -33,5 +33,17 @@ t.test('the doctor over HTTP: for admins only, and run once for simultaneous cal
     [['ok'], ['problem'], ['unknown'], ['ok']],
   );
   t.equal((await examine(member)).status, 403);
+
+  const queries = node.zone.queries.length;
+  const machine = await examine(admin, '?only=machine');
+  t.equal(machine.status, 200);
+  t.strictSame(
+    machine.body.findings.map(({ check }: { check: string }) => check),
+    ['clock', 'disk_space', 'database_rights'],
+  );
+  t.equal(node.zone.queries.length, queries, 'nobody is asked');
+  t.equal((await examine(member, '?only=machine')).status, 403);
+  t.match(await examine(admin, '?only=machine&mx=given.test'), { status: 400, body: { detail: /^mx: / } });
+  t.match(await examine(admin, '?only=names'), { status: 400, body: { detail: /^only: / } });
   t.match(await examine(admin, '?mx=not%20a%20host'), { status: 400, body: { detail: /^mx: / } });
 });

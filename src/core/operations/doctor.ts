@@ -46,6 +46,9 @@ export interface Patient {
 /** The time for all checks. A check that has no answer after it is `unknown`. */
 const allMs = 25_000;
 
+/** The same for those of the machine, which answer in milliseconds. */
+const machineMs = 5_000;
+
 /** The most sending domains that are searched for an MX host. */
 const mostAsked = 5;
 
@@ -70,7 +73,25 @@ export async function examine(
   mxHost: string | null,
   { withinMs = allMs, onProgress = (_done: number, _all: number) => {}, namedWith = '' } = {},
 ): Promise<Finding[]> {
-  const checks = checksOf(patient, { mxHost, naming: namedWith && ` ${namedWith}` });
+  return run(checksOf(patient, { mxHost, naming: namedWith && ` ${namedWith}` }), withinMs, onProgress);
+}
+
+/**
+ * Checks what can go wrong on this machine while the service runs, and needs no other server than the database: the clock,
+ * the disk, the rights in the database and the certificate. It takes a moment, so it can be asked again and again.
+ *
+ * @returns the findings; it does not throw
+ */
+export function examineMachine({ db, installation }: Pick<Patient, 'db' | 'installation'>): Promise<Finding[]> {
+  const { clock, disk, rights, certificate } = machineChecksOf(db, installation);
+  return run([clock, disk, rights, ...certificate], machineMs);
+}
+
+async function run(
+  checks: Check[],
+  withinMs: number,
+  onProgress: (done: number, all: number) => void = () => {},
+): Promise<Finding[]> {
   const late = new AbortController();
   let done = 0;
   const found = await Promise.all(
@@ -91,16 +112,26 @@ interface Given {
   naming: string;
 }
 
+function machineChecksOf(db: Database, { dataDir, embedded, smtpCertificate: file }: Installation) {
+  const clock: Check = { name: 'clock', subject: 'this machine', run: () => checkClock(db) };
+  const disk: Check = { name: 'disk_space', subject: dataDir, run: () => checkDisk(dataDir, embedded) };
+  const rights: Check = { name: 'database_rights', subject: 'the database', run: () => checkRights(db) };
+  const certificate: Check[] =
+    file === null ? [] : [{ name: 'smtp_certificate', subject: file, run: () => checkCertificate(file) }];
+  return { clock, disk, rights, certificate };
+}
+
 function checksOf(patient: Patient, given: Given): Check[] {
   const { db, surroundings, lookUp, installation } = patient;
   const { mailHostname } = surroundings;
   const { resolver } = lookUp;
-  const { deliveryMode, baseUrl, dataDir, embedded, blocklists, smtpCertificate } = installation;
+  const { deliveryMode, baseUrl, blocklists } = installation;
+  const { clock, disk, rights, certificate } = machineChecksOf(db, installation);
   const always: Check[] = [
-    { name: 'clock', subject: 'this machine', run: () => checkClock(db) },
-    { name: 'disk_space', subject: dataDir, run: () => checkDisk(dataDir, embedded) },
+    clock,
+    disk,
     { name: 'database_durability', subject: 'the database', run: () => checkDurability(db) },
-    { name: 'database_rights', subject: 'the database', run: () => checkRights(db) },
+    rights,
     { name: 'domain', subject: 'all domains', run: () => checkDomains(db, surroundings) },
   ];
   if (deliveryMode === 'sandbox') {
@@ -127,11 +158,7 @@ function checksOf(patient: Patient, given: Given): Check[] {
       run: async () => checkReturnPath(await seen, surroundings, resolver),
     },
     { name: 'base_url', subject: baseUrl, run: () => checkBaseUrl(baseUrl) },
-    ...(smtpCertificate === null
-      ? []
-      : [
-          { name: 'smtp_certificate' as const, subject: smtpCertificate, run: () => checkCertificate(smtpCertificate) },
-        ]),
+    ...certificate,
   ];
 }
 

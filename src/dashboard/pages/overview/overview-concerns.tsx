@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import type { Bucket, Domain, Session, Webhook } from '../../../client/index.ts';
+import type { Bucket, Domain, Finding, Session, Webhook } from '../../../client/index.ts';
 import { api, isStatus } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Failed } from '../../parts/failure.tsx';
@@ -63,12 +63,19 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
   });
   // Nothing above says so: what is there can be read from a database that can no longer be written to.
   const ready = useQuery({ queryKey: ['ready'], queryFn: isReady, refetchInterval: 10_000 });
+  const machine = useQuery({
+    queryKey: ['machine'],
+    queryFn: () => api.admin.doctor.examine({ only: 'machine' }),
+    enabled: isAdmin,
+    refetchInterval: 300_000,
+  });
   const all = useAllAccounts(time, hasOthers);
   const failing = useFailingAccounts(time, hasOthers);
   const asked = hasOthers ? [query, held, failing] : [query, held];
   const concerns = [
     ...(ready.data === false ? ofRefusal(isAdmin) : []),
     ...ofHold(service, isAdmin),
+    ...ofMachine(machine.data?.findings ?? []),
     // During an upgrade a node of the previous release may answer, which does not say that.
     ...(account.left ? ofPlan(account, isAdmin) : []),
     ...ofHeld(held.data?.count ?? 0),
@@ -141,6 +148,17 @@ function ofHold({ on_hold_since: since, delivers }: Session['service'], isAdmin:
   }
   const words = `Nothing has been sent since ${exact(new Date(since))}: the service is on hold${isAdmin ? '' : ' until its operators end it'}.`;
   return [{ urgent: true, words, ...seen }];
+}
+
+/** What ends in refused mail or failed connections if nobody acts: with these, soon. */
+const pressing: Finding['check'][] = ['disk_space', 'smtp_certificate'];
+
+function ofMachine(findings: Finding[]): Concern[] {
+  return findings.flatMap(({ check, subject, health, found, advice }): Concern[] => {
+    if (health !== 'problem') return [];
+    const words = `The server's ${spaced(check)}, ${subject}: ${found}${advice ? ` ${advice}` : ''}`;
+    return [{ urgent: pressing.includes(check), words, href: '/doctor', link: 'Check the server' }];
+  });
 }
 
 /** Its own mail is refused when the plan is used up: the month's part or, for a shorter time, the day's. */

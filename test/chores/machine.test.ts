@@ -1,0 +1,50 @@
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t from 'tap';
+import { watchMachine } from '../../src/chores/machine.ts';
+import { createAuthority } from '../support/authority.ts';
+import { openDatabase } from '../support/db.ts';
+import { makeFolder } from '../support/start.ts';
+
+const hourMs = 3_600_000;
+
+t.test('what is wrong with the machine is in the log at once, then once a day, and when it is over', async (t) => {
+  const db = await openDatabase(t);
+  const smtpCertificate = join(await makeFolder(t), 'cert.pem');
+  const authority = createAuthority();
+  const certify = (to: number) =>
+    writeFile(smtpCertificate, authority.issue(['mx.test'], { to: new Date(Date.now() + to) }).cert);
+  const installation = {
+    ...{ deliveryMode: 'direct' as const, baseUrl: 'https://mx.test', dataDir: '.', embedded: false },
+    ...{ mxPort: 25, blocklists: [], smtpCertificate },
+  };
+  let said: { level: number; check: string; found: string; advice?: string; msg: string }[] = [];
+  const log = pino({ base: null }, { write: (line: string) => said.push(JSON.parse(line)) });
+  let now = 0;
+  const look = watchMachine(db, installation, log, () => now);
+  const heard = async () => {
+    said = [];
+    await look();
+    // The tests' own disk may be a small one.
+    return said.filter(({ check }) => check !== 'disk_space').map(({ level, check, found }) => [level, check, found]);
+  };
+  const day = (at: number) => new Date(Date.now() + at).toISOString().slice(0, 10);
+  const valid = 20 * 24 * hourMs;
+
+  await certify(valid);
+  t.strictSame(await heard(), [], 'nothing is said while nothing is wrong');
+  await certify(hourMs);
+  const expires = [40, 'smtp_certificate', `It expires on ${day(hourMs)}.`];
+  t.strictSame(await heard(), [expires]);
+  t.match(said.find(({ check }) => check === 'smtp_certificate')?.advice, /^Renew it/);
+  for (now = hourMs; now < 24 * hourMs; now += hourMs) t.strictSame(await heard(), []);
+  t.strictSame(await heard(), [expires], 'a day later');
+  await rm(smtpCertificate);
+  t.strictSame(await heard(), [], 'it is still the same check that fails');
+  await certify(valid);
+  t.strictSame(await heard(), [[30, 'smtp_certificate', `It is valid until ${day(valid)}.`]]);
+  t.strictSame(await heard(), []);
+  await certify(hourMs);
+  t.strictSame(await heard(), [expires], 'and when it comes again');
+});
