@@ -16,9 +16,9 @@ type Verdict = calls.MadeCall['endpoint'];
 function outcome(
   claim: calls.Claim,
   status: 'succeeded' | 'failed' | 'pending',
-  { at = new Date(), attemptCount = 1, endpoint = 'unknown' as Verdict, to = url } = {},
+  { at = new Date(), attemptCount = 1, endpoint = 'unknown' as Verdict, to = url, body = null as string | null } = {},
 ): calls.CallOutcome {
-  const attempt = { at, responseStatus: null, responseBody: null, error: null, durationMs: 1 };
+  const attempt = { at, responseStatus: null, responseBody: body, error: null, durationMs: 1 };
   const made = { attempt, attemptCount, endpoint, url: to, timesEnabled: 0 };
   return status === 'pending'
     ? { claim, made, status, nextAttemptAt: new Date(Date.now() + 60_000), error: null }
@@ -72,6 +72,28 @@ t.test('calls of nodes that are late', async (t) => {
       await settle(outcome(lateAgain, 'succeeded', { attemptCount: 2 }));
       t.match(await only(id), { status: 'succeeded', attemptCount: 2, attempts: { length: 3 }, jobId: null });
     });
+
+  t.test('what a node had taken before says nothing about what it has taken anew, unless it succeeded', async (t) => {
+    const { id, accountId } = await scene.endpoint(url);
+    await scene.emit(accountId, 'email.sent');
+    const old = await take();
+    const claim = { ...(await takeFromDead()), nodeId: old.nodeId };
+    await db.query({
+      text: 'UPDATE webhook_deliveries SET claimed_by = $2 WHERE webhook_id = $1',
+      values: [id, old.nodeId],
+    });
+    for (const status of ['pending', 'failed'] as const) {
+      await settle(outcome(old, status));
+      t.match(await only(id), {
+        status: 'pending',
+        claimedBy: old.nodeId,
+        jobId: claim.jobId,
+        attempts: { length: 0 },
+      });
+    }
+    await settle(outcome(old, 'succeeded', { body: 'with an address' }));
+    t.match(await only(id), { status: 'succeeded', jobId: null, attempts: [{ response_body: null }] });
+  });
 
   t.test('what a node gives back is left alone once it is taken anew, by the same node', async (t) => {
     const { id, accountId } = await scene.endpoint(url);

@@ -13,7 +13,7 @@ import * as returns from '../../src/core/returns/returns.ts';
 import { wakeCallsAhead } from '../../src/core/webhooks/calls-ahead.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
-import { connect } from '../../src/db/client.ts';
+import { connect, type Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
@@ -164,6 +164,27 @@ t.test('a webhook call of the time when the clock was ahead is due once that is 
     text: 'SELECT id FROM webhook_deliveries WHERE next_attempt_at <= now() ORDER BY id',
   });
   t.same(due, [{ id: tried }, { id: made }]);
+
+  // One of them is locked by somebody who takes it, and another gets a job after it was found.
+  const dueCalls = async () =>
+    (await db.query<{ id: string }>({ text: 'SELECT id FROM webhook_deliveries WHERE next_attempt_at <= now()' })).map(
+      ({ id }) => id,
+    );
+  await set(right, 24, null, 24);
+  await set(tried, 24, null, 24);
+  await set(made, 24, null, 24);
+  const withJob: Database = {
+    ...db,
+    async query(statement) {
+      await db.query({ text: 'UPDATE webhook_deliveries SET job_id = $2 WHERE id = $1', values: [made, newId()] });
+      return db.query(statement);
+    },
+  };
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'SELECT FROM webhook_deliveries WHERE id = $1 FOR UPDATE', values: [tried] });
+    await wakeCallsAhead(withJob, new Date(), () => false);
+  });
+  t.same(await dueCalls(), [right], 'it waits for no lock, and leaves alone what has a job');
 });
 
 t.test('failed logins of the time when the clock of the database was ahead lock nobody out afterwards', async (t) => {
