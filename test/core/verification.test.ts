@@ -9,6 +9,7 @@ import { resolveWith } from '../../src/smtp/dns/resolver.ts';
 import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { startZone } from '../support/zone.ts';
 
 const mailHostname = 'mail.test';
@@ -61,6 +62,23 @@ t.test('a domain removed during its verification takes the name from nobody', as
     return surroundings.resolve(name, type);
   };
   await t.rejects(verify(db, accountId, id, { ...surroundings, resolve }), { status: 404, message: 'not found' });
+  t.match(await read(db, holder.id), { status: 'verified', dnsWarning: null });
+});
+
+t.test('a domain that is being removed when it is verified takes the name from nobody', async (t) => {
+  const { db, surroundings, publish } = await prepare(t);
+  const holder = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'shop.test');
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings.keyring);
+  await publish(id);
+  let verifying: Promise<unknown> | undefined;
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'DELETE FROM domains WHERE id = $1', values: [id] });
+    verifying = verify(db, accountId, id, surroundings);
+    verifying.catch(() => undefined);
+    await untilOneWaits(db, '%domains%');
+  });
+  await t.rejects(async () => verifying, { status: 404, message: 'not found' });
   t.match(await read(db, holder.id), { status: 'verified', dnsWarning: null });
 });
 
