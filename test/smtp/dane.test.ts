@@ -1,7 +1,7 @@
-import { createHash, type X509Certificate } from 'node:crypto';
+import { createHash, X509Certificate } from 'node:crypto';
 import t from 'tap';
 import { ValidatingResolver } from '../../src/smtp/dns/validating-resolver.ts';
-import { type TlsaRecord, usable } from '../../src/smtp/policies/dane.ts';
+import { daneRule, type TlsaRecord, usable } from '../../src/smtp/policies/dane.ts';
 import { DanePolicies } from '../../src/smtp/policies/dane-policies.ts';
 import { TlsPolicies } from '../../src/smtp/policies/tls-policies.ts';
 import type { TlsDemand } from '../../src/smtp/policies/tls-policy.ts';
@@ -121,6 +121,22 @@ t.test('any other certificate is refused, and so is clear text', async (t) => {
     t.match(sessions, [{ verification: 'dane', results: [{ outcome: 'deferred', phase: 'starttls', reason }] }], name);
     t.match(resultOf({ sessions }).reason, /the TLSA records \(DANE\) of mx\.example\.test/);
     t.equal(sink.messages.length, 0);
+  }
+});
+
+t.test('a certificate whose kind of key is unknown here matches no record', async (t) => {
+  const der = Buffer.from(authority.x509.raw);
+  const curve = Buffer.from('2a8648ce3d030107', 'hex');
+  der.writeUInt8(0x7f, der.indexOf(curve) + curve.length - 1);
+  const unknown = new X509Certificate(der);
+  t.throws(() => unknown.publicKey);
+  const tls = { version: 'TLSv1.3', cipher: 'TLS_AES_128_GCM_SHA256', authorized: false, problem: null };
+  for (const [usage, chain] of [
+    [3, [unknown]],
+    [2, [own.x509, unknown]],
+  ] as const) {
+    const rule = daneRule('mx.example.test', [tlsa(usage, 1, 1, authority.x509)], ['mx.example.test']);
+    t.match(rule.mayUseConnection({ tls, certificates: () => [...chain] }), { failure: 'certificate-not-trusted' });
   }
 });
 

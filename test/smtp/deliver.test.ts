@@ -489,6 +489,24 @@ t.test('what DNS said a while ago does not make mail fail: it is asked again', a
   t.equal(others.peers.length, Object.keys(wrong).length);
 });
 
+t.test('if no tries are left for the hosts that DNS names now, the mail waits for them', async (t) => {
+  const ours = await startMx(t, (peer) => peer.send('220 client.test\r\n'), { host: '127.0.0.5' });
+  const others = await startMx(t, accept, { host: '127.0.0.6', port: ours.port });
+  const { zone, transport, send } = await startScene(t, ours.port, {
+    'mx.example.test': { A: ['127.0.0.1', '127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'] },
+    'new.example.test': { A: ['127.0.0.6'] },
+  });
+  let now = 0;
+  Object.assign(transport, { cache: new DnsCache({ now: () => now }) });
+  t.match(resultOf(await send()), { outcome: 'bounced', enhanced: '5.4.6' });
+  zone.set('example.test', { MX: [[10, 'new.example.test']] });
+  now = 2_000;
+  t.match(resultOf(await send()), { outcome: 'deferred' }, 'the fifth address of the old one has greeted as ourselves');
+  t.equal(others.peers.length, 0);
+  now = 4_000;
+  t.equal(resultOf(await send()).outcome, 'delivered');
+});
+
 t.test('if DNS decides, it decides for every recipient, in one session', async (t) => {
   const { send } = await startScene(t, 9, {
     'null.test': { MX: [[0, '.']] },

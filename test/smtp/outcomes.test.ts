@@ -117,8 +117,8 @@ t.test('MX-04: each phase and code has its outcome', async (t) => {
   const table: [name: string, script: Script, expected: Partial<RecipientResult>][] = [];
   const add = (name: string, script: Script, expected: Partial<RecipientResult>) =>
     table.push([name, script, expected]);
-  for (const code of [421, 450, 550]) {
-    const deferred = code === 550 ? 'bounced' : 'deferred';
+  for (const code of [400, 421, 450, 500, 550]) {
+    const deferred = code >= 500 ? 'bounced' : 'deferred';
     add(`${code} greeting`, async (peer) => peer.send(`${code} no\r\n`), { outcome: 'deferred', phase: 'greeting' });
     for (const greet of [plain, pipelining]) {
       const rest = { mail: `${code} no`, rcpt: ['503 no mail'], data: '503 no rcpt' };
