@@ -11,6 +11,31 @@ t.test('DOS: with very many ids, a new one does not make it search all buckets',
   t.ok(looks < 500_000, `${looks} looks`);
 });
 
+t.test('full buckets take no memory once there are very many', async (t) => {
+  let now = 0;
+  let looks = 0;
+  const buckets = new TokenBuckets({ perSecond: 1, burst: 1 }, () => {
+    looks += 1;
+    return now;
+  });
+  const add = (from: number, to: number) => {
+    for (let id = from; id < to; id += 1) buckets.take(`${id}`);
+  };
+  const looksOf = (id: string) => {
+    looks = 0;
+    buckets.take(id);
+    return looks;
+  };
+  add(0, 10_000);
+  now = 1_000;
+  t.ok(looksOf('10000') > 10_000, 'it looks at all that it has');
+  t.ok(looksOf('10001') < 10);
+  add(10_002, 20_000);
+  now = 2_000;
+  const again = looksOf('20000');
+  t.ok(again > 10_000 && again < 11_000, `only at those from after the first look: ${again}`);
+});
+
 t.test('full buckets are forgotten, others are kept', async (t) => {
   let now = 0;
   const buckets = new TokenBuckets({ perSecond: 0.01, burst: 2 }, () => now);
