@@ -41,7 +41,7 @@ Message-ID: <0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001@sender.test>
 Subject: Your order`;
 
 t.test('a feedback report (RFC 5965) names what it is about', async (t) => {
-  for (const type of ['message/rfc822', 'text/rfc822-headers', 'message/rfc822-headers']) {
+  for (const type of ['message/rfc822', 'text/rfc822-headers', 'message/rfc822-headers', 'message/global-headers']) {
     t.strictSame(
       readComplaint(arf(fields, header, type)),
       {
@@ -77,6 +77,7 @@ t.test('a report is a complaint, an unsubscribe request, or neither', async (t) 
   const kindOf = (type: string) => readComplaint(arf(`Feedback-Type: ${type}\nVersion: 1`, header))?.kind ?? null;
   for (const type of ['abuse', 'Fraud', 'virus', 'other', 'miscategorized']) t.equal(kindOf(type), 'complaint', type);
   for (const type of ['opt-out', 'opt-out-list']) t.equal(kindOf(type), 'unsubscribe', type);
+  t.equal(kindOf('\n abuse'), 'complaint', 'folded before the type');
   for (const type of ['not-spam', 'auth-failure', 'dkim', '', 'constructor']) t.equal(kindOf(type), null, type);
 });
 

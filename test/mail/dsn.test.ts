@@ -79,6 +79,15 @@ t.test('MAIL-05: a duplicate parameter, or an unknown charset, hides no report',
   }
 });
 
+t.test('MAIL-05: a field whose value begins only on its second line means the same', async (t) => {
+  const [head = '', fields = '', end = ''] = reportOf('multipart/report; boundary=b')
+    .toString('latin1')
+    .split(/(?<=delivery-status\r\n)\r\n|\r\n(?=--b--)/);
+  const encoded = `Content-Transfer-Encoding:\r\n base64\r\n\r\n${Buffer.from(fields).toString('base64')}\r\n`;
+  const message = Buffer.from(`${head}${encoded}${end}`);
+  t.strictSame(read(message), { kind: 'bounce', says: [['ann@example.test', 'bad_mailbox', true]] });
+});
+
 t.test('MAIL-05: a boundary that begins as the one around it ends nothing but its own parts', async (t) => {
   const [head = '', ...rest] = reportOf('multipart/report; boundary=b').toString('latin1').split('--b');
   for (const inner of ['bc', 'b--1']) {

@@ -73,7 +73,7 @@ function reportOf({ parts }: LooseMessage): LooseHeader | null {
 /** The header of the message that the complaint is about. */
 function originalOf({ parts }: LooseMessage): LooseHeader | null {
   const part = parts.findLast(({ type }) =>
-    /^(?:message\/(?:global|rfc822)|(?:text|message)\/rfc822-headers?)$/.test(type),
+    /^(?:message\/(?:global|rfc822|global-headers)|(?:text|message)\/rfc822-headers?)$/.test(type),
   );
   return part ? readHeaderLoosely(decoded(part).trimStart()).header : null;
 }

@@ -106,7 +106,7 @@ export function readHeaderLoosely(text: string): { header: LooseHeader; body: st
     if (!last && !/^>?From /.test(line)) return { header: new LooseHeader([]), body: text };
     // Some programs continue a parameter on the next line without an indent.
     const isContinued = last && (/^[ \t]/.test(line) || last.value.endsWith(';'));
-    if (isContinued && last.value.length < longestValue) last.value += ` ${line.trim()}`;
+    if (isContinued && last.value.length < longestValue) last.value = `${last.value} ${line.trim()}`.trimStart();
   }
   return { header: new LooseHeader(fields), body: text.slice(at) };
 }
