@@ -285,5 +285,5 @@ export class WebhookDispatcher {
 
 const answeredBy = ({ made }: calls.CallOutcome): Answered | null =>
   made && made.endpoint !== 'unknown'
-    ? { works: made.endpoint === 'works', durationMs: made.attempt.durationMs }
+    ? { works: made.endpoint === 'works', durationMs: made.attempt.durationMs, url: made.url }
     : null;

@@ -4,9 +4,13 @@ import { BoundedMap } from '../bounded-map.ts';
 export interface Answered {
   works: boolean;
   durationMs: number;
+  /** What was called. */
+  url: string;
 }
 
 interface Known {
+  /** Another one may be another server's, about which this says nothing. */
+  url: string;
   /** Calls at once; the fraction is progress towards one more. */
   room: number;
   /** Good answers so far. */
@@ -58,8 +62,9 @@ export class EndpointRoom {
   }
 
   /** @param underWay calls to it when this one ended, including it: an endpoint gets more room only if it used what it had */
-  learn(webhookId: string, { works, durationMs }: Answered, underWay: number): void {
-    const known = this.#fresh(webhookId) ?? this.#unknown();
+  learn(webhookId: string, { works, durationMs, url }: Answered, underWay: number): void {
+    const fresh = this.#fresh(webhookId);
+    const known = fresh?.url === url ? fresh : this.#unknown(url);
     // A refusal may come faster than any answer, so its duration teaches nothing.
     this.#known.set(webhookId, works ? this.#after(known, durationMs, underWay) : this.#bounded(known, known.room / 2));
   }
@@ -78,8 +83,8 @@ export class EndpointRoom {
     return { ...known, room: Math.min(this.#most, Math.max(this.#least, room)) };
   }
 
-  #unknown(): Known {
-    return { room: this.#least, count: 0, usual: 0, best: Infinity, since: this.#now() };
+  #unknown(url: string): Known {
+    return { url, room: this.#least, count: 0, usual: 0, best: Infinity, since: this.#now() };
   }
 
   #fresh(webhookId: string): Known | undefined {

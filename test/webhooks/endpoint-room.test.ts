@@ -1,9 +1,11 @@
 import t from 'tap';
 import { EndpointRoom } from '../../src/webhooks/endpoint-room.ts';
 
+const url = 'https://a.test/';
+
 /** Calls that end one after another while the room is full. */
-function answer(room: EndpointRoom, count: number, durationMs: number, works = true): void {
-  for (let n = 0; n < count; n += 1) room.learn('a', { works, durationMs }, room.of('a'));
+function answer(room: EndpointRoom, count: number, durationMs: number, works = true, to = url): void {
+  for (let n = 0; n < count; n += 1) room.learn('a', { works, durationMs, url: to }, room.of('a'));
 }
 
 t.test('an endpoint gets more calls at once while it answers well', (t) => {
@@ -16,7 +18,7 @@ t.test('an endpoint gets more calls at once while it answers well', (t) => {
   answer(room, 120, 270);
   t.equal(room.of('a'), 32, 'up to a limit');
   t.equal(room.of('b'), 4, 'which does not affect others');
-  room.learn('a', { works: false, durationMs: 30 }, 32);
+  room.learn('a', { works: false, durationMs: 30, url }, 32);
   t.equal(room.of('a'), 16, 'half after a failure');
   answer(room, 10, 15_000, false);
   t.equal(room.of('a'), 4, 'but no less than it began with');
@@ -31,9 +33,20 @@ t.test('how soon it fails says nothing about how soon it answers', (t) => {
   t.end();
 });
 
+t.test('an endpoint that has moved has no room on the credit of its old URL', (t) => {
+  const room = new EndpointRoom(4, 32);
+  answer(room, 200, 50);
+  t.equal(room.of('a'), 32);
+  answer(room, 1, 50, true, 'https://b.test/');
+  t.equal(room.of('a'), 4);
+  answer(room, 200, 50, true, 'https://b.test/');
+  t.equal(room.of('a'), 32);
+  t.end();
+});
+
 t.test('room that was never used is not earned', (t) => {
   const room = new EndpointRoom(4, 32);
-  for (let n = 0; n < 200; n += 1) room.learn('a', { works: true, durationMs: 20 }, 1);
+  for (let n = 0; n < 200; n += 1) room.learn('a', { works: true, durationMs: 20, url }, 1);
   t.equal(room.of('a'), 4);
   t.end();
 });
@@ -65,7 +78,7 @@ function meanRoom(serves: number, service: () => number, forMs = 120_000): numbe
     const next = served.reduce((first, one) => (one.ends < first.ends ? one : first));
     if (now > 20_000) sum += room.of('a') * (next.ends - now);
     now = next.ends;
-    room.learn('a', { works: true, durationMs: now - next.began }, waiting.length + served.length);
+    room.learn('a', { works: true, durationMs: now - next.began, url }, waiting.length + served.length);
     served = served.filter((one) => one !== next);
   }
   return sum / (now - 20_000);
@@ -131,7 +144,7 @@ t.test('what was learned is forgotten after a while, and is limited', (t) => {
   now += 1_000;
   t.equal(room.of('a'), 4);
   answer(room, 200, 20);
-  for (let n = 0; n < 10_000; n += 1) room.learn(`b${n}`, { works: true, durationMs: 20 }, 4);
+  for (let n = 0; n < 10_000; n += 1) room.learn(`b${n}`, { works: true, durationMs: 20, url }, 4);
   t.equal(room.of('a'), 4, 'the oldest is dropped');
   t.end();
 });
