@@ -100,6 +100,10 @@ t.test('an invitation is another form of the message, which mail programs offer 
     ['text/calendar'],
     'the message, if it is all there is',
   );
+  t.match(await typesOf({ attachments: [invitation, file()] }), [
+    'multipart/mixed',
+    ...['multipart/alternative', 'text/plain', 'text/calendar', 'end', 'application/octet-stream', 'attachment'],
+  ]);
   const again = file({ filename: 'invite.ics', contentType: 'application/ics' });
   t.strictSame(
     await typesOf({ text: null, attachments: [invitation, again] }),
@@ -131,6 +135,20 @@ t.test('without subject and text it is still a message', async (t) => {
   const alone = (await composed(message({ subject: '', text: null, attachments: [file()] }))).toString();
   t.match(alone, /^Content-Type: application\/octet-stream; name=a\.bin\r\n/m);
   t.match(alone, /^Content-Disposition: attachment; filename=a\.bin\r\n/m);
+});
+
+t.test('INJ: no text can be written to contain the boundary that it gets', async (t) => {
+  const boundaryOf = async (text: string) =>
+    /boundary="(.*)"/.exec(String(await composed(message({ text, html: '<p>' }))))?.[1];
+  // Beyond ASCII no line of the encoded text can be a boundary; these only have to differ.
+  for (const filling of ['x\n', 'ü, and some words\n', '字\n']) {
+    const long = filling.repeat(2_000);
+    const boundary = await boundaryOf(`${long}a${long}`);
+    t.match(boundary, /^=_[0-9a-f]{32}$/);
+    if (filling === 'x\n') t.not(await boundaryOf(`${long}b${long}`), boundary, 'every octet counts');
+    t.not(await boundaryOf(`b${long}${long}`), boundary);
+    t.equal(await boundaryOf(`${long}a${long}`), boundary);
+  }
 });
 
 t.test('the same parts give the same bytes', async (t) => {

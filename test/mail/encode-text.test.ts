@@ -24,6 +24,7 @@ const pieces = fc.oneof(
     'é',
     '€',
     '😀',
+    '\u{10fffd}',
     '\ud800',
   ),
   fc.integer({ min: 1, max: 80 }).map((length) => 'x'.repeat(length)),

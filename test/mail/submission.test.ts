@@ -83,6 +83,8 @@ t.test('INJ: what cannot be decoded as declared is refused', async (t) => {
   );
   await refused(t, 'Content-Transfer-Encoding: base64\n\nR3LD!vMO\n', 'part 1 (text/plain) is not base64');
   await refused(t, 'Content-Transfer-Encoding: base64\n\nZQ==\nZQ==\n', 'is not base64');
+  const far = `ZQ==${'\n'.repeat(1_500_000)}ZQ==`;
+  await refused(t, `Content-Transfer-Encoding: base64\n\n${far}\n`, 'is not base64');
   await refused(t, 'Content-Transfer-Encoding: base64\n\nZ\n', 'is not base64');
   await refused(t, 'Content-Transfer-Encoding: base64\n\nYQBi\n', 'contains a NUL');
   await refused(t, 'Content-Transfer-Encoding: x-uuencode\n\nx\n', 'an unknown Content-Transfer-Encoding');

@@ -28,7 +28,7 @@ async function decodeBase64(body: Buffer): Promise<Buffer> {
     if (start > 0) await setImmediate();
     const text = rest + body.toString('latin1', start, start + sliceLength).replaceAll(/[\r\n\t ]+/g, '');
     const whole = text.length - (text.length % 4);
-    pieces.push(decodeGroups(text.slice(0, whole), pieces.at(-1)));
+    if (whole > 0) pieces.push(decodeGroups(text.slice(0, whole), pieces.at(-1)));
     rest = text.slice(whole);
   }
   if (rest !== '') pieces.push(decodeGroups(rest, pieces.at(-1)));
@@ -38,7 +38,7 @@ async function decodeBase64(body: Buffer): Promise<Buffer> {
 function decodeGroups(text: string, before: Buffer | undefined): Buffer {
   const valid = /^[A-Za-z0-9+/]*={0,2}$/.test(text) && text.length % 4 !== 1;
   // Nothing may follow padding. A piece that was padded has a length that is not a multiple of three.
-  if (!valid || (text !== '' && before !== undefined && before.length % 3 !== 0)) throw new MimeError('is not base64');
+  if (!valid || (before !== undefined && before.length % 3 !== 0)) throw new MimeError('is not base64');
   return Buffer.from(text, 'base64');
 }
 
