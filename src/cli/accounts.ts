@@ -2,6 +2,8 @@ import { z } from 'zod';
 import * as accounts from '../core/accounts/accounts.ts';
 import { type PlanName, planNames } from '../core/accounts/plans.ts';
 import { list } from '../core/operations/account-list.ts';
+import type { Database } from '../db/client.ts';
+import { databaseTime } from '../db/clocks.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import { oneOf } from '../http/input/validation.ts';
 import * as present from '../http/present.ts';
@@ -21,8 +23,8 @@ function row({ id, name, plan, credit, suspended_at: suspended }: Shown, emails:
   return [id, name, plan, counted(emails.day), counted(emails.month), credit, suspended ? 'suspended' : 'active'];
 }
 
-function outputOf(changed: Account, sentence: string): Output {
-  const account = present.account(changed);
+async function outputOf(db: Database, changed: Account, sentence: string) {
+  const account = present.account(changed, await databaseTime(db));
   return { json: { account }, text: `${sentence}\n${table(heads, [row(account, account.usage)], '')}` };
 }
 
@@ -73,7 +75,7 @@ export const listAccounts: Command = {
     });
     return withDatabase(env, say, async ({ db }) => {
       const found = await list(db, { ...page, q: q ?? null, webhooks: webhooks ?? null, sort });
-      const shown = found.accounts.map(present.listedAccount);
+      const shown = found.accounts.map((one) => present.listedAccount(one, found.now));
       return {
         json: { accounts: shown, count: found.count },
         text: table(
@@ -111,8 +113,8 @@ export const createAccount: Command = {
         plan: input.plan ?? config.defaultPlan,
         user: { email, password: password.value },
       });
-      const { text } = outputOf(account, canLogIn(email, password));
-      return { json: { account: present.account(account), user: { email, ...shownOnce(password) } }, text };
+      const { text, json } = await outputOf(db, account, canLogIn(email, password));
+      return { json: { ...json, user: { email, ...shownOnce(password) } }, text };
     });
   },
 };
@@ -126,7 +128,7 @@ async function change(
 ): Promise<Output> {
   return withDatabase(env, say, async ({ db }) => {
     const { id } = await accounts.find(db, name);
-    return outputOf(await accounts.change(db, id, changes), sentence);
+    return outputOf(db, await accounts.change(db, id, changes), sentence);
   });
 }
 

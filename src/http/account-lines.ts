@@ -1,5 +1,6 @@
 import { type Exported, type ExportOptions, exported } from '../core/privacy/account-export.ts';
 import type { Database } from '../db/client.ts';
+import { databaseTime } from '../db/clocks.ts';
 import type { Account } from '../generated/prisma/client.ts';
 import * as present from './present.ts';
 
@@ -13,17 +14,18 @@ export async function* accountLines(
   options: ExportOptions,
 ): AsyncGenerator<string, void> {
   const counts: Record<string, number> = {};
+  const now = await databaseTime(db);
   for await (const one of exported(db, account, options)) {
     counts[one.type] = (counts[one.type] ?? 0) + 1;
-    yield `${JSON.stringify({ type: one.type, ...lineOf(one) })}\n`;
+    yield `${JSON.stringify({ type: one.type, ...lineOf(one, now) })}\n`;
   }
   yield `${JSON.stringify({ type: 'end', complete: true, counts })}\n`;
 }
 
-function lineOf(one: Exported): object {
+function lineOf(one: Exported, now: Date): object {
   switch (one.type) {
     case 'account':
-      return present.account(one.row);
+      return present.account(one.row, now);
     case 'user':
       return present.exportedUser(one.row);
     case 'domain':

@@ -1,10 +1,14 @@
 import { mock } from 'node:test';
 import t from 'tap';
+import * as accounts from '../../src/core/accounts/accounts.ts';
 import { connect } from '../../src/db/client.ts';
+import { accountLines } from '../../src/http/account-lines.ts';
 import { silentLog } from '../../src/log.ts';
+import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
+import { dayLasting } from '../support/midnight.ts';
 import { startSink } from '../support/mx.ts';
 import { adminPassword, eventually, startTestNode } from '../support/node.ts';
 
@@ -121,3 +125,41 @@ t.test(
     t.strictSame(counted, [{ day: today }]);
   },
 );
+
+t.test('what is shown of a plan and of the statistics is counted by the clock of the database', async (t) => {
+  await dayLasting(60_000);
+  for (const daysOff of [40, -40]) {
+    const truth = Date.now();
+    mock.timers.enable({ apis: ['Date'], now: truth + daysOff * dayMs });
+    t.teardown(() => mock.timers.reset());
+    const encryptionKey = testKey(7);
+    const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+    const { account, key, from } = await buildSender(node.db, encryptionKey);
+    await node.db.query({
+      text: `UPDATE accounts SET plan = 'free', usage_day = (now() AT TIME ZONE 'UTC')::date, usage_day_count = 40,
+                    usage_month = date_trunc('month', now() AT TIME ZONE 'UTC')::date, usage_month_count = 400 WHERE id = $1`,
+      values: [account.id],
+    });
+    const body = { from, to: 'a@receiver.test', subject: 's', text: 't' };
+    t.equal((await node.call('POST', '/api/v1/emails', { key, body })).status, 200);
+
+    const usage = { day: 41, month: 401 };
+    const login = { email: account.email, password: account.password };
+    const { body: session } = await node.call('POST', '/api/v1/session', { body: login });
+    t.match(session.account, { usage, left: { day: 59, month: 2_599 } }, 'a session');
+    const operator = { email: 'admin@example.test', password: adminPassword };
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: operator })).body;
+    const one = (await node.call('GET', `/api/v1/admin/accounts/${account.id}`, { token })).body;
+    t.match(one.account, { usage }, 'one account');
+    const [first] = (await node.call('GET', '/api/v1/admin/accounts?sort=usage', { token })).body.accounts;
+    t.match(first, { id: account.id, usage, accepted: { day: 1, month: 1 } }, 'the list of accounts');
+    const lines = accountLines(node.db, await accounts.get(node.db, account.id), { files: false, deliveries: false });
+    const { value: line = '' } = await lines.next();
+    await lines.return();
+    t.match(JSON.parse(line), { type: 'account', usage }, 'an export');
+    const stats = (await node.call('GET', '/api/v1/stats', { key })).body;
+    t.ok(Math.abs(Date.parse(stats.to) - truth) < hourMs / 2, stats.to);
+    t.equal(stats.buckets.at(-1)?.accepted, 1, 'the statistics end now');
+    mock.timers.reset();
+  }
+});

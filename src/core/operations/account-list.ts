@@ -1,4 +1,5 @@
 import type { Database } from '../../db/client.ts';
+import { databaseTime } from '../../db/clocks.ts';
 import { literal } from '../../db/pattern.ts';
 import type { Account } from '../../generated/prisma/client.ts';
 import { acceptedSince, byStatus } from '../log/email-counts.ts';
@@ -22,7 +23,7 @@ export const webhookStates = ['failing'] as const;
 export type WebhookState = (typeof webhookStates)[number];
 
 /**
- * One page of the accounts, and how many there are.
+ * One page of the accounts, how many there are, and what time it is by the database's clock, which their counts go by.
  *
  * @param page `q`: only accounts with this text in their name, or in the email address of a user, in any case; null: all.
  *   `webhooks`: `failing`: only accounts with a webhook that fails or was disabled for it; null: all.
@@ -31,8 +32,10 @@ export type WebhookState = (typeof webhookStates)[number];
 export async function list(
   db: Database,
   page: { limit: number; offset: number; q: string | null; webhooks: WebhookState | null; sort: AccountOrder },
-): Promise<{ accounts: ListedAccount[]; count: number }> {
-  const since = thisMonth();
+): Promise<{ accounts: ListedAccount[]; count: number; now: Date }> {
+  const now = await databaseTime(db);
+  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
+  const day = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()));
   const matches = `($1::text IS NULL OR a.name ILIKE $1
                     OR EXISTS (SELECT FROM users u WHERE u.account_id = a.id AND u.email ILIKE $1))
                ${page.webhooks === 'failing' ? `AND EXISTS (SELECT FROM webhooks w WHERE w.account_id = a.id AND ${isMissingEvents('w')})` : ''}`;
@@ -46,13 +49,13 @@ export async function list(
       : {
           text: `SELECT a.id FROM accounts a LEFT JOIN (${acceptedSince('$4')}) month ON month.account_id = a.id
                   WHERE ${matches} ORDER BY coalesce(month.emails, 0) DESC, a.id DESC LIMIT $2 OFFSET $3`,
-          values: [sought, page.limit, page.offset, since],
+          values: [sought, page.limit, page.offset, month],
         },
   );
   const ids = places.map(({ id }) => id);
   const [rows, accepted, failing, [all]] = await Promise.all([
     db.prisma.account.findMany({ where: { id: { in: ids } }, include: { _count: { select: { users: true } } } }),
-    acceptedOf(db, ids, since),
+    acceptedOf(db, ids, { day, month }),
     failingOf(db, ids),
     db.query<{ count: number }>({
       text: `SELECT count(*)::int AS count FROM accounts a WHERE ${matches}`,
@@ -67,11 +70,15 @@ export async function list(
       failingWebhooks: failing.get(row.id) ?? 0,
     }))
     .sort((one, other) => ids.indexOf(one.id) - ids.indexOf(other.id));
-  return { accounts, count: all?.count ?? 0 };
+  return { accounts, count: all?.count ?? 0, now };
 }
 
-async function acceptedOf(db: Database, ids: string[], month: Date): Promise<(id: string) => Accepted> {
-  const [ofDay, ofMonth] = await Promise.all([byStatus(db, ids, today()), byStatus(db, ids, month)]);
+async function acceptedOf(
+  db: Database,
+  ids: string[],
+  { day, month }: { day: Date; month: Date },
+): Promise<(id: string) => Accepted> {
+  const [ofDay, ofMonth] = await Promise.all([byStatus(db, ids, day), byStatus(db, ids, month)]);
   const sum = (emails = {}) => Object.values<number>(emails).reduce((total, ofStatus) => total + ofStatus, 0);
   return (id) => ({ day: sum(ofDay.get(id)), month: sum(ofMonth.get(id)) });
 }
@@ -83,11 +90,4 @@ async function failingOf(db: Database, ids: string[]): Promise<Map<string, numbe
     values: [ids],
   });
   return new Map(rows.map(({ id, webhooks }) => [id, webhooks]));
-}
-
-const today = () => new Date(new Date().setUTCHours(0, 0, 0, 0));
-
-function thisMonth(): Date {
-  const now = new Date();
-  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
 }

@@ -4,9 +4,13 @@ import type { ListedAccount } from '../../core/operations/account-list.ts';
 import type { Account, ApiKey, User } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 
-/** Counts of a past day or month show as 0. If the plan counts nothing, they are null, not 0. */
-export function account(row: Account) {
-  const today = new Date().toISOString();
+/**
+ * Counts of a past day or month show as 0. If the plan counts nothing, they are null, not 0.
+ *
+ * @param now by the database's clock, which the counts go by
+ */
+export function account(row: Account, now: Date) {
+  const today = now.toISOString();
   const isToday = row.usageDay?.toISOString().slice(0, 10) === today.slice(0, 10);
   const isThisMonth = row.usageMonth?.toISOString().slice(0, 7) === today.slice(0, 7);
   const plan = planOf(row.plan);
@@ -24,8 +28,8 @@ export function account(row: Account) {
   };
 }
 
-export const listedAccount = (row: ListedAccount) => ({
-  ...account(row),
+export const listedAccount = (row: ListedAccount, now: Date) => ({
+  ...account(row, now),
   user_count: row.userCount,
   accepted: row.accepted,
   failing_webhooks: row.failingWebhooks,
@@ -48,8 +52,8 @@ export function loggedIn(row: users.User) {
 }
 
 /** The same for a browser, which says when the plan is used up. */
-export function session(row: users.User, of: Account) {
-  const { usage } = account(of);
+export function session(row: users.User, of: Account, now: Date) {
+  const { usage } = account(of, now);
   const left = leftOf(of.plan, Number(of.credit), { day: usage.day ?? 0, month: usage.month ?? 0 });
   return { user: user(row), account: { id: of.id, name: of.name, plan: of.plan, usage, left } };
 }

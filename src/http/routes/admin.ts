@@ -77,7 +77,8 @@ export const accountQuery = z.object({
 
 /** `/admin/accounts`, their credits, and `GET /admin/emails`: for the operators of the server. */
 export function adminRoutes(router: Router, services: Services): void {
-  const { db, defaultPlan } = services;
+  const { db, defaultPlan, clock } = services;
+  const shown = (account: Account) => present.account(account, clock.now());
   const operator = [demandLogin(services), demandAdmin];
 
   router.post('/admin/accounts', ...operator, async (ctx) => {
@@ -91,17 +92,17 @@ export function adminRoutes(router: Router, services: Services): void {
     });
     ctx.status = 201;
     // A generated password is shown this once; the client knows its own.
-    ctx.body = { account: present.account(account), user: { email, ...(input.password ? {} : { password }) } };
+    ctx.body = { account: shown(account), user: { email, ...(input.password ? {} : { password }) } };
   });
 
   router.get('/admin/accounts', ...operator, async (ctx) => {
     const { q = null, webhooks = null, sort = 'newest', ...page } = parse(accountQuery, ctx.query);
     const found = await list(db, { ...page, q, webhooks, sort });
-    ctx.body = { accounts: found.accounts.map(present.listedAccount), count: found.count };
+    ctx.body = { accounts: found.accounts.map((one) => present.listedAccount(one, found.now)), count: found.count };
   });
 
   router.get('/admin/accounts/:id', ...operator, async (ctx) => {
-    ctx.body = { account: present.account(await accounts.get(db, idOf(ctx))) };
+    ctx.body = { account: shown(await accounts.get(db, idOf(ctx))) };
   });
 
   router.patch('/admin/accounts/:id', ...operator, async (ctx) => {
@@ -109,7 +110,7 @@ export function adminRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     if (input.suspended && ctx.params.id === accountId)
       throw invalidRequest('suspended: you are logged in to this account, and would lock yourself out');
-    ctx.body = { account: present.account(await accounts.change(db, idOf(ctx), input)) };
+    ctx.body = { account: shown(await accounts.change(db, idOf(ctx), input)) };
   });
 
   router.post('/admin/accounts/:id/credits', ...operator, async (ctx) => {
@@ -118,7 +119,7 @@ export function adminRoutes(router: Router, services: Services): void {
     const call = {
       by: sessionOf(ctx).accountId,
       idempotency: await readIdempotency(ctx, body),
-      respond: (account: Account) => ({ account: present.account(account) }),
+      respond: (account: Account) => ({ account: shown(account) }),
     };
     const { response, replayed } = await accounts.topUp(db, { id: idOf(ctx), amount }, call);
     if (replayed) ctx.set('Idempotent-Replayed', 'true');

@@ -33,13 +33,13 @@ export const stopRequest = z.object({
 
 /** `/admin/destinations`: where mail goes, for the operators of the server. */
 export function destinationRoutes(router: Router, services: Services): void {
-  const { db, queue } = services;
+  const { db, queue, clock } = services;
   const operator = [demandLogin(services), demandAdmin];
 
   router.get('/admin/destinations', ...operator, async (ctx) => {
     const { q: part, refusing, ...wanted } = parse(destinationQuery, ctx.query);
     const found = await destinations.list(db, { part, refusing: refusing !== undefined, ...wanted });
-    const addresses = await warmUp.listOnce(db, dayOf(new Date()));
+    const addresses = await warmUp.listOnce(db, dayOf(clock.now()));
     ctx.body = {
       destinations: found.destinations.map(present.destination),
       count: found.count,

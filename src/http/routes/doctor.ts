@@ -38,6 +38,6 @@ export function doctorRoutes(router: Router, services: Services): void {
   router.get('/admin/doctor', ...operator, async (ctx) => {
     const { mx = null, only } = parse(doctorQuery, ctx.query);
     const findings = only === 'machine' ? await examineMachine(services) : await examineAll(mx);
-    ctx.body = { well: isWell(findings), checked_at: new Date().toISOString(), findings };
+    ctx.body = { well: isWell(findings), checked_at: services.clock.now().toISOString(), findings };
   });
 }

@@ -15,7 +15,7 @@ import type { Services } from '../services.ts';
 
 /** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. A logout emits `logged out` on the app. */
 export function sessionRoutes(router: Router, app: Koa, services: Services): void {
-  const { db, jwtSecret, baseUrl, sandbox } = services;
+  const { db, jwtSecret, baseUrl, sandbox, clock } = services;
   const loggedIn = demandLogin(services);
   const cookie = { https: baseUrl.startsWith('https:'), maxAgeSeconds: lifetimeSeconds };
   const shown = async (user: User, expiresAt: Date) => {
@@ -26,7 +26,7 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
     ]);
     return {
       expires_at: expiresAt.toISOString(),
-      ...present.session(user, account),
+      ...present.session(user, account, clock.now()),
       service: { base_url: baseUrl, sandbox, on_hold_since: since?.toISOString() ?? null, delivers },
     };
   };

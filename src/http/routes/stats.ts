@@ -32,7 +32,7 @@ export function statsRoutes(router: Router, services: Services): void {
   router.get('/stats', demandLoginOrKey(services, 'read'), async (ctx) => {
     const input = parse(statsQuery, ctx.query);
     const interval = input.interval ?? 'day';
-    const to = input.to ?? new Date();
+    const to = input.to ?? services.clock.now();
     const from = input.from ?? new Date(to.getTime() - (interval === 'day' ? 30 : 1) * dayMs);
     if (from >= to) throw invalidRequest('from: must be before to');
     if (to.getTime() - from.getTime() > longestMs[interval]) {
