@@ -6,6 +6,7 @@ import * as hold from '../../src/core/operations/hold.ts';
 import { newId } from '../../src/ids.ts';
 import { createAuthority } from '../support/authority.ts';
 import { buildSender } from '../support/build.ts';
+import { dayLasting } from '../support/midnight.ts';
 import { eventually } from '../support/node.ts';
 import { makeFolder } from '../support/start.ts';
 import { barriersInBoth, go, inBrowser, logIn, lookAgain, startDashboard, view } from './browser.ts';
@@ -198,6 +199,7 @@ t.test('what operators see', inBrowser, async (t) => {
   });
 
   t.test('a member sees when the plan is nearly used up, and then that it is', async (t) => {
+    await dayLasting(60_000);
     const small = await buildSender(node.db, encryptionKey);
     const use = (today: number, thisMonth = today) =>
       node.db.query({
