@@ -1,5 +1,6 @@
 import t from 'tap';
 import * as accounts from '../../src/core/accounts/accounts.ts';
+import * as members from '../../src/core/accounts/members.ts';
 import type { Database } from '../../src/db/client.ts';
 import { StartError } from '../../src/process/start-error.ts';
 import { buildAccount } from '../support/build.ts';
@@ -42,6 +43,18 @@ t.test('two admins who suspend each other at the same moment do not both succeed
     t.equal(await activeOf(db, pair), 1);
     for (const id of pair) await accounts.change(db, id, { suspended: false });
   }
+});
+
+t.test('an admin is not removed if no other one can log in', async (t) => {
+  const db = await openDatabase(t);
+  const withoutPassword = await accounts.ensureAdmin(db, 'root@a.test');
+  const suspended = await buildAdmin(db);
+  await db.prisma.account.update({ where: { id: suspended }, data: { suspendedAt: new Date() } });
+  const ops = { email: 'ops@a.test', password: 'a long password', role: 'admin' } as const;
+  await members.add(db, (await buildAccount(db)).id, ops);
+  await t.rejects(members.remove(db, ops.email), refused);
+  await accounts.giveFirstPassword(db, withoutPassword.userId, 'a long password');
+  t.match(await members.remove(db, ops.email), { email: ops.email });
 });
 
 t.test('suspending an account again does not change the time of its suspension', async (t) => {
