@@ -57,6 +57,8 @@ t.test('what is encoded, and where lines end', async (t) => {
     (await header({ headers: [{ name: 'List-Unsubscribe', value: `${url}, <mailto:u@x.example>` }] })).at(-2),
     `List-Unsubscribe: ${url},`,
   );
+  for (const text of ['Hello\n', 'Hello, Zoë\n'])
+    t.match(String(await composed(message({ text }))), /Hello[^\r\n]*\r\n$/, 'a text that ends its last line');
   for (const text of [
     '字'.repeat(300),
     'ü'.repeat(300),

@@ -31,6 +31,11 @@ t.test('the machine-readable parts of a field are never encoded-words (RFC 2047 
       '<a?=?> (für A) , <b?=?> (für B)',
       '<a?=?> =?utf-8?B?KGbDvHI=?= A) , <b?=?>\r\n =?utf-8?B?KGbDvHI=?= B)',
     ],
+    [
+      'List-Post',
+      '<mailto:a@b.example>, <https://b.example/> (für B)',
+      '<mailto:a@b.example>, <https://b.example/> =?utf-8?B?KGbDvHI=?=\r\n B)',
+    ],
     ['Disposition-Notification-To', '"Müller, Anna" <a@b.example>', '=?utf-8?Q?M=C3=BCller=2C_Anna?= <a@b.example>'],
     ['Return-Receipt-To', 'a@b.example, Zoë <z@b.example>', 'a@b.example, =?utf-8?Q?Zo=C3=AB?= <z@b.example>'],
     ['errors-to', '"=?x" <z@bücher.example>', '=?utf-8?B?PT94?= <z@xn--bcher-kva.example>'],
