@@ -113,3 +113,57 @@ t.test(
     }
   },
 );
+
+t.test('what has more rows than are read together is exported whole, each row once and in order', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const build = async () => {
+    const { account, from } = await buildSender(db, testKey(5));
+    const requests = [1, 2].map(() => requestOf(from, ['ann@x.test']));
+    const emails = (await accept(db, queue, holderOf(account), requests)).flatMap((one) =>
+      'email' in one ? [one.email.id] : [],
+    );
+    for (const [text, id] of [
+      [
+        `INSERT INTO suppressions (id, account_id, address, reason) SELECT uuidv7(), $1, n || '@x.test', 'manual'
+           FROM generate_series(1, 1001) n`,
+        account.id,
+      ],
+      [
+        `INSERT INTO attachments (account_id, sha256, content, last_used_at) SELECT $1, sha256(n::text::bytea), '', now()
+           FROM generate_series(1, 1001) n`,
+        account.id,
+      ],
+      [
+        `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload) SELECT uuidv7(), $1, $1, 'email.sent', '{}'
+           FROM generate_series(1, 1001)`,
+        account.id,
+      ],
+      [
+        `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, phase, outcome, reason)
+         SELECT email, uuidv7(), 'ann@x.test', 1, now(), 1, 'rcpt', 'deferred', '' FROM unnest($1::uuid[]) email, generate_series(1, 700)`,
+        emails,
+      ],
+    ] as const)
+      await db.query({ text, values: [id] });
+    return { account: await db.prisma.account.findUniqueOrThrow({ where: { id: account.id } }), emails };
+  };
+  const [{ account, emails }] = [await build(), await build()];
+  const found = new Map<string, string[]>();
+  for await (const { type, row } of exported(db, account, { files: false, deliveries: true })) {
+    const place =
+      'sha256' in row ? row.sha256 : type === 'attempt' ? `${row.emailId} ${row.id}` : 'id' in row ? row.id : '';
+    found.set(type, [...(found.get(type) ?? []), place]);
+  }
+  const { length: rows } = emails;
+  for (const [type, count] of Object.entries({
+    suppression: 1_001,
+    attachment: 1_001,
+    webhook_delivery: 1_001,
+    attempt: 1_400,
+    email: rows,
+  })) {
+    const places = found.get(type) ?? [];
+    t.equal(places.length, count, `${type}: each, and none of another account`);
+    t.strictSame(places, [...new Set(places)].sort(), `${type}: once, in order`);
+  }
+});
