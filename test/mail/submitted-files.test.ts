@@ -96,6 +96,16 @@ t.test('in quotes a semicolon or a parenthesis belongs to the name, and so does 
     );
 });
 
+t.test('a file whose disposition has no name, or an empty one, is called as its type says', async (t) => {
+  for (const disposition of ['attachment', 'attachment; filename=""', "attachment; filename*1*=utf-8''x"])
+    t.match(
+      (await read(`Content-Type: application/pdf; name=a.pdf\nContent-Disposition: ${disposition}\n\n%PDF`))
+        .attachments,
+      [{ filename: 'a.pdf' }],
+      disposition,
+    );
+});
+
 t.test('a type parameter that cannot be sent does not remove any other', async (t) => {
   const typeOf = async (type: string) =>
     (await read(`Content-Type: ${type}; name=x\nContent-Disposition: attachment\n\nx`)).attachments[0]?.contentType;

@@ -26,7 +26,7 @@ export function withFiles(
   const searched = html !== null && html.length <= longestBody ? withSendableIds(html, files) : null;
   const isReferredTo = referencesIn(searched?.html ?? '');
   const attachments = files.map(({ part, content }, index) => {
-    const given = part.disposition?.parameters.get('filename') ?? part.type.parameters.get('name') ?? '';
+    const given = part.disposition?.parameters.get('filename') || part.type.parameters.get('name') || '';
     const contentId = part.contentId === null ? null : (searched?.newIds.get(part.contentId) ?? part.contentId);
     return {
       filename: withoutPath(given) || `attachment-${index + 1}.${extensionOf(part.type.value)}`,
