@@ -250,6 +250,26 @@ t.test('a policy in testing mode is reported but refuses nothing; one of mode no
   t.match(none.transport.tlsResults.take(), [{ type: 'no-policy-found', result: 'starttls-not-supported' }]);
 });
 
+t.test('a session counts for reports if it came as far as TLS, and once', async (t) => {
+  const { send, transport } = await startScripted(t, async (peer, number) => {
+    if (number === 0) return peer.send('554 no\r\n');
+    if (number === 1) {
+      peer.send('220 mx.example.test\r\n');
+      await peer.answer('421 busy');
+      return;
+    }
+    await peer.greet();
+    await peer.message();
+  });
+  for (const phase of ['greeting', 'ehlo']) {
+    t.match(resultOf(await send()), { outcome: 'deferred', phase });
+    t.strictSame(transport.tlsResults.take(), [], phase);
+  }
+  t.match(resultOf(await send()), { outcome: 'delivered' });
+  t.match(transport.tlsResults.take(), [{ result: 'starttls-not-supported', sessions: 1 }]);
+  t.strictSame(transport.tlsResults.take(), []);
+});
+
 t.test('if nobody can tell whether there is a policy, mail waits', async (t) => {
   const find = () => Promise.reject(new Error('the database is away'));
   const { send, sink } = await startSecure(
