@@ -7,7 +7,7 @@ import { tokenKeys } from '../../src/core/secrets/service-secrets.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { type EncryptionKey, Keyring, open, seal } from '../../src/crypto/seal.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
-import { newId } from '../../src/ids.ts';
+import { floorId, newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { parsePrivateKey } from '../../src/mail/compose/dkim-key.ts';
 import { buildAccount } from '../support/build.ts';
@@ -83,6 +83,36 @@ t.test('a process that does not know the new key stops the rotation before anyth
   const informed = await hold(db, both, silentLog);
   await rotate(db, both, after.first);
   await informed.stop();
+});
+
+t.test('a process that was killed stops the rotation for a minute', async (t) => {
+  const db = await openDatabase(t);
+  const { openAll, secrets } = await fill(db);
+  const seen = (secondsAgo: number) =>
+    db.query({
+      text: `INSERT INTO key_holders (id, hostname, key_ids, seen_at) VALUES ($1, 'dead', $2, now() - make_interval(secs => $3))
+             ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`,
+      values: [floorId(new Date(0)), before.ids, secondsAgo],
+    });
+  await seen(45);
+  await t.rejects(rotate(db, both, after.first), { message: /by their machines: dead;/ });
+  await seen(61);
+  await rotate(db, both, after.first);
+  t.strictSame(await openAll(after), { tokens: true, secrets });
+});
+
+t.test('a secret that changes while it is sealed again keeps its change', async (t) => {
+  const db = await openDatabase(t);
+  const { accountId, openAll, secrets } = await fill(db);
+  const [webhook] = await webhooks.list(db, accountId);
+  let changed = '';
+  const query: Database['query'] = async (statement) => {
+    if (!changed && /^UPDATE webhooks t SET secret\b/.test(statement.text))
+      ({ secret: changed } = await webhooks.rotateSecret(db, accountId, webhook?.id ?? '', both));
+    return db.query(statement);
+  };
+  await rotate({ ...db, query }, both, after.first);
+  t.strictSame(await openAll(after), { tokens: true, secrets: [changed, secrets[0]] });
 });
 
 t.test('a rotation killed halfway needs both keys, and can be continued', async (t) => {
