@@ -130,6 +130,19 @@ t.test('an aborted attempt defers, and is in doubt only after the dot', async (t
     t.match(resultOf(await send({ signal: ended.signal })), { outcome: 'deferred', uncertain }, name);
     t.ok(performance.now() - started < 15_000, 'at once');
   }
+  const ended = new AbortController();
+  const kept = await startScripted(t, async (peer) => {
+    await plain(peer);
+    await peer.message();
+    await peer.message({ dot: null });
+    setTimeout(() => ended.abort(), 20);
+  });
+  t.match(resultOf(await kept.send()), { outcome: 'delivered' });
+  const started = performance.now();
+  t.match((await kept.send({ signal: ended.signal })).sessions, [
+    { reused: true, results: [{ outcome: 'deferred', uncertain: true }] },
+  ]);
+  t.ok(performance.now() - started < 15_000, 'at once over a kept connection, too');
   const { send, mx } = await startScripted(t, () => {});
   t.match(resultOf(await send({ signal: AbortSignal.abort() })), { outcome: 'deferred', phase: 'local' });
   t.equal(mx.peers.length, 0);
