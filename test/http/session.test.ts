@@ -174,6 +174,37 @@ t.test('nobody begins to watch a node that is stopping: the stop would wait for 
   await t.rejects(live.add(session, new PassThrough()), { message: 'unavailable' });
 });
 
+t.test('a stream ends with its login or account, or if nobody reads it, and others go on', async (t) => {
+  const { db } = await sharedNode('api');
+  const live = new Live(db, silentLog, { beatEveryMs: 100 });
+  t.teardown(() => live.stop());
+  const view = async ({ hours = 1, unread = '' } = {}) => {
+    const { id: accountId } = await buildAccount(db);
+    const user = await db.prisma.user.findFirstOrThrow({ where: { accountId } });
+    const passwordAt = user.passwordChangedAt.getTime();
+    const expiresAt = new Date(Date.now() + hours * 3_600_000);
+    const stream = new PassThrough();
+    stream.write(unread);
+    const session = { id: null, userId: user.id, accountId, passwordAt, expiresAt } as Parameters<Live['add']>[0];
+    await live.add(session, stream);
+    return { accountId, stream };
+  };
+  const suspended = await view();
+  const expired = await view({ hours: -1 });
+  const stuck = await view({ unread: 'x'.repeat(100_000) });
+  const good = await view();
+  await db.prisma.account.update({ where: { id: suspended.accountId }, data: { suspendedAt: new Date() } });
+  let written = '';
+  good.stream.on('data', (chunk: Buffer) => {
+    written += chunk;
+  });
+  await eventually(async () => written.includes('event: alive'), 20_000);
+  t.ok(suspended.stream.writableEnded);
+  t.ok(expired.stream.writableEnded);
+  t.ok(stuck.stream.destroyed);
+  t.notOk(good.stream.writableEnded);
+});
+
 t.test('a clock that is put back does not keep live updates from showing that they are alive', async (t) => {
   const { db } = await sharedNode('api');
   const { id: accountId } = await buildAccount(db);
