@@ -83,9 +83,14 @@ t.test('MAIL-05: a field whose value begins only on its second line means the sa
   const [head = '', fields = '', end = ''] = reportOf('multipart/report; boundary=b')
     .toString('latin1')
     .split(/(?<=delivery-status\r\n)\r\n|\r\n(?=--b--)/);
-  const encoded = `Content-Transfer-Encoding:\r\n base64\r\n\r\n${Buffer.from(fields).toString('base64')}\r\n`;
-  const message = Buffer.from(`${head}${encoded}${end}`);
-  t.strictSame(read(message), { kind: 'bounce', says: [['ann@example.test', 'bad_mailbox', true]] });
+  for (const [encoding, encoded] of [
+    ['base64', Buffer.from(fields).toString('base64')],
+    ['quoted-printable', fields.replaceAll('@', '=40').replaceAll('such', 's=\r\nuch')],
+  ]) {
+    const message = Buffer.from(`${head}Content-Transfer-Encoding:\r\n ${encoding}\r\n\r\n${encoded}\r\n${end}`);
+    t.strictSame(read(message), { kind: 'bounce', says: [['ann@example.test', 'bad_mailbox', true]] }, encoding);
+    t.match(readNotice(message).recipients, [{ diagnostic: '550 5.1.1 no such user' }], encoding);
+  }
 });
 
 t.test('MAIL-05: a boundary that begins as the one around it ends nothing but its own parts', async (t) => {
@@ -159,6 +164,8 @@ t.test("MAIL-05: a diagnostic is read to its end, and of several a server's coun
   const table: [fields: string, diagnostic: string][] = [
     ['Diagnostic-Code: smtp;\r\n 550 5.1.1\r\n\tno such user', said],
     ['Diagnostic-Code: smtp; 550 5.1.1\r\nno such user', said],
+    [`Diagnostic-Code:\r\n smtp; ${said}`, said],
+    [`Diagnostic-Code:\r\n smtp; ${said}\r\nDiagnostic-Code: x-ours; it failed`, said],
     [`Diagnostic-Code: smtp; ${said}\r\n\r\nSorry about that.`, said],
     [`Diagnostic-Code: smtp; ${said}\r\nDiagnostic-Code: x-ours; it failed`, said],
     [`Diagnostic-Code: x-ours; it failed\r\nDiagnostic-Code: smtp; ${said}`, said],

@@ -35,6 +35,7 @@ t.test('bodies in every charset and encoding that is in use', async (t) => {
       '> one two\n>> three\nstuffed end\n-- \nme',
     ],
     ['Content-Type: text/plain; format=flowed; delsp=yes\n\nki \nnd\n', 'kind'],
+    ['Content-Type: text/plain; format=flowed\n\none\ntwo \nthree ', 'one\ntwo three '],
     ['Content-Type: text/plain; charset=unknown-8bit\n\nGr\xc3\xbc\xdfe\n', 'Grü\ufffde'],
     ['Content-Type: text/plain; charset=X-Unknown\n\nx\n', 'x'],
     ['Content-Type: text/plain; charset=ANSI_X3.4-1968\n\nGr\xfc\xdfe\n', 'Grüße'],

@@ -71,7 +71,7 @@ class Group {
     }
     if (this.#open === null) return;
     const known = this.fields.get(this.#open) ?? '';
-    if (known.length < longestDiagnostic) this.fields.set(this.#open, `${known} ${line}`);
+    if (known.length < longestDiagnostic) this.fields.set(this.#open, `${known} ${line}`.trimStart());
   }
 }
 
