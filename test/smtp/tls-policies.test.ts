@@ -1,7 +1,8 @@
 import t from 'tap';
 import type { StsPolicy } from '../../src/smtp/policies/mta-sts.ts';
-import { TlsPolicies } from '../../src/smtp/policies/tls-policies.ts';
+import { type PublishedPolicy, TlsPolicies } from '../../src/smtp/policies/tls-policies.ts';
 import type { TlsDemand } from '../../src/smtp/policies/tls-policy.ts';
+import { TlsResults } from '../../src/smtp/reports/tls-results.ts';
 import type { TransportOptions } from '../../src/smtp/transport.ts';
 import { type Credentials, createAuthority } from '../support/authority.ts';
 import { type SinkOptions, startSink } from '../support/mx.ts';
@@ -268,6 +269,25 @@ t.test('a session counts for reports if it came as far as TLS, and once', async 
   t.match(resultOf(await send()), { outcome: 'delivered' });
   t.match(transport.tlsResults.take(), [{ result: 'starttls-not-supported', sessions: 1 }]);
   t.strictSame(transport.tlsResults.take(), []);
+});
+
+t.test('DOS: results of very many hosts take a limited room', async (t) => {
+  const results = new TlsResults();
+  const published: PublishedPolicy = {
+    type: 'sts',
+    domain: 'example.test',
+    lines: [],
+    mx: [],
+    rule: null,
+    problem: null,
+  };
+  const note = (host: string) =>
+    results.host(published, host, { failure: 'validation-failure', reason: 'is a stranger' });
+  for (let n = 0; n <= 10_000; n += 1) note(`mx${n}.test`);
+  note('mx0.test');
+  const taken = results.take();
+  t.equal(taken.length, 10_000);
+  t.match(taken[0], { host: 'mx0.test', sessions: 2 }, 'those that are known still count');
 });
 
 t.test('if nobody can tell whether there is a policy, mail waits', async (t) => {
