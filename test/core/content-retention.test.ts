@@ -4,13 +4,14 @@ import { resendable } from '../../src/core/orders/resending.ts';
 import { cancel } from '../../src/core/orders/scheduling.ts';
 import { pruneContents } from '../../src/core/retention/content-retention.ts';
 import * as suppressions from '../../src/core/returns/suppressions.ts';
-import type { Database } from '../../src/db/client.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
 import { ensurePartitions } from '../../src/db/partitions.ts';
 import { floorId, newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildSender, holderOf } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
+import { eventually } from '../support/node.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -32,7 +33,7 @@ async function prepare(db: Database): Promise<{ short: string; long: string }> {
 }
 
 /** An email accepted at that time, with its content. */
-async function add(db: Database, accountId: string, at: Date, { waits = false, scheduledAt, files = [] }: Fields = {}) {
+async function add(db: Sql, accountId: string, at: Date, { waits = false, scheduledAt, files = [] }: Fields = {}) {
   const id = newId(at);
   const insert = (text: string, ...values: unknown[]) => db.query({ text, values });
   await insert(
@@ -148,6 +149,21 @@ t.test('content of an account that is gone is deleted like that of others, and d
   const stays = await add(db, long, ago(10.01), { files: ['old', 'young'] });
   t.strictSame(await pruneContents(db, new Date(), { contentDays: shortAndLong }), { contents: 2, attachments: 501 });
   t.strictSame([await kept(db), await files(db)], [[stays], ['old', 'young']]);
+});
+
+t.test('a file that is about to be deleted stays if an email has it again at that moment', async (t) => {
+  const db = await openDatabase(t);
+  const { short } = await prepare(db);
+  await add(db, short, ago(10.01), { files: ['again'] });
+  const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  const { pruning } = await db.transaction(async (tx) => {
+    await add(tx, short, new Date(), { files: ['again'] });
+    const pruning = pruneContents(db, new Date(), { contentDays: shortAndLong });
+    await eventually(async () => (await db.query({ text: waits })).length > 0);
+    return { pruning };
+  });
+  t.strictSame(await pruning, { contents: 1, attachments: 0 });
+  t.strictSame(await files(db), ['again']);
 });
 
 t.test('no plan keeps content for more than 30 days', async (t) => {
