@@ -86,7 +86,7 @@ t.test('MAIL-05: a field whose value begins only on its second line means the sa
   for (const [encoding, encoded] of [
     ['base64', Buffer.from(fields).toString('base64')],
     ['quoted-printable', fields.replaceAll('@', '=40').replaceAll('such', 's=\r\nuch')],
-  ]) {
+  ] as const) {
     const message = Buffer.from(`${head}Content-Transfer-Encoding:\r\n ${encoding}\r\n\r\n${encoded}\r\n${end}`);
     t.strictSame(read(message), { kind: 'bounce', says: [['ann@example.test', 'bad_mailbox', true]] }, encoding);
     t.match(readNotice(message).recipients, [{ diagnostic: '550 5.1.1 no such user' }], encoding);
