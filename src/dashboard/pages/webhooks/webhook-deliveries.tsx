@@ -206,10 +206,10 @@ function Delivery({ id }: { id: string }) {
 
 /** @returns how many calls are repeated; one request takes about ten thousand */
 async function replayAll(id: string, since: Date): Promise<number> {
-  const until = new Date().toISOString();
   let count = 0;
   for (let next: string | null = since.toISOString(); next; ) {
-    const taken = await api.webhooks.replay(id, { since: next, until });
+    // Where it ends is left to the server: by a browser's clock that is behind, the newest calls would be left out.
+    const taken = await api.webhooks.replay(id, { since: next });
     count += taken.count;
     next = taken.next_since;
   }
