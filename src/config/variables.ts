@@ -102,7 +102,7 @@ export const variables: Variable[] = [
   {
     name: 'SMTP_TLS_CERT',
     fallback: 'unset: a self-signed one in `DATA_DIR`',
-    meaning: "PEM file with the SMTP servers' certificate chain; read at the start",
+    meaning: "PEM file with the SMTP servers' certificate chain; read again when it is replaced",
   },
   { name: 'SMTP_TLS_KEY', fallback: 'required when `SMTP_TLS_CERT` is set', meaning: 'PEM file with its private key' },
   { name: 'ADMIN_EMAIL', fallback: '`admin@localhost`', meaning: 'first start only' },

@@ -1,6 +1,7 @@
 import { createPrivateKey, randomUUID, X509Certificate } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { selfSignedCertificate } from '../crypto/certificate.ts';
 import { makeDataDir, unusableDataDir } from '../process/data-dir.ts';
 import { StartError } from '../process/start-error.ts';
@@ -11,6 +12,15 @@ export interface TlsCertificate {
   cert: string;
 }
 
+/** Where the certificate of the SMTP servers comes from. */
+export interface CertificateSource {
+  dataDir: string;
+  /** The host that it is for, if we make it. */
+  host: string;
+  /** Paths of PEM files; `cert` may hold the chain, the server's own certificate first. Null: none was given. */
+  files: { cert: string; key: string } | null;
+}
+
 /** A start replaces a certificate that expires sooner, so that it lasts until the next start. */
 const renewMs = 90 * 86_400_000;
 
@@ -18,15 +28,10 @@ const renewMs = 90 * 86_400_000;
  * The certificate of the SMTP servers: the operator's, or a self-signed one that we keep in DATA_DIR, readable only by its
  * owner.
  *
- * @param files paths of PEM files; `cert` may hold the chain, the server's own certificate first. Null: none was given
- * @throws StartError naming the variable, when a file cannot be read or the two do not belong together
+ * @throws StartError naming the variable, when a file cannot be read, the two do not belong together, or TLS refuses them
  */
-export async function readCertificate(options: {
-  dataDir: string;
-  host: string;
-  files: { cert: string; key: string } | null;
-}): Promise<TlsCertificate> {
-  return options.files ? readGiven(options.files) : readOwn(options.dataDir, options.host);
+export async function readCertificate({ dataDir, host, files }: CertificateSource): Promise<TlsCertificate> {
+  return files ? readGiven(files) : readOwn(dataDir, host);
 }
 
 async function readGiven(files: { cert: string; key: string }): Promise<TlsCertificate> {
@@ -37,6 +42,14 @@ async function readGiven(files: { cert: string; key: string }): Promise<TlsCerti
     throw new StartError(
       `SMTP_TLS_KEY ${files.key} is not the key of SMTP_TLS_CERT ${files.cert}: set both to files that belong together`,
     );
+  try {
+    createSecureContext({ key, cert });
+  } catch (error) {
+    const { reason = 'unknown reason' } = error as { reason?: string };
+    throw new StartError(
+      `SMTP_TLS_CERT ${files.cert} is refused by OpenSSL (${reason}): set it to another certificate`,
+    );
+  }
   return { key, cert };
 }
 

@@ -6,6 +6,7 @@ import { close, hangUp, listen, sharedOptions, unknownCommands } from './listeni
 import { notNow, Refusal } from './refusal.ts';
 import { mailboxOf, type ReturnTools, receive } from './returns.ts';
 import { largestMessage, readBeginning } from './returns-content.ts';
+import type { CertificateUser } from './served-certificate.ts';
 
 export interface ReturnsServerOptions extends ReturnTools {
   /** The address to listen on; null: all. */
@@ -16,7 +17,7 @@ export interface ReturnsServerOptions extends ReturnTools {
   patience?: Patience;
 }
 
-export interface ReturnsServer {
+export interface ReturnsServer extends CertificateUser {
   port: number;
   /** Takes no new messages, and finishes those being stored. Takes at most `graceMs`, and until the last transaction ends. */
   close(graceMs: number): Promise<void>;
@@ -102,6 +103,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
   const port = await listen(server, 'INBOUND_SMTP_PORT', options.listenOn, options.port);
   return {
     port,
+    showCertificate: (tls) => server.updateSecureContext(tls),
     async close(graceMs) {
       await close(server, graceMs, (session) => underWay.has(session));
       await Promise.allSettled(underWay.values());

@@ -13,6 +13,7 @@ import { limitConnections } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
 import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
 import { notNow, Refusal } from './refusal.ts';
+import type { CertificateUser } from './served-certificate.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
 import { SubmissionVisit } from './submission-visit.ts';
@@ -39,7 +40,7 @@ export interface SubmissionOptions {
   most?: { mostInAll: number; mostOfOne: number };
 }
 
-export interface SubmissionServer {
+export interface SubmissionServer extends CertificateUser {
   ports: { submission: number | null; submissions: number | null };
   /** Takes no new messages, and finishes those being accepted. Takes at most `graceMs`, and until the last transaction ends. */
   close(graceMs: number): Promise<void>;
@@ -76,6 +77,9 @@ export async function startSubmission(options: SubmissionOptions): Promise<Submi
     await Promise.all(listeners.map((listener) => listener.close(graceMs)));
     await Promise.allSettled(shared.underWay);
   };
+  const showCertificate = (tls: TlsCertificate) => {
+    for (const { server } of listeners) server.updateSecureContext(tls);
+  };
   const start = async (variable: string, port: number | null, secure: boolean): Promise<number | null> => {
     if (port === null) return null;
     const listener = new Listener(options, shared, secure);
@@ -87,7 +91,7 @@ export async function startSubmission(options: SubmissionOptions): Promise<Submi
       () => start('SUBMISSION_PORT', options.ports.submission, false),
       () => start('SUBMISSIONS_PORT', options.ports.submissions, true),
     ]);
-    return { ports: { submission, submissions }, close };
+    return { ports: { submission, submissions }, showCertificate, close };
   } catch (error) {
     await close(0);
     throw error;

@@ -4,8 +4,8 @@ import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import type { TokenKeys } from '../core/secrets/service-secrets.ts';
 import type { Database } from '../db/client.ts';
 import { type HttpServer, listen } from '../http/server.ts';
-import { readCertificate } from '../inbound/certificate.ts';
 import { type ReturnsServer, startReturnsServer } from '../inbound/returns-server.ts';
+import type { ServedCertificate } from '../inbound/served-certificate.ts';
 import { type SubmissionServer, startSubmission } from '../inbound/submission.ts';
 import type { Logger } from '../log.ts';
 import type { AccountTurns } from '../pace/account-turns.ts';
@@ -21,21 +21,22 @@ interface Behind {
   fresh: FreshBodies;
   /** The turns in which accounts commit what is large. */
   commitTurns: AccountTurns;
+  certificate: ServedCertificate;
   log: Logger;
 }
 
 /** Opens the ports for programs that submit mail, as far as this node has them. */
 export async function openSubmission(
-  { config, db, queue, fresh, commitTurns, log }: Behind,
+  { config, db, queue, fresh, commitTurns, certificate, log }: Behind,
   limiter: TokenBuckets,
 ): Promise<SubmissionServer> {
-  const { roles, dataDir, mailHostname, smtp } = config;
+  const { roles, mailHostname, smtp } = config;
   const ports = roles.has('smtp')
     ? { submission: config.ports.submission || null, submissions: config.ports.submissions || null }
     : { submission: null, submissions: null };
-  if (ports.submission === null && ports.submissions === null) return { ports, close: async () => {} };
-  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  return startSubmission({
+  if (ports.submission === null && ports.submissions === null)
+    return { ports, showCertificate() {}, close: async () => {} };
+  const server = await startSubmission({
     db,
     queue,
     fresh,
@@ -44,17 +45,21 @@ export async function openSubmission(
     host: smtp.host,
     ports,
     name: mailHostname,
-    tls,
+    tls: await certificate.ofStart(),
     limiter,
   });
+  certificate.use(server);
+  return server;
 }
 
 /** Opens the port for bounces and complaints; null if this node has none. */
-export async function openInbound({ config, db, queue, log }: Behind, keys: TokenKeys): Promise<ReturnsServer | null> {
-  const { roles, dataDir, mailHostname, smtp, ports } = config;
+export async function openInbound(
+  { config, db, queue, certificate, log }: Behind,
+  keys: TokenKeys,
+): Promise<ReturnsServer | null> {
+  const { roles, mailHostname, smtp, ports } = config;
   if (!roles.has('smtp') || ports.inbound === 0) return null;
-  const tls = await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
-  return startReturnsServer({
+  const server = await startReturnsServer({
     db,
     queue,
     log,
@@ -62,8 +67,10 @@ export async function openInbound({ config, db, queue, log }: Behind, keys: Toke
     keys,
     listenOn: smtp.host,
     port: ports.inbound,
-    tls,
+    tls: await certificate.ofStart(),
   });
+  certificate.use(server);
+  return server;
 }
 
 /** Opens the port of the REST API. */

@@ -18,6 +18,7 @@ import type { DashboardFiles } from '../http/dashboard-files.ts';
 import { Exports } from '../http/exports.ts';
 import { RateLimiter } from '../http/rate-limit.ts';
 import type { Services } from '../http/services.ts';
+import { ServedCertificate } from '../inbound/served-certificate.ts';
 import type { SubmissionServer } from '../inbound/submission.ts';
 import type { Logger } from '../log.ts';
 import { AccountTurns, type TurnLimits } from '../pace/account-turns.ts';
@@ -73,6 +74,9 @@ const graceMs = 5_000;
 
 /** How often a node without a lease, which would tell it, asks what time it is. */
 const clockMs = 60_000;
+
+/** How soon a renewed certificate is shown. */
+const certificateMs = 10_000;
 
 /** Leaves a moment of the 30 seconds to those who end what the node stands on. */
 const stopWithinMs = 28_000;
@@ -200,7 +204,7 @@ async function openDoors(
   parts: Parts,
   stops: Stops,
 ): Promise<Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'> & { close(): Promise<void> }> {
-  const { config, foundation, db, queue, fresh, tokenKeys, internet } = parts;
+  const { config, foundation, db, queue, fresh, tokenKeys, internet, rounds } = parts;
   const { log, siblings } = foundation;
   const limiter = new RateLimiter(config.rateLimit);
   if (siblings) shareBuckets(limiter, siblings);
@@ -220,7 +224,9 @@ async function openDoors(
     return door;
   };
 
-  const behind = { config, db, queue, fresh, commitTurns, log };
+  const source = { dataDir: config.dataDir, host: config.mailHostname, files: config.smtp.tls };
+  const certificate = new ServedCertificate(source, log);
+  const behind = { config, db, queue, fresh, commitTurns, certificate, log };
   const app = config.roles.has('api') ? createApp(servicesOf(parts, limiter, commitTurns)) : null;
   const [inbound, submission, http] = await openAll([
     () => kept(openInbound(behind, tokenKeys)),
@@ -228,6 +234,7 @@ async function openDoors(
     async () => app && kept(openHttp(app, config)),
     () => kept(openOwnMetrics(parts)),
   ]);
+  if (source.files) rounds.every(certificateMs, 'certificate of the SMTP servers', () => certificate.look());
   if (inbound) internet.sendReturnsTo?.({ host: reachable(config.smtp.host), port: inbound.port });
   const baseUrl = http && config.http.port === 0 ? `http://localhost:${http.port}` : config.baseUrl;
   return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, close };

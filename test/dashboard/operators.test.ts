@@ -309,7 +309,7 @@ t.test('what operators see', inBrowser, async (t) => {
     await certify(0.1);
     await lookAgain(page, examined);
     await expiring.waitFor();
-    t.match(await expiring.textContent(), /^now.* Renew it, and restart the service.* Check the server$/);
+    t.match(await expiring.textContent(), /^now.* Renew it: the service shows.* Check the server$/);
     t.strictSame(await barriersInBoth(page), []);
     await certify(20);
     await lookAgain(page, examined);

@@ -1,5 +1,9 @@
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { stat, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
 import { createTransport } from 'nodemailer';
 import t from 'tap';
 import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
@@ -78,6 +82,33 @@ t.test("the operator's certificate is used, and an unusable one stops the start"
   t.match(await refusalOf(env), /^SMTP_TLS_KEY .* is not the key of SMTP_TLS_CERT/);
 });
 
+t.test(
+  'a renewed certificate is shown on every port without a restart, and connections that are there go on',
+  async (t) => {
+    const folder = await makeFolder(t);
+    const files = { SMTP_TLS_CERT: join(folder, 'cert.pem'), SMTP_TLS_KEY: join(folder, 'key.pem') };
+    const put = ({ cert, key }: { cert: string; key: string }) =>
+      Promise.all([writeFile(files.SMTP_TLS_CERT, cert), writeFile(files.SMTP_TLS_KEY, key)]);
+    await put(certificate);
+    const env = await submissionEnv(folder, { ...files, INBOUND_SMTP_PORT: String(await freePort()) });
+    const app = await startSendwright({ ...env, ROLES: 'smtp,api' });
+    t.teardown(() => app.end('SIGKILL'));
+    const ports = [env.SUBMISSION_PORT, env.SUBMISSIONS_PORT, env.INBOUND_SMTP_PORT].map(Number);
+    const shown = () => Promise.all(ports.map((port) => certificateOn(port, port === Number(env.SUBMISSIONS_PORT))));
+    const old = await Dialog.open(t, Number(env.SUBMISSIONS_PORT), true);
+    const fingerprints = (cert: string) => ports.map(() => new X509Certificate(cert).fingerprint256);
+    t.strictSame(await shown(), fingerprints(certificate.cert));
+
+    const renewed = selfSignedCertificate(serverName);
+    await put(renewed);
+    const expected = fingerprints(renewed.cert).join();
+    t.ok(await eventually(async () => (await shown()).join() === expected));
+    t.match(await old.ask('EHLO client.test'), /^250/);
+    old.end();
+    t.equal(await app.end('SIGTERM'), 0);
+  },
+);
+
 t.test('a port that is in use stops the start, unless this node has no SMTP role', async (t) => {
   const taken = await takePort(t);
   const env = await submissionEnv(await makeFolder(t), { SUBMISSION_PORT: taken });
@@ -87,3 +118,18 @@ t.test('a port that is in use stops the start, unless this node has no SMTP role
   );
   t.notMatch(await firstScreenOf({ ...env, ROLES: 'api' }), /SMTP {3}/);
 });
+
+/** The fingerprint of the certificate that a server shows. */
+async function certificateOn(port: number, secure: boolean): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  const ask = async (command: string) => {
+    socket.write(command);
+    for (let answer = ''; !/^\d{3} .*\r\n$/m.test(answer); ) answer += (await once(socket, 'data'))[0];
+  };
+  if (!secure) for (const command of ['', 'EHLO client.test\r\n', 'STARTTLS\r\n']) await ask(command);
+  const encrypted = connectTls({ socket, servername: serverName, rejectUnauthorized: false });
+  await once(encrypted, 'secureConnect');
+  const { fingerprint256 } = encrypted.getPeerCertificate();
+  encrypted.destroy();
+  return fingerprint256;
+}

@@ -1,10 +1,13 @@
-import { X509Certificate } from 'node:crypto';
+import { execFileSync } from 'node:child_process';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
-import { readCertificate } from '../../src/inbound/certificate.ts';
+import { certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
+import { readCertificate, type TlsCertificate } from '../../src/inbound/certificate.ts';
+import { ServedCertificate } from '../../src/inbound/served-certificate.ts';
+import { silentLog } from '../../src/log.ts';
 import { StartError } from '../../src/process/start-error.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'sendwright-tls-'));
@@ -12,6 +15,22 @@ t.teardown(() => rm(folder, { recursive: true }));
 /** Does not exist yet: a node whose database is elsewhere may not need it otherwise. */
 const dataDir = join(folder, 'data');
 const own = (host: string) => readCertificate({ dataDir, host, files: null });
+
+/** One whose key is too short for TLS. */
+function weakCertificate() {
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 512 });
+  const { privateKey: signer } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const times = { from: new Date(Date.now() - 1_000), to: new Date(Date.now() + 86_400_000) };
+  const cert = certify({
+    issuer: 'c.test',
+    subject: 'c.test',
+    publicKey,
+    signer,
+    ...times,
+    extension: forHosts(['c.test']),
+  });
+  return { cert, key: String(privateKey.export({ type: 'pkcs8', format: 'pem' })) };
+}
 
 t.test('without files we make our own certificate, keep it between starts and protect its file', async (t) => {
   const [first, second] = await Promise.all([own('a.test'), own('a.test')]);
@@ -42,6 +61,7 @@ t.test('one that cannot be kept is no start, and leaves nothing behind', async (
 
 t.test('files of the operator are used as they are, or the start says what is wrong with them', async (t) => {
   const [one, other] = [selfSignedCertificate('c.test'), selfSignedCertificate('c.test')];
+  const weak = weakCertificate();
   const put = async (name: string, text: string) => {
     await writeFile(join(dataDir, name), text);
     return join(dataDir, name);
@@ -56,10 +76,61 @@ t.test('files of the operator are used as they are, or the start says what is wr
     [{ cert: key, key }, /^SMTP_TLS_CERT .*k\.pem does not contain a certificate/],
     [{ cert, key: cert }, /^SMTP_TLS_KEY .*c\.pem does not contain a private key/],
     [{ cert, key: await put('o.pem', other.key) }, /^SMTP_TLS_KEY .*o\.pem is not the key of SMTP_TLS_CERT .*c\.pem/],
+    [
+      { cert: await put('w.pem', weak.cert), key: await put('wk.pem', weak.key) },
+      /^SMTP_TLS_CERT .*w\.pem is refused by OpenSSL \(ee key too small\): set it to another/,
+    ],
   ];
   for (const [files, message] of cases) {
     const error = await from(files).catch((reason: unknown) => reason);
     t.ok(error instanceof StartError);
     t.match((error as Error).message, message);
   }
+});
+
+t.test('files that are replaced are shown once both are there, and what cannot be used never', async (t) => {
+  const files = { cert: join(dataDir, 'served.pem'), key: join(dataDir, 'served-key.pem') };
+  const [first, second, third] = [1, 2, 3].map(() => selfSignedCertificate('d.test'));
+  const put = (part: keyof typeof files, text = '') => writeFile(files[part], text);
+  await put('cert', first?.cert);
+  await put('key', first?.key);
+  const served = new ServedCertificate({ dataDir, host: 'd.test', files }, silentLog);
+  const shown: TlsCertificate[] = [];
+  t.strictSame(await served.ofStart(), first);
+  served.use({ showCertificate: (certificate) => shown.push(certificate) });
+  await served.look();
+  t.strictSame(shown, [], 'nothing has changed');
+
+  await put('cert', second?.cert);
+  for (let looks = 2; looks > 0; looks -= 1) await t.rejects(served.look(), /^SMTP_TLS_KEY .* is not the key/);
+  t.strictSame(shown, []);
+  await put('key', second?.key);
+  await served.look();
+  await served.look();
+  t.strictSame(shown, [second]);
+
+  await rm(files.key);
+  await served.look();
+  const weak = weakCertificate();
+  await put('cert', weak.cert);
+  await put('key', weak.key);
+  await t.rejects(served.look(), /is refused by OpenSSL/);
+  t.strictSame(shown, [second], 'the servers keep what they have');
+  await put('cert', third?.cert);
+  await put('key', third?.key);
+  await served.look();
+  t.strictSame(shown, [second, third]);
+});
+
+t.test('a certificate that came through a pipe is not read again', async (t) => {
+  const files = { cert: join(dataDir, 'cert.pipe'), key: join(dataDir, 'piped-key.pem') };
+  const { cert, key } = selfSignedCertificate('e.test');
+  execFileSync('mkfifo', [files.cert]);
+  await writeFile(files.key, key);
+  const served = new ServedCertificate({ dataDir, host: 'e.test', files }, silentLog);
+  const [read] = await Promise.all([served.ofStart(), writeFile(files.cert, cert)]);
+  t.strictSame(read, { cert, key });
+  served.use({ showCertificate: () => t.fail('there is no other') });
+  await writeFile(files.key, selfSignedCertificate('e.test').key);
+  await served.look();
 });

@@ -111,7 +111,7 @@ export async function checkCertificate(file: string, now: Date = new Date()): Pr
   }
   const [from, to] = [Date.parse(certificate.validFrom), Date.parse(certificate.validTo)];
   const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
-  const renew = 'Renew it, and restart the service, which reads it at the start.';
+  const renew = 'Renew it: the service shows the new one within seconds, without a restart.';
   if (now.getTime() > to) return [problem(`It expired on ${dayOf(to)}.`, renew)];
   if (now.getTime() < from)
     return [problem(`It is valid only from ${dayOf(from)}.`, 'Check the clock of this machine, or set SMTP_TLS_CERT.')];

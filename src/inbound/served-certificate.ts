@@ -1,0 +1,70 @@
+import { X509Certificate } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import type { Logger } from '../log.ts';
+import { type CertificateSource, readCertificate, type TlsCertificate } from './certificate.ts';
+
+/** A server that shows a certificate. */
+export interface CertificateUser {
+  /** Shows this one from now on; connections that are encrypted already stay as they are. */
+  showCertificate(tls: TlsCertificate): void;
+}
+
+/**
+ * The certificate that the SMTP servers of a process show: that of the start and, when an operator's files are replaced, as
+ * automatic renewals do every few weeks, the new one, without a restart.
+ */
+export class ServedCertificate {
+  readonly #source: CertificateSource;
+  readonly #log: Logger;
+  readonly #users: CertificateUser[] = [];
+  #first: Promise<TlsCertificate> | undefined;
+  /** The files that the shown certificate was read from; null: they cannot be read again. */
+  #seen: string | null = null;
+
+  constructor(source: CertificateSource, log: Logger) {
+    this.#source = source;
+    this.#log = log;
+  }
+
+  /** The certificate to start a server with. @throws StartError, as `readCertificate` does */
+  ofStart(): Promise<TlsCertificate> {
+    this.#first ??= this.#readFirst();
+    return this.#first;
+  }
+
+  /** Also shows this server, started with the first one, each that follows. */
+  use(user: CertificateUser): void {
+    this.#users.push(user);
+  }
+
+  /**
+   * Looks whether the files have been replaced.
+   *
+   * @throws StartError if they have, and cannot be used: the servers keep what they have. One file may be replaced before the other,
+   * so the next look may find both.
+   */
+  async look(): Promise<void> {
+    if (this.#seen === null) return;
+    const found = await lookAt(this.#source);
+    if (found === null || found === this.#seen) return;
+    const certificate = await readCertificate(this.#source);
+    for (const user of this.#users) user.showCertificate(certificate);
+    this.#seen = found;
+    const until = new Date(new X509Certificate(certificate.cert).validTo);
+    this.#log.info({ until }, 'the SMTP servers show the new certificate');
+  }
+
+  async #readFirst(): Promise<TlsCertificate> {
+    // Before reading: what is replaced meanwhile is seen at the first look.
+    this.#seen = await lookAt(this.#source);
+    return readCertificate(this.#source);
+  }
+}
+
+/** Which files there are. Null without any, and for what is none, such as a pipe, or is gone: what was read once stays good. */
+async function lookAt({ files }: CertificateSource): Promise<string | null> {
+  if (!files) return null;
+  const found = await Promise.all([files.cert, files.key].map((file) => stat(file).catch(() => null)));
+  if (!found.every((one) => one?.isFile())) return null;
+  return found.map((one) => `${one?.ino} ${one?.size} ${one?.mtimeMs}`).join();
+}
