@@ -8,13 +8,14 @@ import { openDatabase } from '../support/db.ts';
 import { makeFolder } from '../support/start.ts';
 
 const hourMs = 3_600_000;
+const begun = Date.now();
 
 t.test('what is wrong with the machine is in the log at once, then once a day, and when it is over', async (t) => {
   const db = await openDatabase(t);
   const smtpCertificate = join(await makeFolder(t), 'cert.pem');
   const authority = createAuthority();
   const certify = (to: number) =>
-    writeFile(smtpCertificate, authority.issue(['mx.test'], { to: new Date(Date.now() + to) }).cert);
+    writeFile(smtpCertificate, authority.issue(['mx.test'], { to: new Date(begun + to) }).cert);
   const installation = {
     ...{ deliveryMode: 'direct' as const, baseUrl: 'https://mx.test', dataDir: '.', embedded: false },
     ...{ mxPort: 25, blocklists: [], smtpCertificate },
@@ -29,7 +30,7 @@ t.test('what is wrong with the machine is in the log at once, then once a day, a
     // The tests' own disk may be a small one.
     return said.filter(({ check }) => check !== 'disk_space').map(({ level, check, found }) => [level, check, found]);
   };
-  const day = (at: number) => new Date(Date.now() + at).toISOString().slice(0, 10);
+  const day = (at: number) => new Date(begun + at).toISOString().slice(0, 10);
   const valid = 20 * 24 * hourMs;
 
   await certify(valid);
