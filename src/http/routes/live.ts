@@ -15,6 +15,8 @@ export function liveRoutes(router: Router, app: Koa, services: Services): void {
   router.get('/live', demandLogin(services), async (ctx) => {
     const stream = new PassThrough();
     await live.add(sessionOf(ctx), stream);
+    // Koa ends the stream with its connection, unless that was gone before: with pipelined requests nothing else would.
+    if (ctx.req.socket.destroyed) stream.destroy();
     ctx.type = 'text/event-stream';
     // Without this, nginx would buffer events until it has enough of them.
     ctx.set('X-Accel-Buffering', 'no');
