@@ -13,7 +13,7 @@ export type { Sql, Statement };
 export interface Database extends Sql {
   prisma: PrismaClient;
   /**
-   * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialisation conflict is repeated,
+   * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialization conflict is repeated,
    * and run at most three times, so it must not do anything outside the transaction. Work that writes to a week without
    * partitions is repeated once they are made.
    */
@@ -153,7 +153,7 @@ async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement | pg.Q
   return ((Array.isArray(result) ? result.at(-1)?.rows : result.rows) ?? []) as Row[];
 }
 
-/** SQLSTATEs of a serialisation conflict and a deadlock. */
+/** SQLSTATEs of a serialization conflict and a deadlock. */
 const conflictCodes = ['40001', '40P01'];
 const mostRounds = 3;
 

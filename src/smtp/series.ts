@@ -17,7 +17,7 @@ export interface SeriesEnd {
   results: RecipientResult[];
   /** Recipients to try at another host now; their results so far are in `results`. */
   elsewhere: string[];
-  /** As in `TransactionEnd`. */
+  /** As in `RecipientsEnd`, of any of its transactions; so is `again`. */
   alone: string[];
   again: boolean;
   /** Recipients whose turn did not come. */

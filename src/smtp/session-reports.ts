@@ -6,6 +6,7 @@ import type { Transport } from './transport.ts';
 /** When a session began, and what has been said in it. */
 export interface Start {
   startedAt: Date;
+  /** The same moment in ms, on a clock that does not jump. */
   tick: number;
   conversation: Conversation;
 }

@@ -17,7 +17,7 @@ export interface CheckedLookUp {
 /** A call that may not or cannot be made; the message is for the owner of the endpoint. */
 export class CallError extends Error {}
 
-/** This host could not even look up or connect, which says nothing about the endpoint. */
+/** This server could not even look up or connect, which says nothing about the endpoint. */
 export class UntriedCall extends CallError {}
 
 /** Begins to open a socket. */

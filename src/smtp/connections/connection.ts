@@ -10,7 +10,7 @@ import { certificatesOf, startTls, type TlsTerms, tlsInfoOf, usualTerms } from '
 
 /** Why a session cannot go on. `reason` completes a sentence that starts with the host's name. */
 export interface Lost {
-  /** `ours`: this host could not even try. */
+  /** `ours`: this server could not even try. */
   lost: 'timeout' | 'closed' | 'protocol' | 'aborted' | 'ours';
   reason: string;
 }

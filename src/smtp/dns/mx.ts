@@ -13,7 +13,7 @@ export interface MxHost {
 
 /**
  * Why mail cannot be routed. `enhanced` is an RFC 3463 code; the reason is one sentence. Only `bad_domain` says that
- * the domain itself takes no mail; `network` is a mistake in its records, `sender` a route that leads back to us, or this host
+ * the domain itself takes no mail; `network` is a mistake in its records, `sender` a route that leads back to us, or this server
  * could not even ask.
  */
 export type Unreachable =

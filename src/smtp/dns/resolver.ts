@@ -157,7 +157,7 @@ async function bounded<T>(ms: number, answer: Promise<T>): Promise<T> {
   }
 }
 
-/** The error of opening a socket if this host is in trouble; null: it is not. */
+/** The error of opening a socket if this server is in trouble; null: it is not. */
 function findOwnTrouble(): Promise<Error | null> {
   return new Promise((resolve) => {
     const socket = createSocket('udp4');
@@ -170,7 +170,7 @@ function findOwnTrouble(): Promise<Error | null> {
   });
 }
 
-/** What DNS says about a name: records, none of this type, no such name, or no answer. `untried`: this host could not even ask. */
+/** What DNS says about a name: records, none of this type, no such name, or no answer. `untried`: this server could not even ask. */
 export type Answer<T> =
   | { kind: 'records'; records: T[] }
   | { kind: 'nodata' }

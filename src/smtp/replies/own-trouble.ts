@@ -1,5 +1,5 @@
 /**
- * Troubles of this host with every server. Others that look alike say something about one address: without IPv6 it is EADDRNOTAVAIL,
+ * Troubles of this server with every host. Others that look alike say something about one address: without IPv6 it is EADDRNOTAVAIL,
  * and EACCES is also what a distant firewall's "prohibited" becomes over IPv6.
  */
 const ownTroubles: Record<string, string> = {
@@ -13,7 +13,7 @@ const ownTroubles: Record<string, string> = {
 export const codeOf = (error: unknown): string | null =>
   error instanceof Error && 'code' in error ? String(error.code) : null;
 
-/** What kept this host from even opening a socket, as a clause; null: something else went wrong. */
+/** What kept this server from even opening a socket, as a clause; null: something else went wrong. */
 export function ownTrouble(error: unknown): string | null {
   const code = codeOf(error);
   const what = code === null ? undefined : ownTroubles[code];

@@ -19,7 +19,7 @@ const defaultTimeoutMs = 30_000;
 
 /**
  * Posts a gzipped TLS report (RFC 8460 section 5.4) to an address that was checked. Any certificate is accepted (section
- * 3): the fault to be reported may affect this host's too. Follows no redirect, uses no proxy, and reads only the status
+ * 3): the fault to be reported may affect the endpoint too. Follows no redirect, uses no proxy, and reads only the status
  * line of the answer.
  *
  * @param signal ends it early
