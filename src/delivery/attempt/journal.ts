@@ -29,7 +29,7 @@ export type JournalLine = { n: number; dot: PendingDot } | { n: number; results:
 const fileBytes = 1_000_000;
 const complainEveryMs = 60_000;
 
-/** A file of the journal, and how many of its dots are not in the database yet. */
+/** A file of the journal. */
 interface JournalFile {
   path: string;
   fd: number;
@@ -38,6 +38,7 @@ interface JournalFile {
   /** Written or pending. */
   bytes: number;
   dots: number;
+  /** How many of its dots are not in the database yet. */
   open: number;
   /** The disk became full within the last line. */
   isTorn: boolean;
@@ -88,7 +89,7 @@ export class Journal {
       file.open += 1;
       return { file, n };
     });
-    // Without a place of its own, the answer would count as that to the dot before it.
+    // Also null, if it could not be noted: without a place of its own, its answer would count as that to the dot before it.
     const dots = this.#dots.get(claim);
     if (dots) dots.push(noted);
     else this.#dots.set(claim, [noted]);
@@ -196,7 +197,7 @@ function append(file: JournalFile, line: JournalLine): void {
 
 function flush(file: JournalFile): void {
   if (file.pending === '') return;
-  // Behind half a line, the next one would be as lost.
+  // On the same line as the torn one, the next would be lost as well.
   const bytes = Buffer.from(file.isTorn ? `\n${file.pending}` : file.pending);
   file.pending = '';
   const written = writeSync(file.fd, bytes);

@@ -16,12 +16,12 @@ import { isOver, soonestMs } from '../outcome/schedule.ts';
 import type { Source } from '../pools/source-addresses.ts';
 import { unasked } from './attempt.ts';
 
-/** How long claims wait that found no room, in ms; their return is spread over this time, in so many groups. */
+/** Claims that found no room are parked in so many groups: the first for `againMs`, the others spread over `spreadMs` after it. */
+const groups = 4;
 const againMs = 30_000;
 const spreadMs = 60_000;
-const groups = 4;
 
-/** How long an attempt's result holds for other mail to its destination, in ms. */
+/** For how long a destination that was not reached counts as such for other mail to it, in ms. */
 const speaksMs = 45_000;
 const mostRemembered = 10_000;
 
@@ -65,7 +65,7 @@ export class LastTries {
     this.#db = db;
     this.#rules = rules;
     this.#now = now;
-    // Mail that was kept back gets a second try, which the result of its first must not answer.
+    // Mail that was kept back gets a second try (see `nextAttempt`), which the result of its own first must not answer.
     this.#speaksMs = Math.min(speaksMs, soonestMs(rules.policy));
   }
 
@@ -135,7 +135,7 @@ export class LastTries {
     return { known, open };
   }
 
-  /** The last attempt to the destination, if it did not reach it and speaks for this claim: it began after its time was over. */
+  /** The last attempt that did not reach the destination, if it is recent and began when the claim's time was over. */
   #triedFor({ claim, email }: Over): Unreached | null {
     const last = this.#unreached.get(claim.destination);
     if (!last || this.#now() - last.heardAt >= this.#speaksMs) return null;
@@ -148,7 +148,7 @@ export class LastTries {
   }
 }
 
-/** When claims that found no room come again: in a few groups, one after the other. */
+/** Divides claims that found no room into groups that come back one after the other, the last within `mostMs`. */
 function spreadOut(claims: Claim[], mostMs: number): Sorted['later'] {
   const each = Math.ceil(claims.length / groups);
   return Array.from({ length: groups }, (_, at) => ({
@@ -157,7 +157,7 @@ function spreadOut(claims: Claim[], mostMs: number): Sorted['later'] {
   }));
 }
 
-/** The result of an attempt that was made, as that of one for this claim. */
+/** The result that this claim gets from an attempt that was made for other mail. */
 function asTried({ destination, recipients }: Claim, { begunAt, reason: said }: Unreached): Delivery {
   const reason = `Not tried by itself, as its time was over when mail to ${destination} was tried at ${begunAt.toISOString()}: ${said}`;
   const addresses = recipients.map(({ address }) => address);

@@ -14,12 +14,12 @@ export class SharedBuilds<Built> {
     return this.#entries.has(name);
   }
 
-  /** The email that the one of this name is built from, while it is in use. */
+  /** The email that the build of this name was made from; undefined if nobody uses it now. */
   emailOf(name: string): OutgoingEmail | undefined {
     return this.#entries.get(name)?.email;
   }
 
-  /** Runs `use` with the one of this name, which is built if nobody uses it yet, and dropped when nobody does any more. */
+  /** Runs `use` with the build of this name, which is made if nobody uses it yet, and dropped when nobody does any more. */
   async use<T>(
     name: string,
     email: OutgoingEmail,
@@ -37,7 +37,7 @@ export class SharedBuilds<Built> {
     }
   }
 
-  /** Has it built anew for the next user; current users keep theirs. */
+  /** Has the build of this name made anew for the next user; current users keep theirs. */
   outdate(name: string): void {
     this.#entries.delete(name);
   }

@@ -115,7 +115,7 @@ function stepOf(result: RecipientResult, before: number, suppressed: boolean, sh
   return { ...base, status, nextAttemptAt, lastResponse: response };
 }
 
-/** True if the shutdown of this server ended the attempt: that says nothing about the recipient's, and ends no delivery. */
+/** True if the shutdown of this server ended the attempt: that says nothing about the recipient's server, and ends no delivery. */
 function isUndone(result: RecipientResult, ending: Ending | null): boolean {
   if (ending === null) return false;
   const isCutShort = ending.signal.aborted && result.reply === null && !result.uncertain;

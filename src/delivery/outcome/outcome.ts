@@ -6,7 +6,7 @@ import { beforeMail } from '../../smtp/replies/result.ts';
 import { slowDown } from '../../smtp/rules/classify.ts';
 import { retryHintMs } from '../../smtp/rules/retry-hint.ts';
 import type { Verdict } from '../sites/throttle.ts';
-import { nextAttempt, type RetryPolicy } from './schedule.ts';
+import { type History, nextAttempt, type RetryPolicy } from './schedule.ts';
 
 /** What an attempt means for one recipient. */
 export type Outcome =
@@ -25,16 +25,18 @@ export function finalResult(delivery: Delivery, recipient: string): RecipientRes
 
 /**
  * Decides by the result's own verdict, never by the text that came with it: delivered, to be tried again, or failed for good.
- * The text can only set the time of the next attempt, within an hour. `attempts` includes the one that ended in this result.
+ * The text can only set the time of the next attempt, within an hour.
+ *
+ * @param history includes the attempt that ended in this result
  */
 export function decide(
   result: RecipientResult,
-  history: { attempts: number; dueAt: Date; begunAt?: Date | null },
+  history: Omit<History, 'askedMs'>,
   policy: RetryPolicy,
   now: Date,
   random?: () => number,
 ): Outcome {
-  // "250 ok" to the wrong command is no reason for anybody who reads it.
+  // A success code where none was expected, such as 250 to DATA, explains nothing to people: our own sentence does.
   const isOdd = result.outcome !== 'delivered' && result.reply !== null && !isRefusal(result.reply);
   const response = isOdd ? result.reason : responseOf(result);
   if (result.outcome === 'delivered') return { status: 'delivered', nextAttemptAt: null, response };
@@ -87,7 +89,7 @@ export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: st
   const judged = results.findLast((result) => result.reply !== null);
   if (judged) {
     const decided = results.some(({ outcome, reply }) => outcome === 'delivered' || (outcome === 'bounced' && reply));
-    // The server is about to close: less mail is better until it is back.
+    // With 421 the server closes the connection, as when it is overloaded or shuts down: less mail is better until it is back.
     const leaves = judged.reply?.code === 421;
     return as(decided ? 'fine' : leaves ? 'slower' : 'nothing', judged);
   }
@@ -102,6 +104,9 @@ export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: st
 const isUnreached = ({ outcome, phase, class: kind }: RecipientResult) =>
   outcome === 'deferred' && isBeforeMail(phase) && kind === 'network';
 
-/** True if this host could not even ask DNS, or try to connect. With any other code, DNS named a route that leads back here. */
+/**
+ * True if this server could not even ask DNS, or try to connect. The other codes of DNS failures of the class `sender` say that
+ * the MX records lead back to this server.
+ */
 const isUntried = ({ phase, class: kind, enhanced }: RecipientResult) =>
   kind === 'sender' && (phase === 'connect' || (phase === 'dns' && enhanced === '4.4.3'));

@@ -8,7 +8,9 @@ export interface RetryPolicy {
 
 /** What has been tried, and what the server asked for last. */
 export interface History {
+  /** Including the one that has just ended. */
   attempts: number;
+  /** When the email was due, from which `forMs` counts. */
   dueAt: Date;
   /** How long it asked us to wait, in ms; null if it did not say. */
   askedMs?: number | null;
@@ -16,8 +18,9 @@ export interface History {
   begunAt?: Date | null;
 }
 
+/** Delays are made longer or shorter by up to this part, at random. */
 const spread = 0.1;
-/** Used if the schedule does not say. */
+/** The delay if the schedule is empty. */
 const unsaidMs = 60_000;
 /** How many attempts a server can follow with one sooner than the schedule, by naming a shorter time. */
 const attemptsSooner = 3;

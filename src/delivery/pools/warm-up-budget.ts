@@ -2,7 +2,7 @@ import * as warmUp from '../../core/sources/warm-up.ts';
 import type { Database } from '../../db/client.ts';
 import { isUnavailable } from '../../db/errors.ts';
 
-/** A new address, and what it may send today. */
+/** A new address, and the most messages that it may send today. */
 export interface Budget {
   ip: string;
   cap: number;
@@ -31,11 +31,12 @@ export class WarmUpBudget {
     this.#sent.clear();
   }
 
-  /** How many messages it has had today. */
+  /** How many messages this address has had today, as far as is known here. */
   sent(ip: string): number {
     return this.#sent.get(ip) ?? 0;
   }
 
+  /** How many more messages it may have today, as far as is known here. */
   room({ ip, cap }: Budget): number {
     return cap - this.sent(ip);
   }

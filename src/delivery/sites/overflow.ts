@@ -7,6 +7,7 @@ import type { Site } from './providers.ts';
 /** How many emails are remembered, over all sites; the others become due by themselves. */
 const mostRemembered = 10_000;
 
+/** Bounds of how long the end of a line is parked, in ms; chance makes that up to twice as long. */
 const shortestMs = 5_000;
 const longestMs = 60_000;
 

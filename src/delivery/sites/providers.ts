@@ -50,6 +50,7 @@ const anybody = { connections: 20, ...unlimited };
 
 /** The operator whose servers take a destination's mail: all destinations of a site are limited together. */
 export interface Site extends Omit<Provider, 'mx'> {
+  /** That of a provider, the registrable domain of the MX hosts, or a destination: see `siteOf`. */
   name: string;
 }
 

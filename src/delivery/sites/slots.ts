@@ -4,8 +4,9 @@ import type { Throttle, Ticket, Verdict } from './throttle.ts';
 /** How long an attempt under way is young; after that it only waits for a server. */
 const youngMs = 300;
 
-/** The share of unproven sites, which took no mail lately: in all, and including first attempts to sites with none under way. */
+/** The share of all slots for unproven sites, which took no mail lately. */
 const shareOfUnproven = 1 / 2;
+/** Beyond that, and up to this share, an unproven site gets a first slot if it has no attempt under way. */
 const shareOfFirst = 7 / 8;
 
 /** The place of one attempt under way. */

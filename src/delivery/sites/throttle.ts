@@ -1,8 +1,8 @@
 import type { Site } from './providers.ts';
 
 /**
- * What an attempt says about the site: it took or judged mail, it wants less, it was not reached, this host could not even
- * try, or nothing.
+ * What an attempt says about the site: it took or judged mail, it wants less, it was not reached, this server could not
+ * even try, or nothing.
  */
 export type Verdict = 'fine' | 'slower' | 'unreachable' | 'untried' | 'nothing';
 
@@ -37,19 +37,22 @@ export interface SiteState {
   lastReply: string | null;
   /** When it last took or judged mail, on the throttle's clock; null: not yet. */
   lastSuccessAt: number | null;
-  /** Messages a second that ended lately. */
+  /** Attempts that ended per second: a moving average, with which `waitFor` estimates. */
   perSecond: number;
 }
 
 interface Entry extends Omit<SiteState, 'most'> {
   /** True until the site first wants less: the window grows by one per success until then, and by one per window afterwards. */
   slowStart: boolean;
+  /** Back-offs in a row. */
   failures: number;
   /** Attempts that began before this say nothing new about the site. */
   judgedAt: number;
   /** When the rate allows the next message. */
   nextAt: number;
+  /** When an attempt last ended. */
   endedAt: number;
+  /** When an attempt last began or ended. */
   usedAt: number;
 }
 
@@ -59,8 +62,9 @@ export interface Ticket {
   startedAt: number;
 }
 
+/** Connections that a site may have at first, and once it can be reached again. */
 const firstWindow = 5;
-/** The same for a site that lets in only some connections. */
+/** Once it can be reached again, but lets in only some of our connections. */
 const besideWindow = 2;
 
 const couldNotTry = 'this server could not open a connection';
@@ -86,6 +90,7 @@ export class Throttle {
     this.#options = { nodes: () => 1, now: () => performance.now(), ...options };
   }
 
+  /** When the site may get its next message. */
   turn(site: Site): Turn {
     const entry = this.#entry(site);
     const now = this.#options.now();
@@ -116,6 +121,7 @@ export class Throttle {
     return this.#options.now() < nextAt ? 0 : Math.min(free, 1);
   }
 
+  /** Counts an attempt that begins; `end` or `cancel` gets the ticket. */
   begin(site: Site): Ticket {
     const entry = this.#entry(site);
     const now = this.#options.now();
@@ -147,6 +153,8 @@ export class Throttle {
   }
 
   /**
+   * Learns from an attempt that is over.
+   *
    * @param reply what the server said, or why it said nothing
    * @param messages sent in the attempt: `begin` counted the first, and each of the others delays the next turn
    */
@@ -209,7 +217,7 @@ export class Throttle {
     const recovered = entry.failures > 0;
     entry.failures = 0;
     entry.backoffUntil = null;
-    // It was let in while others were not.
+    // It began before the site counted as out of reach, and was let in while others were not.
     const beside = recovered && startedAt < entry.judgedAt;
     if (beside) entry.reason = notAllLetIn;
     if (recovered) entry.window = beside ? besideWindow : firstWindow;
