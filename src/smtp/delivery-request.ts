@@ -20,7 +20,10 @@ export interface DeliveryRequest {
   tls?: TlsDemand;
   /** Asked in each transaction for these recipients just before the end of the message is written; false gives it up. */
   beforeDot: (recipients: string[], session: OpenSession) => boolean | Promise<boolean>;
-  /** Told those recipients' results as soon as they are known, before the attempt is over. */
+  /**
+   * Told the results of those who were asked for just before, as soon as they are known and before the attempt is over; also
+   * if the end was not written after all.
+   */
   afterDot?: (results: RecipientResult[]) => void;
   /** Ends the attempt: undecided recipients are deferred, and uncertain if the final dot was written. */
   signal?: AbortSignal;

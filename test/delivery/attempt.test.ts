@@ -12,7 +12,7 @@ import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { Keyring, seal } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
 import { attempt, withoutRoom } from '../../src/delivery/attempt/attempt.ts';
-import { Journal } from '../../src/delivery/attempt/journal.ts';
+import { Journal, type JournalLine } from '../../src/delivery/attempt/journal.ts';
 import { Lease } from '../../src/delivery/claims/lease.ts';
 import { MessageBuilder } from '../../src/delivery/message/message.ts';
 import { WindingDown } from '../../src/delivery/outcome/winding-down.ts';
@@ -99,10 +99,20 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
       ending: new WindingDown(),
     },
   );
-  const noted = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n').length);
   journal.close();
-  return { ...made, content, noted };
+  return { ...made, content, noted: notedIn(folder) };
 }
+
+/** What the journal says, line by line: the recipients of a dot, or the results of one. */
+const notedIn = (folder: string) =>
+  readdirSync(folder)
+    .flatMap((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n'))
+    .map((text) => JSON.parse(text) as JournalLine)
+    .map((line) =>
+      'dot' in line
+        ? line.dot.claim.recipients.length
+        : line.results.map(({ outcome, uncertain }) => ({ outcome, uncertain })),
+    );
 
 t.test('a node whose claims were given to others writes no final dot: QUE-07', async (t) => {
   const db = await openDatabase(t);
@@ -126,7 +136,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
   for (const [what, { settlements, content, noted }, dots] of [
     ['declared dead, and back under a new name', buried, []],
     ['silent for too long', over, []],
-    ['silent for too long in the moment after the check', late, [1]],
+    ['silent for too long in the moment after the check', late, [1, [{ outcome: 'deferred', uncertain: false }]]],
     ['not recorded for those who would release the claim', freed, []],
   ] as const) {
     t.match(settlements, [{ status: 'deferred', lastResponse: said, uncertain: false }], what);
@@ -149,9 +159,10 @@ async function tryFor(
     ending = new WindingDown(),
     attempts = 0,
     slow = false,
+    valid = (): boolean => true,
   } = {},
 ) {
-  const lease = { nodeId: newId(), valid: () => true } as unknown as Lease;
+  const lease = { nodeId: newId(), valid } as unknown as Lease;
   const recipients = names.map((name, position) => ({ position, address: `${name}@example.test`, attempts }));
   const claim: Claim = {
     ...{ nodeId: lease.nodeId, jobId: newId(), emailId: email.id, destination: 'example.test', recipients },
@@ -191,8 +202,19 @@ async function tryFor(
     source: null,
     ending,
   };
-  return { ...(await attempt(tools, claim, email, how)), asked, claim, tools };
+  const made = await attempt(tools, claim, email, how);
+  journal.close();
+  return { ...made, asked, claim, tools, noted: notedIn(folder) };
 }
+
+t.test('a message that is given up before its dot is noted leaves the answer to an earlier dot as it is', async (t) => {
+  // More than one transaction has, and the node is asked twice around each dot.
+  const names = Array.from({ length: 101 }, (_, at) => `r${at}`);
+  let asked = 0;
+  const { settlements, noted } = await tryFor(t, names, { valid: () => ++asked <= 2 });
+  t.match(settlements, [...Array(100).fill({ status: 'delivered' }), { status: 'deferred', uncertain: false }]);
+  t.strictSame(noted, [100, Array(100).fill({ outcome: 'delivered', uncertain: false })]);
+});
 
 t.test('a verdict on one mailbox does not decide about any other copy of a marketing email', async (t) => {
   const names = ['busy', 'ann', 'bob'];

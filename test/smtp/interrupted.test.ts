@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Connection } from '../../src/smtp/connections/connection.ts';
 import { defaultDeadlines } from '../../src/smtp/connections/deadlines.ts';
@@ -98,6 +99,33 @@ t.test('without the right to send, the message is not completed', async (t) => {
   });
   t.equal(delivery.sessions.length, 1);
   t.notMatch(mx.peers[0]?.received.toString('latin1'), /\r\n\.\r\n/);
+});
+
+t.test('whoever was asked for the dot is told what came of it, also if it was not written', async (t) => {
+  const endings: [name: string, ending: (peer: Peer | undefined) => unknown, expected: Partial<RecipientResult>][] = [
+    ['no right to send', () => false, { phase: 'local' }],
+    ['a reply meanwhile', (peer) => peer?.send('452 4.3.1 disk full\r\n'), { phase: 'data' }],
+    ['the end of the connection meanwhile', (peer) => peer?.socket.resetAndDestroy(), { phase: 'data' }],
+  ];
+  for (const [name, ending, expected] of endings) {
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await pipelining(peer);
+      await peer.message({ rcpt: ['250 ok', '550 5.1.1 no such user'] });
+    });
+    const told: RecipientResult[][] = [];
+    await send({
+      to: ['r0@example.test', 'r1@example.test'],
+      beforeDot: async () => {
+        if (ending(mx.peers[0]) === false) return false;
+        // What the server did has arrived by then.
+        await sleep(100);
+        return true;
+      },
+      afterDot: (results) => told.push(results),
+    });
+    t.match(told, [[{ recipient: 'r0@example.test', outcome: 'deferred', uncertain: false, ...expected }]], name);
+    t.equal(told.flat().length, 1, 'and only about those whom the dot was for');
+  }
 });
 
 t.test('an aborted attempt defers, and is in doubt only after the dot', async (t) => {

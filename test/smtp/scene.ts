@@ -55,7 +55,8 @@ export interface SendOptions {
   /** One message, or its pieces. */
   message?: Buffer | Buffer[];
   smtpUtf8?: boolean;
-  beforeDot?: () => boolean;
+  beforeDot?: () => boolean | Promise<boolean>;
+  afterDot?: (results: RecipientResult[]) => void;
   signal?: AbortSignal;
   destination?: string;
   tls?: TlsDemand;
@@ -100,6 +101,7 @@ export async function startScene(
       envelope: { from, recipients: to, smtpUtf8: rest.smtpUtf8 ?? false },
       message: [rest.message ?? message()].flat(),
       beforeDot: rest.beforeDot ?? (() => true),
+      ...(rest.afterDot ? { afterDot: rest.afterDot } : {}),
       ...(rest.signal ? { signal: rest.signal } : {}),
       ...(rest.tls ? { tls: rest.tls } : {}),
       site: rest.site,

@@ -13,7 +13,7 @@ export interface TransactionRequest {
   content: Content;
   /** Asked for these recipients just before the end of the message is written; false gives the message up. */
   beforeDot: (recipients: string[]) => boolean | Promise<boolean>;
-  /** Told the recipients' results as soon as they are known. */
+  /** Told these recipients' results as soon as they are known, also if the end was not written after all. */
   afterDot: (results: RecipientResult[]) => void;
   deadlines: Deadlines;
 }
@@ -179,12 +179,22 @@ class Transaction {
     }
     const concerned = this.#results.open;
     // Not asked if the server has spoken or is gone: whoever is asked notes that the dot is about to be written.
-    const isReady = !this.#connection.pending && this.#connection.lost === null;
-    const allowed = isReady && (await beforeDot(concerned));
+    if (this.#isInterrupted) return this.#interrupted();
+    const allowed = await beforeDot(concerned);
     // A reply now is a refusal in the middle of the message; taken for the reply to the dot, it could pass for success.
-    if (this.#connection.pending) return this.#interrupted(await this.#connection.read(deadlines.data));
-    if (this.#connection.lost !== null) return this.#results.lose('data', this.#connection.lost);
-    if (!allowed) return this.#giveUp();
+    if (this.#isInterrupted) await this.#interrupted();
+    else if (allowed) await this.#finish(tail);
+    else this.#giveUp();
+    afterDot(this.#results.of(concerned));
+  }
+
+  /** True if the server has spoken in the middle of the message, or is gone. */
+  get #isInterrupted(): boolean {
+    return this.#connection.pending || this.#connection.lost !== null;
+  }
+
+  async #finish(tail: Buffer[]): Promise<void> {
+    const { deadlines } = this.#request;
     this.#connection.conversation?.said(['.']);
     // Restart the limit, however long it took so far: giving up on the reply to the dot may cause a duplicate.
     this.#connection.limit(deadlines.dot);
@@ -193,10 +203,12 @@ class Transaction {
     if (isLost(end)) this.#results.lose('dot', end, true);
     else if (isSuccess(end.reply)) this.#accept(end.reply);
     else this.#failAll('dot', end);
-    afterDot(this.#results.of(concerned));
   }
 
-  #interrupted(answer: ParsedReply | Lost): void {
+  async #interrupted(): Promise<void> {
+    const { lost, pending } = this.#connection;
+    if (lost !== null && !pending) return this.#results.lose('data', lost);
+    const answer = await this.#connection.read(this.#request.deadlines.data);
     if (isLost(answer)) this.#results.lose('data', answer);
     else if (answer.reply.code === 421) this.#results.leave('data', answer.reply);
     else if (isRefusal(answer.reply)) this.#results.refuseAll('data', answer.reply);
