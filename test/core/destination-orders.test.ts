@@ -311,7 +311,7 @@ t.test('mail that nodes parked before they heard of a flush is released, but non
   const { db, change, due, count } = await prepare(t);
   await change(`waiting_for = 'a limit'`, `address LIKE 'r1%'`);
   await change('attempts = 1', `address LIKE 'r2%'`);
-  await orders.wakeAside(db, 'slow.test', ['slow.test']);
+  await orders.wakeParked(db, 'slow.test', ['slow.test']);
   await wakeRest(db, silentLog, never, { size: 20 });
   t.equal(await due(), 222);
   t.equal(await count('attempts = 1 AND next_attempt_at <= now()'), 0);

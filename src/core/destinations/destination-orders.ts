@@ -72,7 +72,7 @@ export async function flush(
  * Makes due what nodes have parked for these domains. Called after a flush of the name, for what was parked before the nodes
  * heard of it. A node does it within a second, unless all are busy with earlier orders.
  */
-export async function wakeAside(db: Database, name: string, destinations: string[]): Promise<void> {
+export async function wakeParked(db: Database, name: string, destinations: string[]): Promise<void> {
   await db.transaction(async (tx) => {
     await wakings.lockName(tx, name);
     await wakings.add(tx, { name, kind: 'aside', destinations }, dueFromNow);

@@ -18,6 +18,7 @@ interface Waking {
   id: string;
   /** Of a destination or a site; for a pool, the id of a sender's domain. */
   name: string;
+  /** `aside`: what nodes have parked. */
   kind: 'resume' | 'flush' | 'aside' | 'pool';
   /** The domains that the name stands for; none for a resume or a pool. */
   destinations: string[];

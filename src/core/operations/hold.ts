@@ -4,7 +4,7 @@ import { dueFromNow, noLater } from '../../db/clocks.ts';
 import type { Queue } from '../../queue.ts';
 import { failThose } from '../recipients/settlement.ts';
 import { type Key, type Selection, walk } from '../recipients/waiting.ts';
-import { heldNotes } from '../recipients/waiting-for.ts';
+import { heldNotesInSql } from '../recipients/waiting-for.ts';
 
 /**
  * Puts the whole service on hold: it accepts mail, but starts no delivery and no webhook call until somebody ends the hold.
@@ -24,7 +24,7 @@ const silentAfterMs = 15_000;
 const startsKept = 20;
 
 /** SQL: a recipient `r` who does not wait for a decision of its own. */
-const notHeld = `coalesce(r.waiting_for NOT IN (${heldNotes.map((note) => `'${note}'`).join(', ')}), true)`;
+const notHeld = `coalesce(r.waiting_for NOT IN (${heldNotesInSql}), true)`;
 
 /**
  * SQL: a recipient `r` who may have been sent mail since the backup: one that was due, or that waited for a limit or a
@@ -69,7 +69,7 @@ export async function find(db: Sql): Promise<Date | null> {
   return row?.since ?? null;
 }
 
-/** How many recipients are in doubt: they were due when the hold began, or put aside, and still wait. */
+/** How many recipients are in doubt: they were due when the hold began, or parked, and still wait. */
 export async function countWaiting(db: Database): Promise<number> {
   const since = await find(db);
   return since ? countDueBy(db, since) : 0;
@@ -78,7 +78,7 @@ export async function countWaiting(db: Database): Promise<number> {
 /** A moment since which only this database may know of new mail. */
 export interface Beginning {
   at: Date;
-  /** How many recipients were due by then, or put aside, and still wait. */
+  /** How many recipients were due by then, or parked, and still wait. */
   waiting: number;
 }
 
@@ -101,7 +101,7 @@ export async function beginnings(db: Database): Promise<Beginnings | null> {
   return { first, last, starts };
 }
 
-/** How many recipients were due by this time, or put aside, and still wait. */
+/** How many recipients were due by this time, or parked, and still wait. */
 export const countDueBy = (db: Database, time: Date): Promise<number> => count(db, allInDoubt(time));
 
 /** How many recipients are due now: what nodes begin with once nothing is on hold. */
@@ -168,7 +168,10 @@ async function failAll(
   return failed;
 }
 
-/** Waits, for seconds at most, until a node that has not been seen since then has come with the backup, or is dead. */
+/**
+ * Waits until every node on the list has been seen since then, for `silentAfterMs` at most: a node that has not been seen by then
+ * came onto the list with the backup, or is dead.
+ */
 async function awaitSilence(db: Database, since: Date): Promise<void> {
   for (;;) {
     const unheard = await db.query({

@@ -1,7 +1,8 @@
 import type { Database } from '../../db/client.ts';
-import { heldNotes, pausedUntil } from './waiting-for.ts';
+import { heldNotesInSql, pausedUntil } from './waiting-for.ts';
 
-const isHeld = `waiting_for IN (${heldNotes.map((note) => `'${note}'`).join(', ')})`;
+/** SQL: a recipient that is held until somebody decides. */
+const isHeld = `waiting_for IN (${heldNotesInSql})`;
 
 /**
  * SQL: an array with the ids of the emails that have a held recipient. The condition is that of `recipients_held_idx` word for

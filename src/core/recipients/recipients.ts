@@ -71,7 +71,7 @@ export async function release(db: Sql, claims: Claim[]): Promise<void> {
 /** Gives claimed recipients back untouched, to be tried later. @param reason what they wait for, in words */
 export async function park(db: Sql, claims: Claim[], until: Date, reason: string): Promise<void> {
   await db.query({
-    name: 'recipients-put-aside',
+    name: 'recipients-park',
     text: `UPDATE recipients r SET ${givenBack}, next_attempt_at = $4, waiting_for = $5 ${whereClaimed}`,
     values: [...idsOf(claims), until, reason],
   });

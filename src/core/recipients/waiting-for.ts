@@ -33,3 +33,6 @@ export const crashedNote = `${heldPrefix}processes ended while they had it`;
 
 /** The notes of recipients that are held until somebody decides. */
 export const heldNotes = [heldNote, crashedNote];
+
+/** The same as a list in SQL. */
+export const heldNotesInSql = heldNotes.map((note) => `'${note}'`).join(', ');

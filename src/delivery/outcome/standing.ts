@@ -128,7 +128,7 @@ export class Standing {
     const site = (await this.#sites.get(name)?.site)?.name ?? name;
     for (const one of [...this.#apart.end(name), site]) this.throttle.forget(one);
     this.#sites.delete(name);
-    await orders.wakeAside(this.#db, name, [name, ...(this.#seen.get(site) ?? [])]);
+    await orders.wakeParked(this.#db, name, [name, ...(this.#seen.get(site) ?? [])]);
   }
 
   /**

@@ -40,7 +40,7 @@ const nothingKnown: Rule = { is: 'other', samples: [] };
 
 /** The first rule that fits. */
 export function ruleFor(phase: Phase, reply: Reply): Rule {
-  const text = comparable(reply.text);
+  const text = comparableText(reply.text);
   const enhanced = (reply.enhanced ?? quotedCode(reply))?.slice(2) ?? null;
   const fits = (rule: Rule) =>
     (rule.when?.includes(phase) ?? true) &&
@@ -65,7 +65,7 @@ function quotedCode({ code, text }: Reply): string | null {
  * A reply's text in the form that rules match. Addresses are removed, because `spam@` and `unknown@` are names too, and so
  * are accents on Latin letters, because servers write with and without them. Takes time linear in the text.
  */
-export function comparable(text: string): string {
+export function comparableText(text: string): string {
   return text
     .normalize('NFD')
     .replace(/([a-z])[\u0300-\u036f]{1,8}/gi, '$1')

@@ -1,5 +1,5 @@
 import type { Reply } from '../replies/reply.ts';
-import { comparable } from './classify.ts';
+import { comparableText } from './classify.ts';
 
 const shortestMs = 60_000;
 const longestMs = 3_600_000;
@@ -19,7 +19,7 @@ const hourMs = 3_600_000;
  */
 export function retryHintMs({ code, text }: Reply): number | null {
   if (code < 400 || code > 499) return null;
-  const said = comparable(text);
+  const said = comparableText(text);
   for (const match of said.matchAll(amounts)) {
     const end = match.index + match[0].length;
     const before = said.slice(Math.max(0, match.index - 80), match.index);

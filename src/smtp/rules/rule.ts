@@ -11,7 +11,7 @@ export interface Rule {
   /** Without the class: `1.1` means 4.1.1 and 5.1.1. */
   enhanced?: readonly EnhancedPattern[];
   /**
-   * Matched against the text in the form of `comparable`: lower case, no accents on Latin letters, no addresses, single
+   * Matched against the text in the form of `comparableText`: lower case, no accents on Latin letters, no addresses, single
    * spaces. Every repetition must be bounded, so that the time is linear in the text.
    */
   text?: RegExp;
