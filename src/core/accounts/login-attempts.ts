@@ -62,7 +62,7 @@ function count(db: Database, subjects: Subject[]): Promise<{ wait: number | null
       values: [subjects.toSorted()],
     });
     const over = await tx.query<{ wait: number }>({
-      // What is still to come is from a clock that was ahead, and would lock out for as long.
+      // A failure in the future was counted while the clock was ahead: with it, whoever tries would be locked out until then.
       text: `SELECT ceil(extract(epoch FROM max(at) + make_interval(secs => $2) - now()))::int AS wait
                FROM (SELECT subject, at, row_number() OVER (PARTITION BY subject ORDER BY at DESC) AS nth
                        FROM login_failures WHERE subject = ANY($1) AND at > now() - make_interval(secs => $2)

@@ -64,8 +64,8 @@ export async function charge(
 ): Promise<{ granted: number; onlyDayIsFull: boolean; now: Date }> {
   const [row] = await tx.query<{ granted: number; onlyDayIsFull: boolean; now: Date }>({
     name: 'plans-charge',
-    // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan. Its plan is that of
-    // `planOf`.
+    // NULL is no limit, and LEAST ignores it. An account may be past a limit after a change of its plan. A plan that this release
+    // does not know counts as the smallest, as in `planOf`.
     // A transaction from before midnight may find that a later one has begun the new day: it counts for that day too. Otherwise
     // the day before would begin anew, and then the new day once more.
     text: `WITH today AS (SELECT (now() AT TIME ZONE 'UTC')::date AS day),

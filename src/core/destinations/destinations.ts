@@ -171,7 +171,7 @@ async function findIdle(db: Database, name: string): Promise<Standing> {
   return { ...quiet, lastDeliveredAt: known?.lastDeliveredAt ?? null, site, destinations: [site] };
 }
 
-/** How that is. */
+/** The figures of such a site. */
 const quiet: Omit<Standing, 'site' | 'destinations' | 'lastDeliveredAt'> = {
   state: 'open',
   running: 0,

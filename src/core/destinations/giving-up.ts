@@ -108,7 +108,7 @@ async function giveUpBatch(
   { domain, lastResponse }: { domain: string; lastResponse: string },
 ): Promise<{ stopped: number; webhookDeliveries: number }> {
   const ordered = inOneOrder(keys);
-  // In the order in which nodes settle them, which work on at this moment.
+  // Locked in the order in which nodes settle recipients, as they may at this moment: otherwise the two could deadlock.
   await tx.query({
     text: `SELECT FROM recipients r JOIN unnest(${unseen('$1::uuid[]')}, ${unseen('$2::smallint[]')}) AS k (email_id, position)
                ON r.email_id = k.email_id AND r.position = k.position

@@ -40,7 +40,7 @@ export class Acceptance {
   readonly #light = new Map<string, Line>();
   readonly #heavy = new Map<string, Line>();
 
-  /** @param fresh those of this process */
+  /** @param fresh keeps accepted bodies for this process, which sends them soon */
   constructor(db: Database, queue: Queue, turns: AccountTurns, fresh: FreshBodies) {
     this.#db = db;
     this.#queue = queue;
@@ -91,7 +91,7 @@ export class Acceptance {
   }
 }
 
-/** Who sends them all, as the call that came last knows the plan and the key. */
+/** The sender of calls that are committed together: all have one key, and the last call read it and the plan most recently. */
 const senderOf = (waiting: Waiting[]) => (waiting.at(-1) as Waiting).sender;
 
 /** Commits a call together with those of its key that come while another commit of this line is under way. */
@@ -107,7 +107,7 @@ async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): P
     });
   lines.set(keyId, line);
   const answer = await line.add(one);
-  // Another line may have been put in its place in the meantime.
+  // A line that was removed while it was idle may have been replaced by another one, which others use.
   if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
   return answer;
 }

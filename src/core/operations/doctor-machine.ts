@@ -6,12 +6,15 @@ import { listPartitions } from '../../db/partitions.ts';
 import { capitalized } from '../../mail/text/characters.ts';
 import { about, type Finding } from './finding.ts';
 
-/** The most that may go unsaid. Mail goes by the database's clock in any case; logins and the lines of the log by this machine's. */
+/**
+ * Clocks that differ by less than this are well. Mail goes by the database's clock in any case; logins and the lines of the log by
+ * this machine's.
+ */
 const clockMs = 10_000;
 
 const leastFree = 2 * 1024 ** 3;
 
-/** What renews certificates has done so when this much of their time is left, or this share of a short time. */
+/** Programs that renew certificates have done so by the time that only this is left, or this share of a short validity. */
 const renewedMs = 14 * 86_400_000;
 const renewedShare = 1 / 5;
 

@@ -98,8 +98,11 @@ const large = 100_000;
 /** The `most` of an email that is read however large it is. */
 export const unbounded = 2 ** 31 - 1;
 
-/** If mail has waited longer, behind other mail or for an operator, its recipient may have been suppressed since. */
-const atOnce = '2 s';
+/**
+ * SQL: how long the look into the suppression list at acceptance is good for a first attempt. If mail has waited longer, behind
+ * other mail or for an operator, its recipient may have been suppressed since.
+ */
+const suppressionsFreshFor = '2 s';
 
 /** An email to load. */
 export interface Wanted {
@@ -158,8 +161,7 @@ function readRows(db: Database, wanted: Wanted[], kept: KeptBodies): Promise<Row
                   CASE row_number() OVER same WHEN 1 THEN s.private_key END AS second_key,
                   e.scheduled_at IS NOT NULL AND coalesce(k.revoked_at < now(), false) AS revoked,
                   a.suspended_at IS NOT NULL AS suspended,
-                  -- For a first attempt at once, the list was looked up when the email was accepted.
-                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL OR e.created_at < now() - interval '${atOnce}' THEN ${suppressedOf} ELSE '{}' END AS suppressed
+                  CASE WHEN wanted.tried OR e.scheduled_at IS NOT NULL OR e.created_at < now() - interval '${suppressionsFreshFor}' THEN ${suppressedOf} ELSE '{}' END AS suppressed
              FROM unnest(${unseen('$1::uuid[]')}, ${unseen('$2::boolean[]')}, ${unseen('$3::boolean[]')}, ${unseen('$4::xid[]')}, ${unseen('$5::integer[]')}) AS wanted (id, tried, ahead, version, most)
             CROSS JOIN LATERAL ${rowOf('emails', 'id = wanted.id')} e
             CROSS JOIN LATERAL ${rowOf('email_contents', 'email_id = wanted.id', '*, xmin AS version')} c

@@ -47,8 +47,8 @@ export async function cancelWaiting(
 }
 
 /**
- * Cancels the recipients who have the address and whom no node holds. An email whose last one this was ends with the status
- * that the others give it, and with the event of that.
+ * Cancels the recipients who have the address and whom no node holds. If no other recipient of the email waits, the email ends:
+ * its status follows from what became of the others, and the event of that status is emitted.
  *
  * @param recipients all of their emails, locked
  */

@@ -20,7 +20,7 @@ export class KnownPolicies implements StsStore {
     return this.#finding.add(domain);
   }
 
-  /** Does not overwrite a policy that another node fetched later, but one whose time a clock that was ahead had told. */
+  /** Overwrites no policy that another node fetched later, unless that time is in the future, by a clock that was ahead. */
   async save(domain: string, policy: StsPolicy): Promise<void> {
     await this.#db.query({
       text: `INSERT INTO tls_policies (domain, policy_id, mode, mx, max_age_seconds, fetched_at, expires_at)

@@ -71,7 +71,7 @@ async function statusOf(db: Database, transaction: string): Promise<string | nul
   }
 }
 
-/** Anything but the policy takes less than a kilobyte, or not much more. */
+/** In characters. Only the policy can be long: all other fields together are taken for a kilobyte. */
 const weigh = ({ lines, mx }: TlsResult): number =>
   [...lines, ...mx].reduce((characters, line) => characters + line.length, 1_024);
 

@@ -84,7 +84,7 @@ export class TlsResults {
 // Hashed: a policy can have many kilobytes, and long keys of equal length collide in a Map.
 const kindOf = (told: unknown[]): string => createHash('sha256').update(JSON.stringify(told)).digest('hex');
 
-/** Opportunistic mail took it; mail that the policy protects would not. */
+/** TLS that opportunistic mail still takes, and that mail under a policy refuses; null: it is new enough. */
 const tooOld = ({ version }: TlsInfo): Objection | null =>
   ['TLSv1', 'TLSv1.1'].includes(version)
     ? { failure: 'validation-failure', reason: `speaks no newer version of TLS than ${version}` }
