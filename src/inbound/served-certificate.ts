@@ -20,6 +20,7 @@ export class ServedCertificate {
   #first: Promise<TlsCertificate> | undefined;
   /** The files that the shown certificate was read from; null: they cannot be read again. */
   #seen: string | null = null;
+  #shown: TlsCertificate | undefined;
 
   constructor(source: CertificateSource, log: Logger) {
     this.#source = source;
@@ -48,8 +49,14 @@ export class ServedCertificate {
     const found = await lookAt(this.#source);
     if (found === null || found === this.#seen) return;
     const certificate = await readCertificate(this.#source);
-    for (const user of this.#users) user.showCertificate(certificate);
+    const shown = this.#shown;
+    if (certificate.cert !== shown?.cert || certificate.key !== shown.key) this.#show(certificate);
     this.#seen = found;
+  }
+
+  #show(certificate: TlsCertificate): void {
+    for (const user of this.#users) user.showCertificate(certificate);
+    this.#shown = certificate;
     const until = new Date(new X509Certificate(certificate.cert).validTo);
     this.#log.info({ until }, 'the SMTP servers show the new certificate');
   }
@@ -57,7 +64,8 @@ export class ServedCertificate {
   async #readFirst(): Promise<TlsCertificate> {
     // Before reading: what is replaced meanwhile is seen at the first look.
     this.#seen = await lookAt(this.#source);
-    return readCertificate(this.#source);
+    this.#shown = await readCertificate(this.#source);
+    return this.#shown;
   }
 }
 

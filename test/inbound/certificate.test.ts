@@ -108,6 +108,11 @@ t.test('files that are replaced are shown once both are there, and what cannot b
   await served.look();
   await served.look();
   t.strictSame(shown, [second]);
+  // As a nightly copy of them is.
+  await put('cert', second?.cert);
+  await put('key', second?.key);
+  await served.look();
+  t.strictSame(shown, [second], 'the same files, written anew, are no new certificate');
 
   await rm(files.key);
   await served.look();
