@@ -107,7 +107,7 @@ export function connect(settings: ClientOptions): Call {
 const optionNames = ['timeoutMs', 'maxAttempts', 'signal', 'idempotencyKey'];
 
 /**
- * Refuses unknown options: a misspelt `idempotencyKey` would be ignored, and a repeated call would send again.
+ * Refuses unknown options: a misspelled `idempotencyKey` would be ignored, and a repeated call would send again.
  *
  * @throws TypeError if there is an option that the call does not take
  */

@@ -11,7 +11,7 @@ interface Known {
 }
 
 /**
- * Refuses query parameters that the operation does not have, because a misspelt filter would return everything; parameters
+ * Refuses query parameters that the operation does not have, because a misspelled filter would return everything; parameters
  * that are given twice, because only one could count; and those that are not percent-encoded UTF-8, because Koa would decode
  * them to something else. Use it inside a router, where the route is known. If the operation takes a credential,
  * the refusal waits for `refuseQuery`.

@@ -111,7 +111,7 @@ export class HostSessions {
     const runners = tls ? routes.slice(0, this.#triesLeft.addresses) : routes;
     const dial = () => race(runners, { target, connectMs: deadlines.connect, conversation, signal });
     const end = await (site ? this.#transport.pool.open(site, dial) : dial());
-    // A route that was only slower may be dialled again, and counts then.
+    // A route that was only slower may be dialed again, and counts then.
     if (tls) this.#triesLeft.countAddresses(end.losses.length + (end.winner === null ? 0 : 1));
     if (end.winner === null) {
       const failure = unreached(end.losses);

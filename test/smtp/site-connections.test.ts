@@ -198,13 +198,13 @@ t.test('a connection counts for one site at a time, until it is lost or about to
   const sites = new SiteConnections();
   const open = (name: string) => {
     const connection = new Connection({ host: 'mx.a.test', address: '127.0.0.1', port: 25 });
-    sites.dialling(name);
+    sites.dialing(name);
     sites.opened(name, connection);
     return connection;
   };
   const counts = () => [sites.of('First'), sites.of('Second')];
   const [lost, left, moved] = [open('First'), open('First'), open('First')];
-  sites.dialling('First');
+  sites.dialing('First');
   t.same(counts(), [4, 0]);
   sites.dialFailed('First');
   sites.ended(left);

@@ -27,7 +27,7 @@ const red: MantineColorsTuple = [
   '#961d1d',
 ];
 
-/** The library's dark greys, matched to the stylesheet. */
+/** The library's dark grays, matched to the stylesheet. */
 const dark: MantineColorsTuple = [
   '#d6dae2',
   '#b4b9c4',

@@ -20,7 +20,7 @@ export interface Slot {
   /** The site had taken no mail lately. */
   unproven: boolean;
   /** Null once it is no longer young. */
-  ageing: NodeJS.Timeout | null;
+  aging: NodeJS.Timeout | null;
 }
 
 /**
@@ -108,10 +108,10 @@ export class Slots {
       get connections() {
         return throttle.connections(site);
       },
-      ageing: null,
+      aging: null,
     };
-    slot.ageing = setTimeout(() => {
-      slot.ageing = null;
+    slot.aging = setTimeout(() => {
+      slot.aging = null;
       this.#change(() => (this.#young -= 1));
     }, youngMs);
     return slot;
@@ -131,9 +131,9 @@ export class Slots {
 
   #free(slot: Slot): void {
     this.#change(() => {
-      if (slot.ageing !== null) this.#young -= 1;
-      clearTimeout(slot.ageing ?? undefined);
-      slot.ageing = null;
+      if (slot.aging !== null) this.#young -= 1;
+      clearTimeout(slot.aging ?? undefined);
+      slot.aging = null;
       this.#all -= 1;
       if (slot.unproven) this.#unproven -= 1;
     });

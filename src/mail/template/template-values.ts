@@ -27,7 +27,7 @@ export const hasLostDigits = (value: number) => Math.abs(value) > Number.MAX_SAF
 export const lostDigits = 'has too many digits for a number: send it as a string';
 
 /** A longer name is no misspelling of a key, which has at most 64 characters. */
-const mostOfMisspelt = 80;
+const mostOfMisspelled = 80;
 
 /** What a template says about its variables. */
 export interface TemplateKeys {
@@ -55,7 +55,7 @@ export class TemplateValues {
   /** Whether a value is given, or the key declared. @throws {TemplateError} when a value has a nearly identical name */
   has(key: string): boolean {
     if (this.#declared.has(key) || this.#own(key) !== null) return true;
-    this.#refuseMisspelt(key);
+    this.#refuseMisspelled(key);
     return false;
   }
 
@@ -86,7 +86,7 @@ export class TemplateValues {
   #find(key: string): string {
     const declared = this.#declared.get(key);
     const given = this.#own(key);
-    if (given === null) this.#refuseMisspelt(key);
+    if (given === null) this.#refuseMisspelled(key);
     const value = given ?? declared?.fallback ?? null;
     const place = `variables.${key}`;
     if (value === null) throw new TemplateError(place, 'is required');
@@ -103,7 +103,7 @@ export class TemplateValues {
   }
 
   /** If `name` or `first-name` is given, the fallback of `NAME` or `FIRST_NAME` must not be sent instead. */
-  #refuseMisspelt(key: string): void {
+  #refuseMisspelled(key: string): void {
     this.#others ??= new Map(Object.keys(this.#given).flatMap((other) => this.#asKey(other)));
     const other = this.#others.get(plainly(key));
     if (other !== undefined && other !== key)
@@ -111,7 +111,7 @@ export class TemplateValues {
   }
 
   #asKey(other: string): [plain: string, other: string][] {
-    const isKnown = other.length > mostOfMisspelt || this.#keys.has(other);
+    const isKnown = other.length > mostOfMisspelled || this.#keys.has(other);
     return isKnown || (this.#given[other] ?? null) === null ? [] : [[plainly(other), other]];
   }
 }

@@ -56,7 +56,7 @@ export class ConnectionPool {
   /** Opens a connection to a site by `dial`; closes idle ones to the site first if that would exceed its limit. */
   async open(site: SiteLimits, dial: () => Promise<RaceEnd>): Promise<RaceEnd> {
     const { name } = site;
-    this.#perSite.dialling(name);
+    this.#perSite.dialing(name);
     this.#keepTo(site);
     let opened: Connection | undefined;
     try {

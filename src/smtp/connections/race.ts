@@ -28,7 +28,7 @@ export interface RaceEnd {
   winner: Winner | null;
   /** The connections that failed. */
   losses: { connection: Connection; lost: Lost }[];
-  /** Routes still worth trying: those not dialled first, then those that were merely slower. */
+  /** Routes still worth trying: those not dialed first, then those that were merely slower. */
   left: Route[];
 }
 

@@ -10,7 +10,7 @@ export interface SiteLimits {
 }
 
 /**
- * Counts this process's connections to each site: being dialled, in use or idle. A connection no longer counts once it
+ * Counts this process's connections to each site: being dialed, in use or idle. A connection no longer counts once it
  * says QUIT, although the server may see it a moment longer.
  */
 export class SiteConnections {
@@ -25,8 +25,8 @@ export class SiteConnections {
     return this.#sites.get(connection) === site;
   }
 
-  /** A connection is being dialled: it counts until `dialFailed`, or from `opened` on until `ended`. */
-  dialling(site: string): void {
+  /** A connection is being dialed: it counts until `dialFailed`, or from `opened` on until `ended`. */
+  dialing(site: string): void {
     this.#add(site, 1);
   }
 

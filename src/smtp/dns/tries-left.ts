@@ -17,7 +17,7 @@ export class TriesLeft {
     return this.addresses > 0 && this.#sessions > 0;
   }
 
-  /** How many addresses may be dialled, at a host whose turn it is. */
+  /** How many addresses may be dialed, at a host whose turn it is. */
   get addresses(): number {
     return this.#addresses - this.#reserved;
   }
@@ -28,8 +28,8 @@ export class TriesLeft {
     this.#reserved = Math.max(0, Math.min(preferences.size, mostReserved, this.#addresses - 1));
   }
 
-  countAddresses(dialled: number): void {
-    this.#addresses -= dialled;
+  countAddresses(dialed: number): void {
+    this.#addresses -= dialed;
   }
 
   countSession(): void {
