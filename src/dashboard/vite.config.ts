@@ -3,8 +3,10 @@ import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
 
-/** Compresses each asset once, at build time: the server sends the files as they are. */
+/** The folder of the built assets, once the configuration is known. */
 let folder = '';
+
+/** Compresses each asset once, at build time: the server sends the files as they are. */
 const packed: Plugin = {
   name: 'packed',
   configResolved({ root, build }) {

@@ -34,7 +34,7 @@ export interface Database extends Sql {
   close(): Promise<void>;
 }
 
-/** How long a connection is waited for. */
+/** How long a free connection of the pool is waited for, in ms. */
 const acquireTimeoutMs = 4_000;
 /** The same during a start: nobody waits for an answer, and a busy machine must not make it fail. */
 export const startTimeoutMs = 20_000;

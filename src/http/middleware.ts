@@ -85,7 +85,7 @@ export const demandHost: Middleware = async function demandHost(ctx, next) {
 /** The first line of a request may have a whole URL (RFC 9112 section 3.2.2). Koa throws wherever the path of a bad one is read. */
 export const demandUrl: Middleware = async function demandUrl(ctx, next) {
   if (!hasPath(ctx)) {
-    // For the log, which is written later.
+    // The log, which is written later, reads the path as well.
     ctx.url = '/';
     throw invalidRequest('the address of the request is not a URL');
   }

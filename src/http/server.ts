@@ -45,7 +45,7 @@ export async function listen(app: Koa, host: string, port: number, patience = us
     const ahead = (unanswered.get(socket) ?? 0) + 1;
     // Node reads and begins whatever else comes, which would keep all others waiting.
     if (ahead > mostAhead) socket.destroy();
-    // Those that came in one piece with the last one are begun all the same.
+    // Requests that came in one piece with the one too many are begun all the same.
     if (socket.destroyed) return;
     unanswered.set(socket, ahead);
     res.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));

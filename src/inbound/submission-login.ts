@@ -9,6 +9,7 @@ import { badCredentials } from './submission-replies.ts';
 
 /** Failed logins per network: a burst of ten, refilled at ten per 15 minutes. */
 const failures = { perSecond: 10 / (15 * 60), burst: 10 };
+/** How many times a connection may try to log in. */
 const mostOfConnection = 3;
 
 /** Logs clients in with an API key as the password. */

@@ -2,10 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log.ts';
 import { Trouble } from '../trouble.ts';
 
+/** The most items of one write. */
 const batchSize = 200;
-/** So many are written without a wait for more. */
+/** With at least this many items, a write does not wait for more. */
 const enoughItems = 120;
-/** Fewer wait for more: for this long after the previous write at most. */
+/** With fewer, it waits for more until this long after the previous write. */
 const gatherMs = 40;
 const firstPauseMs = 100;
 const longestPauseMs = 5_000;

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log.ts';
 import { Trouble } from '../trouble.ts';
 
-/** How long the first round of one piece of work may hold up that of the next. */
+/** The first round of a piece of work waits this long at most for that of the one before it. */
 const firstTurnMs = 200;
 
 /** Work that is repeated, each piece never twice at the same time; a failure is logged, and retried in the next round. */

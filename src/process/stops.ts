@@ -1,6 +1,6 @@
 import type { Logger } from '../log.ts';
 
-/** Steps that end what was begun, in the order in which it was begun. */
+/** Steps that each end something, in the order in which that was begun: `stopAll` takes the last one first. */
 export type Stops = (() => Promise<unknown>)[];
 
 /**

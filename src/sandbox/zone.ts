@@ -9,6 +9,7 @@ export const mailboxHost = 'mx.sandbox.test';
 export const noTlsHost = 'mx-no-tls.sandbox.test';
 
 export const loopback = '127.0.0.1';
+/** In seconds. */
 const ttl = 1;
 
 /**

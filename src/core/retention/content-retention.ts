@@ -15,7 +15,7 @@ const stretchSize = 500;
 export const heaviestStretch = 64 * 1024 * 1024;
 
 export interface PruningOptions {
-  /** How many days each plan keeps content, by its name; a missing plan, or that of an account that is gone, is treated as `free`. */
+  /** How many days each plan keeps content, by its name; for a plan that is missing, and for an account that is gone, those of `free`. */
   contentDays?: Record<string, number>;
   /** Ends it after a stretch. */
   stop?: AbortSignal;

@@ -51,8 +51,8 @@ function fill(form: HTMLFormElement, texts: Partial<Record<string, string>>): vo
 /**
  * A form whose fields are named as in the API and show why they were refused.
  *
- * @param props.keeps names what is typed, which is back in the same form if the login ends by itself; boxes are not.
- *   Without a name all is forgotten, as passwords must be
+ * @param props.keeps names what is typed, which is back in the same form if the login ends by itself, except
+ *   checkboxes. Without a name all is forgotten, as passwords must be
  */
 export function Form(props: {
   action: Action;

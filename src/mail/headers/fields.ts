@@ -2,7 +2,7 @@ import { type Mailbox, quote } from '../address/address.ts';
 import { parseAddressList } from '../address/address-list.ts';
 import { holdsMailboxes, holdsUrlsOrIds, inAngles, longestRun, needsEncoding, refuseHeader } from './headers.ts';
 
-// RFC 5322 section 2.1.1 asks for 78 columns, RFC 2047 section 2 for 76 in lines with encoded-words.
+// The longest line: RFC 5322 section 2.1.1 asks for 78 columns, RFC 2047 section 2 for 76 in lines with encoded-words.
 const columns = 76;
 
 /**

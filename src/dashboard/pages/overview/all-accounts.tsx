@@ -29,10 +29,10 @@ export async function countOf(
   return (await api.admin.emails.list({ ...filtersOf(state, true), ...whose, limit: 1 })).count;
 }
 
-/** How many emails of all accounts became what; `queued` now, the others of a stretch of time. */
+/** How many emails of all accounts have which status: `queued` at this moment, the others of those accepted in a stretch of time. */
 export type AllEmails = Record<'accepted' | 'sent' | 'failed' | 'suppressed' | 'queued', number>;
 
-/** For operators: how many emails of all accounts became what. The server has these numbers without reading an email. */
+/** For operators: how many emails of all accounts have which status. The server has these numbers without reading an email. */
 export function useAllAccounts(time: Span, enabled: boolean) {
   return useQuery({
     enabled,
