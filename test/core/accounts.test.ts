@@ -34,6 +34,22 @@ t.test('the account of the only admin cannot be suspended, however its id is wri
   t.match(await accounts.change(db, admin, { name: 'Still here' }), { name: 'Still here', suspendedAt: null });
 });
 
+t.test('an admin who has no password yet is none who could log in to resume an account', async (t) => {
+  const db = await openDatabase(t);
+  const first = await accounts.ensureAdmin(db, 'root@a.test');
+  await t.rejects(
+    accounts.change(db, first.accountId, { suspended: true }),
+    refused,
+    'nor is its own account suspended',
+  );
+  const admin = await buildAdmin(db);
+  await t.rejects(accounts.change(db, admin, { suspended: true }), refused);
+  t.match(await accounts.change(db, first.accountId, { suspended: true }), { suspendedAt: Date });
+  await accounts.change(db, first.accountId, { suspended: false });
+  await accounts.giveFirstPassword(db, first.userId, 'a long password');
+  t.match(await accounts.change(db, admin, { suspended: true }), { suspendedAt: Date });
+});
+
 t.test('two admins who suspend each other at the same moment do not both succeed', async (t) => {
   const db = await openDatabase(t);
   const pair = [await buildAdmin(db), await buildAdmin(db)];

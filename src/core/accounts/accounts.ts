@@ -156,12 +156,15 @@ export const turnOfLastAdmin = { text: `SELECT pg_advisory_xact_lock(hashtext('s
 async function demandOtherAdmin(tx: Sql, accountId: string): Promise<void> {
   await tx.query(turnOfLastAdmin);
   // Locked in one order: two admins who suspend each other at the same moment must not both succeed.
-  const admins = await tx.query<{ id: string; active: boolean }>({
-    text: `SELECT id, suspended_at IS NULL AS active FROM accounts a
+  const admins = await tx.query<{ id: string; usable: boolean }>({
+    text: `SELECT id, suspended_at IS NULL AND EXISTS (
+                    SELECT FROM users u WHERE u.account_id = a.id AND u.role = 'admin' AND u.password_hash <> '') AS usable
+             FROM accounts a
             WHERE EXISTS (SELECT FROM users u WHERE u.account_id = a.id AND u.role = 'admin')
             ORDER BY id FOR NO KEY UPDATE`,
   });
-  if (admins.some(({ id }) => id === accountId) && !admins.some(({ id, active }) => active && id !== accountId))
+  // That of an admin without a password counts, too: it is the one who is given a password at the next start.
+  if (admins.some(({ id }) => id === accountId) && !admins.some(({ id, usable }) => usable && id !== accountId))
     throw invalidRequest(
       'this is the account of the only admin: if it is suspended, nobody can log in to run the service. If others know its keys or its password, revoke the keys or change the password',
     );
