@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import t from 'tap';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
@@ -367,6 +368,24 @@ t.test('deliveries', async (t) => {
     t.ok(first.count >= 10_000 && first.count < 10_007, 'whole milliseconds');
     t.ok(Date.parse(first.next_since) > since.getTime());
     t.strictSame(await replay(new Date(first.next_since), until), { count: 10_100 - first.count, next_since: null });
+    await call('DELETE', `/webhooks/${id}`);
+  });
+
+  t.test('a replay without an end goes to the newest delivery, whatever the clock of a node says', async (t) => {
+    const truth = Date.now();
+    mock.timers.enable({ apis: ['Date'], now: truth - 3_600_000 });
+    t.teardown(() => mock.timers.reset());
+    const { account, call } = await logIn(node);
+    const { body } = await call('POST', '/webhooks', { url: 'https://example.com/', events: ['email.sent'] });
+    const { id } = body.webhook;
+    await node.db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload, status)
+             SELECT made, $1, $2, 'email.sent', '{}', 'succeeded' FROM unnest($3::uuid[]) made`,
+      values: [account.id, id, [newId(new Date(truth)), newId(new Date(truth + 3_600_000))]],
+    });
+    const replay = (since: number) => call('POST', `/webhooks/${id}/replay`, { since: new Date(since) });
+    t.match((await replay(truth - 60_000)).body, { count: 2, next_since: null });
+    t.match((await replay(truth + 60_000)).body, { detail: 'since: is in the future' });
     await call('DELETE', `/webhooks/${id}`);
   });
 

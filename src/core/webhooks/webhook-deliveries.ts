@@ -14,6 +14,9 @@ export const testEvent = 'webhook.test';
 /** How many deliveries one replay takes on. */
 const replayedAtOnce = 10_000;
 
+/** Later than every other. */
+const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
 /** What a list shows: not the payload, which names all recipients of the email, but what people know the email by. */
 export interface ListedDelivery extends Omit<WebhookDelivery, 'payload'> {
   /** The first recipient that the event is about, or else of the email; null if there is no email. */
@@ -109,6 +112,7 @@ export async function retry(db: Database, queue: Queue, accountId: string, id: s
  * not change. Tests are left out. One call takes the oldest `replayedAtOnce`, plus any others of the same millisecond as the
  * last of them.
  *
+ * @param range `until` null: to the newest, whatever the clock of the node that made it
  * @returns how many, and where to continue when there are more
  * @throws ApiError 404, or 409 when the endpoint is disabled
  */
@@ -116,21 +120,22 @@ export async function replay(
   db: Database,
   accountId: string,
   webhookId: string,
-  range: { since: Date; until: Date },
+  range: { since: Date; until: Date | null },
 ): Promise<{ count: number; nextSince: Date | null }> {
   await webhooks.get(db, accountId, webhookId);
   return db.transaction(async (tx) => {
     await demandEnabled(tx, accountId, webhookId);
     const since = floorId(range.since);
+    const idOfEnd = (end: Date | null) => (end ? floorId(end) : lastId);
     const isIdle = `(status <> 'pending' OR job_id IS NULL AND next_attempt_at > now())`;
     const chosen = `webhook_id = $1 AND id >= $2 AND id < $3 AND ${isIdle} AND event <> $4`;
     const [next] = await tx.query<{ id: string }>({
       text: `SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id OFFSET $5 LIMIT 1`,
-      values: [webhookId, since, floorId(range.until), testEvent, replayedAtOnce - 1],
+      values: [webhookId, since, idOfEnd(range.until), testEvent, replayedAtOnce - 1],
     });
     // API times have whole milliseconds: a caller who continues after one must not skip the rest of it.
     const cut = next && new Date(timeOf(next.id).getTime() + 1);
-    const nextSince = cut && cut < range.until ? cut : null;
+    const nextSince = cut && (!range.until || cut < range.until) ? cut : null;
     // They get jobs when the endpoint has room for them.
     const rows = await tx.query({
       text: `WITH chosen AS (SELECT id FROM webhook_deliveries WHERE ${chosen} ORDER BY id FOR UPDATE)
@@ -138,7 +143,7 @@ export async function replay(
                 SET attempt_count = CASE WHEN status = 'pending' THEN attempt_count ELSE 0 END,
                     status = 'pending', error = NULL, next_attempt_at = ${dueFromNow}
                FROM chosen WHERE d.id = chosen.id RETURNING d.id`,
-      values: [webhookId, since, floorId(nextSince ?? range.until), testEvent],
+      values: [webhookId, since, idOfEnd(nextSince ?? range.until), testEvent],
     });
     return { count: rows.length, nextSince };
   });

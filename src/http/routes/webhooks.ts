@@ -71,9 +71,7 @@ export const range = z
     since: timestamp.describe('Deliveries made at this time or later.'),
     until: timestamp.nullish().describe('Deliveries made before this time. Omitted: now.'),
   })
-  .refine(({ since, until }) => until || since < new Date(), { path: ['since'], message: 'is in the future' })
-  .refine(({ since, until }) => !until || since < until, { path: ['until'], message: 'must be later than since' })
-  .transform(({ since, until }) => ({ since, until: until ?? new Date() }));
+  .refine(({ since, until }) => !until || since < until, { path: ['until'], message: 'must be later than since' });
 
 /** `/webhooks`: endpoints and their secrets. `/webhook-deliveries`: what was sent to them, and sending it again. */
 export function webhookRoutes(router: Router, services: Services): void {
@@ -141,8 +139,9 @@ export function webhookRoutes(router: Router, services: Services): void {
 
   router.post('/webhooks/:id/replay', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const input = parse(range, await readJson(ctx, bodyLimit));
-    const { count, nextSince } = await deliveries.replay(db, accountId, idOf(ctx), input);
+    const { since, until = null } = parse(range, await readJson(ctx, bodyLimit));
+    if (!until && since >= services.clock.now()) throw invalidRequest('since: is in the future');
+    const { count, nextSince } = await deliveries.replay(db, accountId, idOf(ctx), { since, until });
     ctx.body = { count, next_since: nextSince?.toISOString() ?? null };
   });
 
