@@ -95,6 +95,26 @@ t.test('calls of nodes that are late', async (t) => {
     t.match(await only(id), { status: 'succeeded', jobId: null, attempts: [{ response_body: null }] });
   });
 
+  for (const order of ['before', 'after'])
+    t.test(`a late success counts if it is recorded at once with the next try of another, ${order} it`, async (t) => {
+      const { id, accountId } = await scene.endpoint(url);
+      await scene.emit(accountId, 'email.sent');
+      const [old, holder] = [await take(), await takeFromDead()];
+      const both = [outcome(old, 'succeeded', { body: 'with an address' }), outcome(holder, 'pending')];
+      await settle(...(order === 'before' ? both : both.toReversed()));
+      t.match(await only(id), { status: 'succeeded', jobId: null, attempts: [{ response_body: null }] });
+
+      await retry(db, queue, accountId, holder.deliveryId);
+      const stale = outcome(old, 'succeeded', { at: new Date(Date.now() - 30_000) });
+      const again = [stale, outcome(await take(), 'pending')];
+      await settle(...(order === 'before' ? again : again.toReversed()));
+      t.match(
+        await only(id),
+        { status: 'pending', attemptCount: 1, jobId: null, claimedBy: null },
+        'but not a stale one',
+      );
+    });
+
   t.test('what a node gives back is left alone once it is taken anew, by the same node', async (t) => {
     const { id, accountId } = await scene.endpoint(url);
     await scene.emit(accountId, 'email.sent');
@@ -161,14 +181,23 @@ t.test('what calls say about their endpoint', async (t) => {
     failing: true,
   });
   const settle = (...outcomes: calls.CallOutcome[]) => db.transaction((tx) => calls.settle(tx, outcomes));
-  const old = () => outcome(claim(newId(days(2))), 'failed', { endpoint: 'fails' });
+  /** One that was made so many hours ago is given up; the clock of the node that made it is days ahead, or behind. */
+  const givenUp = async (hours = 25, clock = days(-3)) => {
+    const made = claim(newId(clock));
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload, created_at, next_attempt_at, job_id, claimed_by)
+             VALUES ($1, $2, $3, 'email.sent', '{}', now() - make_interval(hours => $4), now(), $5, $6)`,
+      values: [made.deliveryId, accountId, webhookId, hours, made.jobId, made.nodeId],
+    });
+    return outcome(made, 'failed', { endpoint: 'fails' });
+  };
   const works = () => outcome(claim(newId()), 'succeeded', { endpoint: 'works' });
   const failFor = (count: number) =>
     db.prisma.webhook.update({ where: { id: webhookId }, data: { failingSince: days(count) } });
 
   t.test('one that answers a call is not disabled with those given up at the same time', async (t) => {
     await failFor(6);
-    await settle(old(), works());
+    await settle(await givenUp(), works());
     t.match(await webhooks.get(db, accountId, webhookId), { status: 'enabled', failingSince: null, answeredAt: Date });
   });
 
@@ -180,10 +209,14 @@ t.test('what calls say about their endpoint', async (t) => {
 
   t.test('it is disabled after five days, and no other', async (t) => {
     await failFor(4.9);
-    await settle(old());
+    await settle(await givenUp());
     t.match(await webhooks.get(db, accountId, webhookId), { status: 'enabled' });
     await failFor(5.1);
-    await settle(old());
+    await settle(await givenUp(23, days(3)));
+    t.match(await webhooks.get(db, accountId, webhookId), { status: 'enabled' }, 'what was given up was new');
+    await settle({ ...(await givenUp()), claim: claim(newId()) });
+    t.match(await webhooks.get(db, accountId, webhookId), { status: 'enabled' }, 'or is not given up');
+    await settle(await givenUp());
     t.match(await webhooks.get(db, accountId, webhookId), { status: 'disabled', disabledReason: /5 days/ });
     t.match(await webhooks.get(db, other.accountId, other.id), { status: 'enabled', failingSince: null });
   });

@@ -116,7 +116,10 @@ t.test('calls', async (t) => {
 
     const old = newId(days(2));
     const draft = { accountId, webhookId: id, emailId: null, event: 'email.sent', payload: '{}', woken: true };
-    await db.transaction((tx) => lines.insert(tx, queue, [{ ...draft, id: old }]));
+    await db.transaction(async (tx) => {
+      await lines.insert(tx, queue, [{ ...draft, id: old }]);
+      await tx.query({ text: 'UPDATE webhook_deliveries SET created_at = $2 WHERE id = $1', values: [old, days(2)] });
+    });
     queue.webhooks.wake();
     await scene.settled(id);
     t.match(await webhooks.get(db, accountId, id), {

@@ -1,6 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { rowOf, unseen } from '../../db/prepared.ts';
-import { timeOf } from '../../ids.ts';
 import { isSame, letGo, type WebhookJob } from '../../queue.ts';
 import { answerNotedEvery, callsAtOnce, endingOf, isAnswering, isFailing } from './webhook-lines.ts';
 
@@ -65,11 +64,11 @@ export type CallOutcome = {
 const attemptsKept = 20;
 
 /**
- * An endpoint that has only failed for this many days is disabled when a delivery older than `notNewMs` is given up: after a
+ * An endpoint that has only failed for this many days is disabled when a delivery older than `notNewFor` is given up: after a
  * time without calls, as on hold, its first failure proves nothing.
  */
 const disableAfterDays = 5;
-const notNewMs = 24 * 3_600_000;
+const notNewFor = '24 hours';
 
 /** Longer than any call takes. If a call began earlier, this machine was suspended meanwhile, or its clock jumped ahead. */
 const longestCall = '1 minute';
@@ -139,15 +138,39 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
  * @returns what is new about the endpoints
  */
 export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<EndpointNews> {
-  // In the same order on every node, to avoid deadlocks.
-  const ordered = outcomes.toSorted((a, b) => (a.claim.deliveryId < b.claim.deliveryId ? -1 : 1));
+  const givenUpOld: string[] = [];
+  for (const part of oneForEach(outcomes)) givenUpOld.push(...(await settlePart(tx, part)));
+  return recordVerdicts(tx, verdictsOf(outcomes, new Set(givenUpOld)));
+}
+
+/**
+ * The outcomes in parts, usually one, that have each delivery once, in the same order on every node, to avoid deadlocks: of two in one
+ * statement, PostgreSQL would apply either. A success comes first: if it counts, the other one does not any more.
+ */
+function oneForEach(outcomes: CallOutcome[]): CallOutcome[][] {
+  const place = ({ claim, status }: CallOutcome) => `${claim.deliveryId} ${status === 'succeeded' ? 1 : 2}`;
+  const turns = new Map<string, number>();
+  const parts: CallOutcome[][] = [];
+  for (const outcome of outcomes.toSorted((a, b) => (place(a) < place(b) ? -1 : 1))) {
+    const { deliveryId } = outcome.claim;
+    const turn = turns.get(deliveryId) ?? 0;
+    turns.set(deliveryId, turn + 1);
+    const part = parts[turn];
+    if (part) part.push(outcome);
+    else parts.push([outcome]);
+  }
+  return parts;
+}
+
+/** @returns the deliveries that are given up by this, and are older than `notNewFor` */
+async function settlePart(tx: Sql, ordered: CallOutcome[]): Promise<string[]> {
   const isHolder = 'd.claimed_by = s.node_id AND d.job_id = s.job_id';
   // An order starts the count over while the log goes on: this is the attempt with which the delivery was over before it.
   const lastBefore = `(d.attempts -> (-1 - d.attempt_count) ->> 'at')::timestamptz`;
   const isStale = `coalesce((s.attempt ->> 'at')::timestamptz <= ${lastBefore}, false)`;
   // An erasure waits only for the holder: a response body stored by any other node could bring the address back.
   const attempt = `CASE WHEN ${isHolder} THEN s.attempt ELSE s.attempt || '{"response_body": null}' END`;
-  await tx.query({
+  const settled = await tx.query<{ id: string; gave_up_old: boolean }>({
     name: 'webhook-deliveries-settle',
     text: `UPDATE webhook_deliveries d
               SET status = s.status, next_attempt_at = s.next_attempt_at, attempt_count = coalesce(s.attempt_count, d.attempt_count), error = s.error,
@@ -158,7 +181,8 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Endpoint
              FROM unnest(${unseen('$1::uuid[]')}, $2::uuid[], $3::uuid[], $4::webhook_delivery_status[], $5::timestamptz[], $6::smallint[], $7::jsonb[], $8::text[])
                   AS s (id, job_id, node_id, status, next_attempt_at, attempt_count, attempt, error)
             WHERE d.id = s.id AND d.next_attempt_at IS NOT NULL
-              AND ((${isHolder}) OR s.status = 'succeeded' AND NOT ${isStale})`,
+              AND ((${isHolder}) OR s.status = 'succeeded' AND NOT ${isStale})
+        RETURNING d.id, d.status = 'failed' AND d.created_at < now() - interval '${notNewFor}' AS gave_up_old`,
     values: [
       ordered.map(({ claim }) => claim.deliveryId),
       ordered.map(({ claim }) => claim.jobId),
@@ -170,7 +194,7 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Endpoint
       ordered.map(({ error }) => error),
     ],
   });
-  return recordVerdicts(tx, verdictsOf(outcomes));
+  return settled.flatMap(({ id, gave_up_old: gaveUpOld }) => (gaveUpOld ? id : []));
 }
 
 const stored = ({ at, responseStatus, responseBody, error, durationMs }: CallAttempt) => ({
@@ -190,13 +214,12 @@ interface Verdict {
   gone: boolean;
   /** When the first of the calls began. */
   since: Date;
-  /** A delivery older than `notNewMs` was given up. */
+  /** A delivery older than `notNewFor` was given up. */
   gaveUpOld: boolean;
 }
 
 /** One verdict for each endpoint and URL, in the same order on every node, to avoid deadlocks. */
-function verdictsOf(outcomes: CallOutcome[]): Verdict[] {
-  const oldUntil = Date.now() - notNewMs;
+function verdictsOf(outcomes: CallOutcome[], givenUpOld: ReadonlySet<string>): Verdict[] {
   const verdicts = new Map<string, Verdict>();
   for (const { claim, status, made } of outcomes) {
     if (!made || made.endpoint === 'unknown') continue;
@@ -207,7 +230,7 @@ function verdictsOf(outcomes: CallOutcome[]): Verdict[] {
     const verdict = verdicts.get(key) ?? initial;
     verdict.works ||= endpoint === 'works';
     verdict.gone ||= endpoint === 'gone';
-    verdict.gaveUpOld ||= endpoint === 'fails' && status === 'failed' && timeOf(deliveryId).getTime() < oldUntil;
+    verdict.gaveUpOld ||= endpoint === 'fails' && status === 'failed' && givenUpOld.has(deliveryId);
     if (attempt.at < verdict.since) verdict.since = attempt.at;
     verdicts.set(key, verdict);
   }
