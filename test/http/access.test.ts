@@ -140,6 +140,7 @@ t.test('every route with every kind of credential, of each of two accounts', asy
     t.ok(traces.length > 10);
     const lists = secured.filter((one) => one.method === 'GET' && !hasId(one) && !isAdmins(one));
     t.ok(lists.length > 8);
+    const counted = new Set<string>();
     for (const one of lists) {
       for (const [what, credential] of Object.entries(credentials)) {
         if (!credential.counts || credential.counts.with.includes('admin') || refusalOf(one, credential) !== null)
@@ -147,8 +148,13 @@ t.test('every route with every kind of credential, of each of two accounts', asy
         const { status, body } = await node.call('GET', one.path, credential.options);
         const found = traces.filter((text) => JSON.stringify(body).includes(text));
         t.strictSame([found, status < 500], [[], true], `${one.operation.operationId} with ${what}`);
+        if (typeof body.count !== 'number') continue;
+        counted.add(one.operation.operationId);
+        const [listed] = Object.values<unknown>(body).filter(Array.isArray);
+        t.equal(body.count, listed?.length, `${one.operation.operationId} counts what it lists`);
       }
     }
+    t.ok(counted.size > 5, [...counted].join());
     const { emails, count } = (await node.call('GET', '/api/v1/emails', { key: ours.key })).body;
     t.strictSame([emails.length, count], [1, 1]);
   });
