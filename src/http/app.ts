@@ -2,7 +2,7 @@ import Router from '@koa/router';
 import Koa from 'koa';
 import { releaseBody } from './body/body.ts';
 import { accessLog, demandHost, demandUrl, errors, requestId, securityHeaders } from './middleware.ts';
-import { type OpenApiDocument, openApiDocument, operationsOf } from './openapi/document.ts';
+import { openApiDocument, operationsOf } from './openapi/document.ts';
 import { referenceRoutes } from './openapi/reference.ts';
 import { refuseUnknownParameters } from './query-names.ts';
 import { adminRoutes } from './routes/admin.ts';
@@ -27,23 +27,36 @@ import { webhookRoutes } from './routes/webhooks.ts';
 import { welcomeRoutes } from './routes/welcome.ts';
 import type { Services } from './services.ts';
 
-/** The whole HTTP application, in the order in which a request passes through it. */
+/** The whole HTTP application: its middleware, in the order in which a request passes through it, and then its routes. */
 export function createApp(services: Services): Koa {
   const app = new Koa({ proxy: services.proxies > 0, maxIpsCount: services.proxies });
   app.silent = true;
+  app.use(releaseBody);
+  app.use(requestId(services.log));
+  app.use(accessLog(services.metrics));
+  app.use(errors(services.log));
+  app.use(securityHeaders(services.baseUrl.startsWith('https:')));
+  app.use(demandUrl);
+  app.use(demandHost);
+  if (services.dashboard) app.use(dashboard(services.dashboard));
+  for (const router of [rootRouter(services), apiRouter(app, services)]) {
+    app.use(router.routes());
+    app.use(router.allowedMethods());
+  }
+  return app;
+}
 
+/** Health, the reference, and the pages for people. */
+function rootRouter(services: Services): Router {
   const root = new Router({ sensitive: true, strict: true });
   healthRoutes(root, services);
   welcomeRoutes(root, services);
-  let document: OpenApiDocument | undefined;
-  // Built on first use, so that a start does not wait for it.
-  const documentOf = () => {
-    document ??= openApiDocument(services);
-    return document;
-  };
-  referenceRoutes(root, documentOf);
+  referenceRoutes(root, () => openApiDocument(services));
   unsubscribeRoutes(root, services);
+  return root;
+}
 
+function apiRouter(app: Koa, services: Services): Router {
   const api = new Router({ prefix: '/api/v1', sensitive: true, strict: true });
   api.use(refuseUnknownParameters(operationsOf(services)));
   // Clients may write it in capitals, but it is compared, and used for sealing, as it is stored.
@@ -67,18 +80,5 @@ export function createApp(services: Services): Koa {
   destinationRoutes(api, services);
   doctorRoutes(api, services);
   if (services.sandbox) sandboxRoutes(api, services);
-
-  app.use(releaseBody);
-  app.use(requestId(services.log));
-  app.use(accessLog(services.metrics));
-  app.use(errors(services.log));
-  app.use(securityHeaders(services.baseUrl.startsWith('https:')));
-  app.use(demandUrl);
-  app.use(demandHost);
-  if (services.dashboard) app.use(dashboard(services.dashboard));
-  for (const router of [root, api]) {
-    app.use(router.routes());
-    app.use(router.allowedMethods());
-  }
-  return app;
+  return api;
 }

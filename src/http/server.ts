@@ -1,5 +1,6 @@
 import { createServer, maxHeaderSize, type RequestListener, STATUS_CODES } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
 import { type ApiError, headersTooLarge, invalidRequest } from '../errors.ts';
 import { newId } from '../ids.ts';
@@ -38,23 +39,7 @@ const mostAhead = 100;
 
 /** @throws Error with `code` EADDRINUSE and the like */
 export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
-  const handle = app.callback();
-  const unanswered = new WeakMap<Socket, number>();
-  const answer: RequestListener = (req, res) => {
-    const { socket } = req;
-    const ahead = (unanswered.get(socket) ?? 0) + 1;
-    // Node reads and begins whatever else comes, which would keep all others waiting.
-    if (ahead > mostAhead) socket.destroy();
-    // Requests that came in one piece with the one too many are begun all the same.
-    if (socket.destroyed) return;
-    unanswered.set(socket, ahead);
-    res.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));
-    // While we wait ourselves, for the database or the next event, there is nothing for it to read.
-    res.setTimeout(patience.takingMs, () => {
-      if (res.writableLength > 0) res.destroy();
-    });
-    return handle(req, res);
-  };
+  const answer = boundedAnswers(app, patience);
   const server = createServer(
     {
       // The app refuses requests without a Host itself: Node's refusal would have no body and no request id.
@@ -68,18 +53,7 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   );
   // Expectations other than `100-continue` are ignored, as RFC 9110 section 10.1.1 allows.
   server.on('checkExpectation', answer);
-  server.on('clientError', (error: BrokenRequest, socket) => {
-    // Browsers open connections in advance, and would take this answer for the one to their first request.
-    const isUnused = socket instanceof Socket && socket.bytesRead === 0;
-    if (!socket.writable || isUnused) {
-      socket.destroy();
-      return;
-    }
-    socket.end(refusal(whatIsWrong(error)));
-    // A client that never closes its side and keeps sending would otherwise keep the connection forever.
-    const enough = setTimeout(() => socket.destroy(), patience.lingerMs).unref();
-    socket.once('close', () => clearTimeout(enough));
-  });
+  server.on('clientError', (error: BrokenRequest, socket) => refuseBroken(error, socket, patience));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);
@@ -99,8 +73,43 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   };
 }
 
+/** Has the app answer requests, within bounds of how many a client sends ahead and how slowly it takes the answers. */
+function boundedAnswers(app: Koa, { takingMs }: Patience): RequestListener {
+  const handle = app.callback();
+  const unanswered = new WeakMap<Socket, number>();
+  return (req, res) => {
+    const { socket } = req;
+    const ahead = (unanswered.get(socket) ?? 0) + 1;
+    // Node reads and begins whatever else comes, which would keep all others waiting.
+    if (ahead > mostAhead) socket.destroy();
+    // Requests that came in one piece with the one too many are begun all the same.
+    if (socket.destroyed) return;
+    unanswered.set(socket, ahead);
+    res.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));
+    // While we wait ourselves, for the database or the next event, there is nothing for it to read.
+    res.setTimeout(takingMs, () => {
+      if (res.writableLength > 0) res.destroy();
+    });
+    return handle(req, res);
+  };
+}
+
 /** Node's error for a request that is not HTTP or was too slow; `reason` comes from the parser. */
 type BrokenRequest = Error & { code?: string; reason?: string };
+
+/** Says what is wrong with such a request, and closes its connection. */
+function refuseBroken(error: BrokenRequest, socket: Duplex, { lingerMs }: Patience): void {
+  // Browsers open connections in advance, and would take this answer for the one to their first request.
+  const isUnused = socket instanceof Socket && socket.bytesRead === 0;
+  if (!socket.writable || isUnused) {
+    socket.destroy();
+    return;
+  }
+  socket.end(refusal(whatIsWrong(error)));
+  // A client that never closes its side and keeps sending would otherwise keep the connection forever.
+  const enough = setTimeout(() => socket.destroy(), lingerMs).unref();
+  socket.once('close', () => clearTimeout(enough));
+}
 
 function whatIsWrong({ code, reason }: BrokenRequest): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW')

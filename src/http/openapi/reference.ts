@@ -2,7 +2,11 @@ import type Router from '@koa/router';
 import type { OpenApiDocument } from './document.ts';
 import { referencePage, referencePolicy } from './page.ts';
 
-/** `GET /api/v1/openapi.json`: the reference for programs. `GET /docs`: the same for people. */
+/**
+ * `GET /api/v1/openapi.json`: the reference for programs. `GET /docs`: the same for people.
+ *
+ * @param documentOf makes the document; called once
+ */
 export function referenceRoutes(router: Router, documentOf: () => OpenApiDocument): void {
   // Built on first use, so that a start does not wait for it.
   let made: ReturnType<typeof make> | undefined;
