@@ -218,6 +218,10 @@ interface Door {
   port: number;
 }
 
+/** Whether this node speaks SMTP to anybody, and so shows a certificate. */
+export const hasSmtpPort = ({ roles, ports }: Config): boolean =>
+  roles.has('smtp') && Object.values(ports).some((port) => port !== 0);
+
 /** Where this node listens, but for ports that the system chooses. */
 function doorsOf({ roles, http, smtp, ports, metrics }: Config): Door[] {
   const mail = (name: string, port: number) => (roles.has('smtp') ? [{ name, host: smtp.host, port }] : []);

@@ -3,7 +3,7 @@ import t from 'tap';
 import { configPage, configRows } from '../scripts/config-page.ts';
 import { ConfigError } from '../src/config/environment.ts';
 import { variables } from '../src/config/variables.ts';
-import { readConfig } from '../src/config.ts';
+import { hasSmtpPort, readConfig } from '../src/config.ts';
 import { isReachable } from '../src/ip.ts';
 import { testKey } from './support/keys.ts';
 
@@ -373,3 +373,11 @@ function refusalOf(env: Record<string, string>): string {
     throw error;
   }
 }
+
+t.test('a node shows a certificate if it has the role and a port for it', (t) => {
+  const off = { INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
+  t.ok(hasSmtpPort(readConfig({ ...off, INBOUND_SMTP_PORT: '2525' })));
+  t.notOk(hasSmtpPort(readConfig(off)));
+  t.notOk(hasSmtpPort(readConfig({ ROLES: 'api,mta' })));
+  t.end();
+});

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import type { Config } from '../config.ts';
+import { type Config, hasSmtpPort } from '../config.ts';
 import type { Installation } from '../core/operations/doctor.ts';
 import { KnownPolicies } from '../core/tls/tls-policies.ts';
 import type { Database } from '../db/client.ts';
@@ -96,7 +96,7 @@ export const installationOf = (config: Config, { mxPort }: Internet): Installati
   embedded: config.databaseUrl === null,
   mxPort,
   blocklists: config.blocklists,
-  smtpCertificate: config.roles.has('smtp') && config.smtp.tls ? config.smtp.tls.cert : null,
+  smtpCertificate: hasSmtpPort(config) ? config.smtp.tls : null,
 });
 
 /** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */

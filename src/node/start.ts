@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import { type Config, hasSmtpPort } from '../config.ts';
 import * as keys from '../core/accounts/keys.ts';
 import { keyringOf } from '../crypto/seal.ts';
 import { startEmbedded } from '../db/embedded.ts';
@@ -67,10 +67,10 @@ function loadNode(): Promise<typeof import('./node.ts')> {
  *
  * @throws StartError
  */
-async function demandFiles({ providersFile, roles, ports, smtp, dataDir, mailHostname }: Config): Promise<void> {
+async function demandFiles(config: Config): Promise<void> {
+  const { providersFile, smtp, dataDir, mailHostname } = config;
   await readProviders(providersFile);
-  const hasPort = roles.has('smtp') && Object.values(ports).some((port) => port !== 0);
-  if (hasPort && smtp.tls) await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
+  if (hasSmtpPort(config) && smtp.tls) await readCertificate({ dataDir, host: mailHostname, files: smtp.tls });
 }
 
 interface Ground {

@@ -12,10 +12,13 @@ const begun = Date.now();
 
 t.test('what is wrong with the machine is in the log at once, then once a day, and when it is over', async (t) => {
   const db = await openDatabase(t);
-  const smtpCertificate = join(await makeFolder(t), 'cert.pem');
+  const folder = await makeFolder(t);
+  const smtpCertificate = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };
   const authority = createAuthority();
-  const certify = (to: number) =>
-    writeFile(smtpCertificate, authority.issue(['mx.test'], { to: new Date(begun + to) }).cert);
+  const certify = async (to: number) => {
+    const { cert, key } = authority.issue(['mx.test'], { to: new Date(begun + to) });
+    await Promise.all([writeFile(smtpCertificate.cert, cert), writeFile(smtpCertificate.key, key)]);
+  };
   const installation = {
     ...{ deliveryMode: 'direct' as const, baseUrl: 'https://mx.test', dataDir: '.', embedded: false },
     ...{ mxPort: 25, blocklists: [], smtpCertificate },
@@ -41,7 +44,7 @@ t.test('what is wrong with the machine is in the log at once, then once a day, a
   t.match(said.find(({ check }) => check === 'smtp_certificate')?.advice, /^Renew it/);
   for (now = hourMs; now < 24 * hourMs; now += hourMs) t.strictSame(await heard(), []);
   t.strictSame(await heard(), [expires], 'a day later');
-  await rm(smtpCertificate);
+  await rm(smtpCertificate.cert);
   t.strictSame(await heard(), [], 'it is still the same check that fails');
   await certify(valid);
   t.strictSame(await heard(), [[30, 'smtp_certificate', `It is valid until ${day(valid)}.`]]);

@@ -1,10 +1,10 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import * as domains from '../../src/core/domains/domains.ts';
 import { examine, examineMachine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
-import { checkBaseUrl, checkCertificate } from '../../src/core/operations/doctor-machine.ts';
+import { type CertificateFiles, checkBaseUrl, checkCertificate } from '../../src/core/operations/doctor-machine.ts';
 import { checkEhloNames, checkReverse } from '../../src/core/operations/doctor-names.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
@@ -26,16 +26,17 @@ const host = 'out.sender.test';
 const reverse = '1.0.0.127.in-addr.arpa';
 const key = testKey(3);
 
-async function certificateFile(pem: string): Promise<string> {
-  const file = join(await makeFolder(t), 'cert.pem');
-  await writeFile(file, pem);
-  return file;
+async function certificateFiles(pem: { cert: string; key: string }): Promise<CertificateFiles> {
+  const folder = await makeFolder(t);
+  const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };
+  await Promise.all([writeFile(files.cert, pem.cert), writeFile(files.key, pem.key)]);
+  return files;
 }
 
 /** A server in a small internet where everything is right. */
 async function healthyServer() {
   const db = await openDatabase(t);
-  const smtpCertificate = await certificateFile(selfSignedCertificate(host).cert);
+  const smtpCertificate = await certificateFiles(selfSignedCertificate(host));
   const sender = await buildSender(db, key);
   const zone = await startZone();
   t.teardown(() => zone.close());
@@ -312,7 +313,7 @@ t.test('the machine alone is examined without a question to anybody else', async
   const { patient, zone } = await healthyServer();
   const { db, installation } = patient;
   const before = zone.queries.length;
-  const checks = async (smtpCertificate: string | null) =>
+  const checks = async (smtpCertificate: CertificateFiles | null) =>
     (await examineMachine({ db, installation: { ...installation, smtpCertificate } })).map(({ check }) => check);
   const always = ['clock', 'disk_space', 'database_rights'];
   t.strictSame(await checks(installation.smtpCertificate), [...always, 'smtp_certificate']);
@@ -323,10 +324,11 @@ t.test('the machine alone is examined without a question to anybody else', async
 t.test('a certificate of the SMTP ports that was not renewed in time is a problem', async (t) => {
   const now = new Date('2027-03-20T12:00:00Z');
   const { publicKey, privateKey: signer } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const key = String(signer.export({ type: 'pkcs8', format: 'pem' }));
   const shownOf = async (from: string, to: string) => {
     const times = { from: new Date(from), to: new Date(to) };
     const cert = certify({ issuer: host, subject: host, publicKey, signer, ...times, extension: forHosts([host]) });
-    return shown(await checkCertificate(await certificateFile(cert), now));
+    return shown(await checkCertificate(await certificateFiles({ cert, key }), now));
   };
   const renew = 'Renew it: the service shows the new one within seconds, without a restart.';
   const cases: [from: string, to: string, expected: string[]][] = [
@@ -338,11 +340,22 @@ t.test('a certificate of the SMTP ports that was not renewed in time is a proble
   ];
   for (const [from, to, expected] of cases) t.strictSame(await shownOf(from, to), expected, `${from} to ${to}`);
   t.match(await shownOf('2027-03-21', '2027-06-19'), [/problem: It is valid only from 2027-03-21\. Check the clock/]);
-  t.match(shown(await checkCertificate('/nowhere', now)), [
-    /problem: It cannot be read \(ENOENT\)\. Set SMTP_TLS_CERT/,
-  ]);
-  const no = await certificateFile('no certificate');
-  t.match(shown(await checkCertificate(no, now)), [/problem: It cannot be read \(.*\)\. Set SMTP_TLS_CERT/]);
+});
+
+t.test('a certificate of the SMTP ports that cannot be read, or not be shown with its key, is a problem', async (t) => {
+  const [own, other] = [selfSignedCertificate(host), selfSignedCertificate(host)];
+  const foundOf = async (pem: { cert: string; key: string }, missing?: 'cert' | 'key') => {
+    const files = await certificateFiles(pem);
+    if (missing) await rm(files[missing]);
+    return shown(await checkCertificate(files));
+  };
+  t.strictSame(await foundOf(own), []);
+  t.match(await foundOf(own, 'cert'), [/problem: It cannot be read \(ENOENT\)\. Set SMTP_TLS_CERT/]);
+  const none = { ...own, cert: 'no certificate' };
+  t.match(await foundOf(none), [/problem: It cannot be read \(it is no certificate\)\. Set SMTP_TLS_CERT/]);
+  t.match(await foundOf(own, 'key'), [/: Its key .*key\.pem cannot be read \(ENOENT\), so .* Set SMTP_TLS_KEY/]);
+  t.match(await foundOf({ ...own, key: own.cert }), [/cannot be read \(it is no private key without a password\)/]);
+  t.match(await foundOf({ ...own, key: other.key }), [/problem: The key .*key\.pem belongs to another certificate/]);
 });
 
 t.test('the doctor says that a name server is no resolver', async (t) => {

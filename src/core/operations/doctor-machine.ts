@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
 import { foreignTables, missingRight } from '../../db/check.ts';
 import type { Database, Sql } from '../../db/client.ts';
@@ -102,16 +102,36 @@ export function checkBaseUrl(baseUrl: string): Finding[] {
   return [ok('It is https.')];
 }
 
-/** Whether the certificate of the SMTP servers is valid, and will be renewed in time. */
-export async function checkCertificate(file: string, now: Date = new Date()): Promise<Finding[]> {
-  const { ok, problem } = about('smtp_certificate', file);
-  let certificate: X509Certificate;
-  try {
-    certificate = new X509Certificate(await readFile(file));
-  } catch (error) {
-    const { code = 'it is no certificate' } = error as NodeJS.ErrnoException;
-    return [problem(`It cannot be read (${code}).`, 'Set SMTP_TLS_CERT to a PEM file that the service can read.')];
-  }
+/** Paths of PEM files: a certificate, or a chain that begins with it, and its private key. */
+export interface CertificateFiles {
+  cert: string;
+  key: string;
+}
+
+/** Whether the certificate of the SMTP servers is valid, can be shown with its key, and will be renewed in time. */
+export async function checkCertificate({ cert, key }: CertificateFiles, now: Date = new Date()): Promise<Finding[]> {
+  const { ok, problem } = about('smtp_certificate', cert);
+  const certificate = await read(cert, (pem) => new X509Certificate(pem), 'it is no certificate');
+  if (typeof certificate === 'string')
+    return [
+      problem(`It cannot be read (${certificate}).`, 'Set SMTP_TLS_CERT to a PEM file that the service can read.'),
+    ];
+  const privateKey = await read(key, createPrivateKey, 'it is no private key without a password');
+  // A running service still shows what it had, until that expires or the service starts again.
+  if (typeof privateKey === 'string')
+    return [
+      problem(
+        `Its key ${key} cannot be read (${privateKey}), so it cannot be shown.`,
+        'Set SMTP_TLS_KEY to a PEM file that the service can read.',
+      ),
+    ];
+  if (!certificate.checkPrivateKey(privateKey))
+    return [
+      problem(
+        `The key ${key} belongs to another certificate, so this one cannot be shown.`,
+        'Put a certificate and its own key there.',
+      ),
+    ];
   const [from, to] = [Date.parse(certificate.validFrom), Date.parse(certificate.validTo)];
   const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
   const renew = 'Renew it: the service shows the new one within seconds, without a restart.';
@@ -121,4 +141,14 @@ export async function checkCertificate(file: string, now: Date = new Date()): Pr
   if (to - now.getTime() < Math.min(renewedMs, renewedShare * (to - from)))
     return [problem(`It expires on ${dayOf(to)}.`, renew)];
   return [ok(`It is valid until ${dayOf(to)}.`)];
+}
+
+/** What a file holds, or why it cannot be read. */
+async function read<T>(file: string, parse: (pem: Buffer) => T, otherwise: string): Promise<T | string> {
+  try {
+    return parse(await readFile(file));
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    return (syscall && code) || otherwise;
+  }
 }

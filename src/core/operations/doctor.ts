@@ -5,6 +5,7 @@ import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
 import * as domains from '../domains/domains.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
 import {
+  type CertificateFiles,
   checkBaseUrl,
   checkCertificate,
   checkClock,
@@ -32,8 +33,8 @@ export interface Installation {
   mxPort: number;
   /** Zones of DNS blocklists that the sending addresses are looked up in. */
   blocklists: string[];
-  /** The file of the SMTP servers' certificate; null: they have one of our own, or there are none here. */
-  smtpCertificate: string | null;
+  /** The files of the SMTP servers' certificate; null: they have one of our own, or there are none here. */
+  smtpCertificate: CertificateFiles | null;
 }
 
 export interface Patient {
@@ -112,12 +113,12 @@ interface Given {
   naming: string;
 }
 
-function machineChecksOf(db: Database, { dataDir, embedded, smtpCertificate: file }: Installation) {
+function machineChecksOf(db: Database, { dataDir, embedded, smtpCertificate: files }: Installation) {
   const clock: Check = { name: 'clock', subject: 'this machine', run: () => checkClock(db) };
   const disk: Check = { name: 'disk_space', subject: dataDir, run: () => checkDisk(dataDir, embedded) };
   const rights: Check = { name: 'database_rights', subject: 'the database', run: () => checkRights(db) };
   const certificate: Check[] =
-    file === null ? [] : [{ name: 'smtp_certificate', subject: file, run: () => checkCertificate(file) }];
+    files === null ? [] : [{ name: 'smtp_certificate', subject: files.cert, run: () => checkCertificate(files) }];
   return { clock, disk, rights, certificate };
 }
 
