@@ -10,6 +10,7 @@ const wakeEveryMs = 250;
 const ordersEveryMs = 1_000;
 const sweepEveryMs = 5_000;
 const pastEveryMs = 3_000;
+/** Recipients that one sweep looks at. */
 const sweepBatch = 10_000;
 
 /**

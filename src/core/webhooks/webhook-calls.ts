@@ -165,7 +165,8 @@ function oneForEach(outcomes: CallOutcome[]): CallOutcome[][] {
 /** @returns the deliveries that are given up by this, and are older than `notNewFor` */
 async function settlePart(tx: Sql, ordered: CallOutcome[]): Promise<string[]> {
   const isHolder = 'd.claimed_by = s.node_id AND d.job_id = s.job_id';
-  // An order starts the count over while the log goes on: this is the attempt with which the delivery was over before it.
+  // If its owner asks for a delivery again, the count of attempts starts over while the log goes on. This is the last attempt in
+  // the log from before that: the one with which the delivery was over.
   const lastBefore = `(d.attempts -> (-1 - d.attempt_count) ->> 'at')::timestamptz`;
   const isStale = `coalesce((s.attempt ->> 'at')::timestamptz <= ${lastBefore}, false)`;
   // An erasure waits only for the holder: a response body stored by any other node could bring the address back.

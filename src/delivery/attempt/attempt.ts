@@ -21,7 +21,7 @@ import type { Ending } from '../outcome/winding-down.ts';
 import type { Source } from '../pools/source-addresses.ts';
 import type { Journal } from './journal.ts';
 
-/** Tries with the usual deadlines. Mail that is left then may be for a server that is always slow. */
+/** How many tries have the usual deadlines. Mail that is left then may be for a server that is always slow. */
 const hastyTries = 2;
 
 /** What all attempts share. */
@@ -126,9 +126,10 @@ export function withoutRoom(rules: RetryRules, claim: Claim, email: OutgoingEmai
 }
 
 /**
- * True if any other recipient of the destination would have met the same result. The class `rate` alone does not mean that,
- * as it includes a single mailbox that gets too much; only a reply that asks us for less speaks for all, and then nobody
- * fails unasked. If a host deferred this one's MAIL or DATA and no other was reached, it may still take the next one.
+ * True if any other recipient of the destination would have met the same result. Before the transaction each would have, unless a
+ * host deferred this one's MAIL or DATA and no other host was reached: it may still take the next one. In the transaction only a
+ * deferral that asks us for less mail is about all; the class `rate` alone is not enough, as it includes a single mailbox that
+ * gets too much.
  */
 function isAboutAll({ outcome, phase, reply }: RecipientResult, { sessions }: Delivery): boolean {
   if (isBeforeMail(phase))
