@@ -20,11 +20,12 @@ import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { Metrics } from '../../src/process/metrics.ts';
 import { opportunistic } from '../../src/smtp/policies/tls-policy.ts';
-import { startScripted } from '../smtp/scene.ts';
+import { startMx, startScene, startScripted } from '../smtp/scene.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import type { Peer } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
+import type { ZoneEntry, ZoneRecords } from '../support/zone.ts';
 
 const keyring = new Keyring(testKey(1));
 const places = { key: randomBytes(32), baseUrl: 'https://out.test', host: 'out.test' };
@@ -160,6 +161,9 @@ async function tryFor(
     attempts = 0,
     slow = false,
     valid = (): boolean => true,
+    greeting = null as string | null,
+    firstMail = '250 ok',
+    zone = {} as Record<string, ZoneEntry>,
   } = {},
 ) {
   const lease = { nodeId: newId(), valid } as unknown as Lease;
@@ -168,20 +172,25 @@ async function tryFor(
     ...{ nodeId: lease.nodeId, jobId: newId(), emailId: email.id, destination: 'example.test', recipients },
   };
   const asked: string[] = [];
+  let mails = 0;
   const script = async (peer: Peer) => {
+    if (greeting !== null) return peer.send(`${greeting}\r\n`);
     await peer.greet();
     for (;;) {
       const line = await peer.line();
       const name = /^RCPT TO:<(\w+)@/.exec(line)?.[1];
       if (name !== undefined) asked.push(name);
       if (slow && name !== undefined) await setTimeout(500);
-      peer.send(`${line === 'DATA' ? '354 go' : (replies[name ?? ''] ?? '250 ok')}\r\n`);
+      const isFirstMail = line.startsWith('MAIL') && mails++ === 0;
+      const reply = isFirstMail ? firstMail : (replies[name ?? ''] ?? '250 ok');
+      peer.send(`${line === 'DATA' ? '354 go' : reply}\r\n`);
       if (line !== 'DATA') continue;
       await peer.until('\r\n.\r\n');
       peer.send('250 taken\r\n');
     }
   };
-  const { transport } = await startScripted(t, script, slow ? { deadlines: { rcpt: 200 } } : {});
+  const mx = await startMx(t, script);
+  const { transport } = await startScene(t, mx.port, zone, slow ? { deadlines: { rcpt: 200 } } : {});
   const folder = mkdtempSync(join(tmpdir(), 'sendwright-attempt-'));
   const journal = new Journal(folder, silentLog);
   t.teardown(() => {
@@ -204,7 +213,7 @@ async function tryFor(
   };
   const made = await attempt(tools, claim, email, how);
   journal.close();
-  return { ...made, asked, claim, tools, noted: notedIn(folder) };
+  return { ...made, asked, claim, tools, noted: notedIn(folder), visits: mx.peers.length };
 }
 
 t.test('a message that is given up before its dot is noted leaves the answer to an earlier dot as it is', async (t) => {
@@ -236,6 +245,26 @@ t.test('a verdict on one mailbox does not decide about any other copy of a marke
     t.match(settlements, expected, reply);
     t.strictSame(asked, whom, reply);
   }
+});
+
+t.test('a server that takes nobody is asked once, and not for each copy of a marketing email', async (t) => {
+  const email = { ...emailOf(), type: 'marketing' as const };
+  const { settlements, visits } = await tryFor(t, ['ann', 'bob', 'cid'], { email, greeting: '554 go away' });
+  t.match(settlements, Array(3).fill({ status: 'deferred', attempts: 1, lastResponse: '554 go away' }));
+  t.equal(visits, 1);
+});
+
+t.test('a copy that one host deferred while the other could not be reached decides nothing for the next', async (t) => {
+  const email = { ...emailOf(), type: 'marketing' as const };
+  const MX: ZoneRecords['MX'] = [
+    [10, 'mx.example.test'],
+    [20, 'away.example.test'],
+  ];
+  // Nothing listens at the second address.
+  const zone = { 'example.test': { MX }, 'away.example.test': { A: ['127.0.0.9'] } };
+  const { settlements, asked } = await tryFor(t, ['ann', 'bob'], { email, zone, firstMail: '451 4.3.0 try later' });
+  t.match(settlements, [{ status: 'deferred', lastResponse: /could not be reached|refused/ }, { status: 'delivered' }]);
+  t.strictSame(asked, ['bob']);
 });
 
 t.test('a server that takes longer than the usual deadlines gets the mail at the third attempt', async (t) => {
