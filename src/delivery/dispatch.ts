@@ -77,7 +77,7 @@ export class Dispatcher {
     this.#exchanges = new Rounds(tools.log);
     this.#limits = limits;
     this.#inHand = new ClaimsInHand(db, tools, () => this.#intake.takeIfDrained());
-    this.#intake = new Intake(db, queue, tools, this.#inHand, limits.held, {
+    this.#intake = new Intake(db, queue, tools, this.#inHand, limits.inHand, {
       canBegin: () => this.#slots.free,
       supplied: () => this.#lines.supplied((line) => this.#isShort(line)),
       place: (claims) => this.#placeAll(claims),
@@ -106,7 +106,7 @@ export class Dispatcher {
   }
 
   /** Claims that are running or wait for their site. */
-  get held(): number {
+  get inHand(): number {
     return this.#inHand.size;
   }
 
@@ -272,7 +272,7 @@ export class Dispatcher {
   #parkOverflow(line: Line): void {
     if (this.#standing.throttle.waitFor(line.site, line.claims.length) < patienceMs) return;
     // Many slow sites together must not fill up all that this node may hold.
-    const most = this.#inHand.size < this.#limits.held / 2 ? this.#limits.line : this.#limits.crowded;
+    const most = this.#inHand.size < this.#limits.inHand / 2 ? this.#limits.line : this.#limits.crowded;
     const beyond = this.#lines.cut(line, most);
     if (beyond.length === 0) return;
     const lineMs = this.#standing.throttle.waitFor(line.site, most + beyond.length);

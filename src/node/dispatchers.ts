@@ -84,7 +84,7 @@ function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {
     recorder: createRecorder(db, queue, log),
   });
   metrics.nameProviders(providers.map(({ name }) => name));
-  metrics.watchClaims('mail', () => dispatcher.held);
+  metrics.watchClaims('mail', () => dispatcher.inHand);
   dispatcher.start();
   addUpkeep(rounds, db, queue, log, () => dispatcher.supplied);
   return dispatcher;
@@ -153,7 +153,7 @@ function startWebhooks({ config, foundation, db, queue, rounds, lease, metrics }
   // The sandbox's DNS knows only mail; endpoints are where they are in either mode.
   const poster = { resolver: createResolver(config.dnsServers), allowPrivate: config.allowPrivateNetworks };
   const dispatcher = new WebhookDispatcher(db, queue, { poster, keyring, lease, clock: lease.clock, log, metrics });
-  metrics.watchClaims('webhooks', () => dispatcher.held);
+  metrics.watchClaims('webhooks', () => dispatcher.inHand);
   dispatcher.start();
   addWebhookUpkeep(rounds, db, queue, log);
   return dispatcher;

@@ -92,19 +92,19 @@ export class Metrics {
     registers: this.#registers,
     buckets: requestBuckets,
   });
-  readonly #held = new Map<string, () => number>();
+  readonly #claimed = new Map<string, () => number>();
   /** Sets the gauges; the database is asked at most every few seconds. */
   #refresh: () => Promise<void> = async () => undefined;
 
   constructor() {
-    const held = this.#held;
+    const claimed = this.#claimed;
     new Gauge({
       name: 'sendwright_claims',
       help: 'Deliveries and webhook calls that this process has claimed.',
       labelNames: ['kind'],
       registers: this.#registers,
       collect() {
-        for (const [kind, count] of held) this.set({ kind }, count());
+        for (const [kind, count] of claimed) this.set({ kind }, count());
       },
     });
   }
@@ -135,9 +135,9 @@ export class Metrics {
     this.#callSeconds.observe(durationMs / 1_000);
   }
 
-  /** @param held how many deliveries, or webhook calls, this process has claimed */
-  watchClaims(kind: 'mail' | 'webhooks', held: () => number): void {
-    this.#held.set(kind, held);
+  /** @param claimed how many deliveries, or webhook calls, this process has in hand */
+  watchClaims(kind: 'mail' | 'webhooks', claimed: () => number): void {
+    this.#claimed.set(kind, claimed);
   }
 
   /** Sets what is read from the database and its pool when somebody asks. */

@@ -33,7 +33,7 @@ const usualPatience: Patience = { drainMs: 17_000, stopMs: 20_000 };
 /**
  * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Jobs for endpoints that have work
  * waiting here stay in the queue; the line of an endpoint that turns out to be failing is released, so that it holds nothing up.
- * An account's jobs stay there too once it holds more than is left to others, so there is always some room, even if an
+ * An account's jobs stay there too once it has more in hand than is left to others, so there is always some room, even if an
  * account has many slow endpoints.
  */
 export class WebhookDispatcher {
@@ -46,8 +46,8 @@ export class WebhookDispatcher {
   readonly #slots: Slots;
   readonly #kept = new KeptSockets();
   readonly #lines = new Lines();
-  readonly #held = new Set<calls.Claim>();
-  readonly #heldOf = new Tally<string>();
+  readonly #inHand = new Set<calls.Claim>();
+  readonly #inHandOf = new Tally<string>();
   /** Endpoints whose jobs were left in the queue because calls to them waited here. */
   readonly #leftOut = new Set<string>();
   readonly #inDoubt: ClaimsInDoubt;
@@ -93,8 +93,8 @@ export class WebhookDispatcher {
   }
 
   /** How many claims are running or wait for their endpoint. */
-  get held(): number {
-    return this.#held.size;
+  get inHand(): number {
+    return this.#inHand.size;
   }
 
   start(): void {
@@ -146,12 +146,12 @@ export class WebhookDispatcher {
   }
 
   #checkIdle(): void {
-    if (this.#stopping && this.#held.size === 0) this.#idle?.();
+    if (this.#stopping && this.#inHand.size === 0) this.#idle?.();
   }
 
   async #freeInDoubt(): Promise<void> {
     const { log, lease } = this.#tools;
-    const freed = await this.#inDoubt.free(lease.nodeId, this.#held);
+    const freed = await this.#inDoubt.free(lease.nodeId, this.#inHand);
     if (freed > 0) log.warn({ deliveries: freed }, 'a claim was committed without an answer; it is free again');
   }
 
@@ -165,9 +165,9 @@ export class WebhookDispatcher {
     return (await this.#takeJobs(room)) === room;
   }
 
-  /** How many more may be held. */
+  /** How many more claims may be in hand. */
   get #left(): number {
-    return this.#limits.held - this.#held.size;
+    return this.#limits.inHand - this.#inHand.size;
   }
 
   /** Takes and claims in one transaction, so that a delivery always has a job or a node that holds it. */
@@ -175,9 +175,9 @@ export class WebhookDispatcher {
     const { nodeId } = this.#tools.lease;
     const waiting = this.#lines.endpoints;
     for (const webhookId of waiting) this.#leftOut.add(webhookId);
-    const holdingMost = this.#heldOf.having(this.#left);
+    const havingMost = this.#inHandOf.having(this.#left);
     const claiming = this.#db.transaction(async (tx) => {
-      const without = [...waiting, ...(await calls.endpointsOf(tx, holdingMost))];
+      const without = [...waiting, ...(await calls.endpointsOf(tx, havingMost))];
       const jobs = await this.#queue.webhooks.take(tx, limit, without);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       return { taken: jobs.length, claims: await calls.claim(tx, nodeId, jobs) };
@@ -185,8 +185,8 @@ export class WebhookDispatcher {
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     this.#trouble.worked();
     for (const claim of claims) {
-      this.#held.add(claim);
-      this.#heldOf.add(claim.accountId, 1);
+      this.#inHand.add(claim);
+      this.#inHandOf.add(claim.accountId, 1);
       this.#lines.add(claim);
     }
     this.#beginAll();
@@ -239,11 +239,11 @@ export class WebhookDispatcher {
       await this.#release(line);
     }
     this.#checkIdle();
-    if (this.#full && this.#held.size < this.#limits.held / 2) this.#intake.wake();
+    if (this.#full && this.#inHand.size < this.#limits.inHand / 2) this.#intake.wake();
   }
 
   #remove(claim: calls.Claim): void {
-    if (this.#held.delete(claim)) this.#heldOf.add(claim.accountId, -1);
+    if (this.#inHand.delete(claim)) this.#inHandOf.add(claim.accountId, -1);
   }
 
   /** To be called when no call to this endpoint waits here any more: the queue may have more. */

@@ -14,8 +14,8 @@ export interface Limits {
   perEndpoint: number;
   /** To an endpoint that keeps answering well. */
   perGoodEndpoint: number;
-  /** Claims held in all, running or waiting for their endpoint. */
-  held: number;
+  /** Claims in hand in all, running or waiting for their endpoint. */
+  inHand: number;
 }
 
 export const defaultLimits: Limits = {
@@ -24,7 +24,7 @@ export const defaultLimits: Limits = {
   openToFailing: 50,
   perEndpoint: callsAtOnce,
   perGoodEndpoint: 32,
-  held: 5_000,
+  inHand: 5_000,
 };
 
 /** How long a call counts as just begun: a good endpoint answers within this time. */

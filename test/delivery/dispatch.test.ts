@@ -111,7 +111,7 @@ t.test('what waits here is not sent after this node was taken for dead', { timeo
     query: async ({ values }: { values: unknown[] }) => released.resolve(values),
   });
   await placed.promise;
-  t.equal(dispatcher.held, 1);
+  t.equal(dispatcher.inHand, 1);
   lease.nodeId = 'another';
   t.same(await released.promise, [['e'], ['j'], ['n']]);
 });

@@ -16,7 +16,7 @@ t.test('accounts with slow endpoints leave claims to the others', async (t) => {
   const crowd = await Promise.all(Array.from({ length: 3 }, () => scene.endpoint(slow.url)));
   for (const { accountId } of crowd)
     await scene.emit(accountId, ...Array.from({ length: 40 }, () => 'email.sent' as const));
-  const { nodeId } = await scene.start(t, { poster: patient, limits: { held: 40 } });
+  const { nodeId } = await scene.start(t, { poster: patient, limits: { inHand: 40 } });
   await eventually(async () => (await db.prisma.webhookDelivery.count({ where: { claimedBy: nodeId } })) >= 20);
   const { id, accountId } = await scene.endpoint(living.url);
   await scene.emit(accountId, 'email.queued', 'email.sent', 'email.delivered');

@@ -7,12 +7,12 @@ export interface Limits {
   running: number;
   /** Attempts in all: most of the others wait for a server. */
   open: number;
-  /** Claims held in all, running or waiting for their site; one that waits is ids and addresses only. */
-  held: number;
+  /** Claims in hand in all, running or waiting for their site; one that waits is ids and addresses only. */
+  inHand: number;
   /** Claims that wait here for one site; the others wait as rows. */
   line: number;
-  /** The same once half of `held` is used. */
+  /** The same once half of `inHand` is used. */
   crowded: number;
 }
 
-export const defaultLimits: Limits = { running: 600, open: 2_000, held: 10_000, line: 300, crowded: 20 };
+export const defaultLimits: Limits = { running: 600, open: 2_000, inHand: 10_000, line: 300, crowded: 20 };
