@@ -104,8 +104,8 @@ function hasPath(ctx: Context): boolean {
 const bare = [401, 403, 404];
 
 /**
- * The only place that writes error bodies. Why a request was answered with 503 is in its own line of the log; how many there
- * are depends on the clients, so a warning comes once a minute.
+ * The only place that writes error bodies, except to requests that are not HTTP (`server.ts`). Why a request was answered with
+ * 503 is in its own line of the log; how many there are depends on the clients, so a warning comes once a minute.
  */
 export function errors(log: Logger): Middleware {
   const refusing = new Trouble(log, { failing: 'requests are answered with 503' });
