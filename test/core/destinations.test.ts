@@ -1,6 +1,6 @@
 import t from 'tap';
 import * as orders from '../../src/core/destinations/destination-orders.ts';
-import { domainsOf, find, list, type Report, report } from '../../src/core/destinations/destinations.ts';
+import { domainsOf, find, hasMail, list, type Report, report } from '../../src/core/destinations/destinations.ts';
 import * as lastDeliveries from '../../src/core/destinations/last-deliveries.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import { pausedUntil } from '../../src/core/recipients/waiting-for.ts';
@@ -61,6 +61,10 @@ t.test('the mail of a destination that one node treats as a site of its own coun
     await scheduleMany(db, sender, { emails, to, at: new Date(Date.now() - 1_000) });
   t.match(await find(db, 'x.test'), { site: 'x.test', queued: 3 });
   t.match(await find(db, 'Ours'), { site: 'Ours', queued: 2 });
+  t.same(await domainsOf(db, 'x.test'), ['x.test'], 'nor is the other mail of that site ordered about');
+  await report(db, here, [], ['x.test', 'Ours']);
+  t.match(await find(db, 'x.test'), { site: 'x.test', connections: 1 }, 'what another node reports stays');
+  t.match(await find(db, 'y.test'), { site: 'y.test', connections: 0 });
 });
 
 t.test('a paused destination is listed once, with its mail, and the site that takes its mail without it', async (t) => {
@@ -110,12 +114,38 @@ t.test('a name stands for all domains of its site', async (t) => {
     await t.rejects(domainsOf(db, name), { message: 'not found' }, name);
   await orders.pause(db, 'Gone');
   t.same(await sorted('Gone'), ['Gone'], 'so that it can be resumed');
+  t.same(await sorted('unknown.test'), ['unknown.test'], 'and not what else is paused');
   t.match(await orders.give(db, 'Gone', 'resume'), {
     standing: { site: 'Gone', pausedAt: null },
     woken: { recipients: 0 },
   });
   for (const order of orders.orderNames)
     await t.rejects(orders.give(db, 'Gone', order), { message: 'not found' }, order);
+});
+
+t.test('mail is known of the domains and sites that a node reports, and of those where it waits', async (t) => {
+  const db = await openDatabase(t);
+  const id = newId();
+  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await report(db, id, [{ ...quiet, site: 'Ours', destinations: ['a.test'] }]);
+  const later = new Date(Date.now() + 3_600_000);
+  await scheduleMany(db, await buildSender(db, Buffer.alloc(32)), { emails: 1, to: 'b.test', at: later });
+  const known = { Ours: true, 'a.test': true, 'B.test': true, 'c.test': false, Theirs: false };
+  for (const [name, isKnown] of Object.entries(known)) t.equal(await hasMail(db, name), isKnown, name);
+  await db.query({ text: 'UPDATE recipients SET next_attempt_at = NULL' });
+  t.equal(await hasMail(db, 'b.test'), false);
+});
+
+t.test('of what a site said to several nodes, the last is shown', async (t) => {
+  const db = await openDatabase(t);
+  const ids = [newId(), newId(), newId()];
+  for (const id of ids) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  for (const [turn, last] of ids.entries()) {
+    const ordered = [...ids.slice(turn + 1), ...ids.slice(0, turn), last];
+    const said = new Map(ordered.map((id, place) => [id, place === 2 ? null : `250 ${place}`]));
+    for (const [id, lastReply] of said) await report(db, id, [{ ...quiet, site: 'Ours', destinations: [], lastReply }]);
+    t.match(await find(db, 'Ours'), { lastReply: '250 1' });
+  }
 });
 
 t.test('the list can be filtered by state and by part of a name, and counts the other pages too', async (t) => {

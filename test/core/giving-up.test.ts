@@ -39,6 +39,8 @@ t.test('all that waits for a domain fails, whoever sent it, and nothing else doe
   await change('waiting_for = $1, next_attempt_at = $2', at('r2'), heldNote, pausedUntil);
   await change('waiting_for = $1, next_attempt_at = $2', at('r4'), pauseOf('gone.test'), pausedUntil);
   await change('job_id = $1, next_attempt_at = now()', at('r5'), newId());
+  await change('claimed_by = $1, job_id = $1', `address = 'r6@fine.test'`, newId());
+  await change('waiting_for = $1, next_attempt_at = $2', `address = 'r7@fine.test'`, heldNote, pausedUntil);
   t.strictSame(await findWaiting(db, 'Gone.TEST'), { domain: 'gone.test', waiting: 194, inHand: 2, held: 2 });
   const given = await giveUp(db, queue, 'Gone.TEST', 'the domain is gone', { size: 30, ms: aMinute });
   t.strictSame(given, { domain: 'gone.test', stopped: 194, inHand: 2, held: 2, rest: false });

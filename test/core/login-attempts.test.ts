@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { forgetAllOf } from '../../src/core/accounts/login-attempts.ts';
+import { forgetAllOf, forgetOld } from '../../src/core/accounts/login-attempts.ts';
 import * as passwords from '../../src/core/accounts/passwords.ts';
 import { login } from '../../src/core/accounts/users.ts';
 import type { ApiError } from '../../src/errors.ts';
@@ -43,7 +43,7 @@ async function prepare(t: Test) {
 }
 
 t.test('a failure counts for fifteen minutes', async (t) => {
-  const { failed, logIn, fail } = await prepare(t);
+  const { db, failed, logIn, fail } = await prepare(t);
   await failed(10, 901);
   await logIn();
   await failed(1, 800);
@@ -56,6 +56,11 @@ t.test('a failure counts for fifteen minutes', async (t) => {
   t.equal(refused.status, 429);
   const wait = Number(refused.headers['Retry-After']);
   t.ok(wait > 0 && wait <= 100, `until the first of the ten is old enough: ${wait} s`);
+  const before = await db.prisma.loginFailure.count();
+  await failed(3, 901);
+  await forgetOld(db);
+  t.equal(await db.prisma.loginFailure.count(), before, 'only those that no longer count are deleted');
+  await t.rejects(logIn(), { status: 429 });
 });
 
 t.test('a success forgets the failures before it, and itself counts as none, for its address either', async (t) => {

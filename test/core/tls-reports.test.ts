@@ -29,7 +29,16 @@ t.test('reports from days of results', async (t) => {
 
   await t.test('a task belongs to one node, and an expired claim changes nothing', async (t) => {
     const later = new Date(now.getTime() + 5 * 3_600_000);
-    const claims = (await Promise.all(Array.from({ length: 10 }, () => claim(db, 'look-up', 30, later)))).flat();
+    await db.query({
+      text: `INSERT INTO tls_reports (day, domain, uri, next_try_at) SELECT '2026-11-20', domain, '', '2027-01-01' FROM tls_reports`,
+    });
+    const claims = await db.transaction(async (tx) => {
+      const first = await claim({ ...db, ...tx }, 'look-up', 10, later);
+      const meanwhile = await claim(db, 'look-up', 10, later);
+      t.strictSame([first.length, meanwhile.length], [10, 10], 'no node waits for another');
+      return [...first, ...meanwhile];
+    });
+    claims.push(...(await Promise.all(Array.from({ length: 10 }, () => claim(db, 'look-up', 30, later)))).flat());
     t.equal(new Set(claims.map(({ domain }) => domain)).size, claims.length, 'nothing is claimed twice');
     claims.push(...(await claim(db, 'look-up', 1_000, later)));
     t.equal(claims.length, 100);
@@ -44,14 +53,22 @@ t.test('reports from days of results', async (t) => {
       state: 'done' as const,
       nextTryAt: null,
       error: null,
-      uris: [uri],
+      uris: [uri, `${uri}other`],
     });
     await settle(db, [done(lost, 'https://lost.test/')], muchLater);
     await settle(db, [done(held, 'https://held.test/')], muchLater);
     await settle(db, [done(held, 'https://twice.test/')], muchLater);
-    t.same(await claim(db, 'sending', 10, muchLater), [
-      { ...held, uri: 'https://held.test/', tries: 1, firstTryAt: muchLater },
+    const sending = await claim(db, 'sending', 10, muchLater);
+    const wanted = { ...held, tries: 1, firstTryAt: muchLater };
+    const byUri = (one: { uri: string }, other: { uri: string }) => (one.uri < other.uri ? -1 : 1);
+    t.same(sending.toSorted(byUri), [
+      { ...wanted, uri: 'https://held.test/' },
+      { ...wanted, uri: 'https://held.test/other' },
     ]);
+    await settle(db, [{ ...done(sending[0] as typeof held, ''), uris: [] }], muchLater);
+    const again = await claim(db, 'sending', 10, new Date(muchLater.getTime() + 3_600_000));
+    t.match(again, [{ uri: sending[1]?.uri }], 'what is sent to one address is still to be sent to the other');
+    t.equal(again.length, 1);
   });
 
   await t.test('a report is bounded, but its sums are exact', async (t) => {
@@ -59,6 +76,10 @@ t.test('reports from days of results', async (t) => {
       { day: '2026-11-21', domain: 'd1.test' },
       { day: '2026-11-21', domain: 'd2.test' },
     ];
+    await db.query({
+      text: `INSERT INTO tls_results SELECT day - 1, domain, policy_type, policy, mx, result, host, address, local_address, reason, sessions, kind
+               FROM tls_results WHERE domain = 'd2.test'`,
+    });
     const policiesOf = await load(db, [...reports, ...reports]);
     const [first, second] = reports.map(policiesOf);
     t.equal(first?.length, 20, 'of 25 policies');
