@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
+import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
+import { heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { recover } from '../../src/delivery/attempt/recovery.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
@@ -59,6 +61,37 @@ t.test('of several dots for one recipient, the one that was accepted counts, or 
   t.match(await recoverAfter([250, null]), { found: 2, status: 'delivered', lastResponse: /said 250/ });
   t.match(await recoverAfter([null, 451]), { found: 2, status: 'deferred', lastResponse: /said 451/ });
 });
+
+t.test(
+  'what must not go out twice is held after a dot without an answer, and not after one that was not written',
+  async (t) => {
+    const { db, queue, folder, account, domain, nodeId } = await prepare(t);
+    const recoverAfter = async (results: (recipient: string) => object[] | null) => {
+      const request = { ...requestOf(`s@${domain}`, [`${newId()}@a.test`]), onUncertain: 'hold' as const };
+      await accept(db, queue, holderOf(account), [request]);
+      const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+      if (!held) throw new Error('it was not claimed');
+      const address = held.recipients[0]?.address ?? '';
+      t.ok(await new Unanswered(db).note(held, [address]));
+      const session = {
+        ...{ startedAt: new Date(), host: 'mx.test', remoteAddress: '127.0.0.1', localAddress: null },
+        ...{ tls: null, verification: 'none', reused: false },
+      };
+      const answer = results(address);
+      const lines = [{ n: 0, dot: { claim: held, session } }, ...(answer ? [{ n: 0, results: answer }] : [])];
+      writeFileSync(join(folder, `1-${newId()}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+      await recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+      const { status, waitingFor, attempts } = await db.prisma.recipient.findFirstOrThrow({ where: { address } });
+      return { status, waitingFor, attempts };
+    };
+    t.strictSame(await recoverAfter(() => null), { status: 'deferred', waitingFor: heldNote, attempts: 1 });
+    const notWritten = { outcome: 'deferred', phase: 'local', reply: null, enhanced: null, class: 'other' };
+    t.strictSame(
+      await recoverAfter((recipient) => [{ recipient, ...notWritten, reason: 'stopped', uncertain: false }]),
+      { status: 'deferred', waitingFor: null, attempts: 1 },
+    );
+  },
+);
 
 t.test('what is wrong with the database and not with an email ends the start, and the journal stays', async (t) => {
   const { db, queue, folder, account, domain, nodeId } = await prepare(t);
