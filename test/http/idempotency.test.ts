@@ -23,7 +23,9 @@ function callTo(url: string) {
 t.test('a long body has the same fingerprint as ever, and lets other work have turns meanwhile', async (t) => {
   // Surrogate pairs wherever a piece may end, halves of them, and what JSON escapes.
   const odd = ['\u{1F600}', '\uD800', '\uDE00', '"\\\n\u0001', 'x'].map((text) => text.repeat(70_000));
-  const shifted = odd.flatMap((text) => [text, `a${text}`]);
+  // The first and the last pair, where the first piece would end, and nothing like them around it.
+  const split = ['\u{10000}', '\u{10FFFF}'].map((pair) => `${'x'.repeat(64 * 1024 - 1)}${pair}xx`);
+  const shifted = [...odd, ...split].flatMap((text) => [text, `a${text}`]);
   const texts = { b: shifted, a: { z: 'short', y: [1, -0.5, true, null, ''] } };
   const sorted = `{"a":{"y":[1,-0.5,true,null,"",],"z":"short",},"b":[${shifted.map((text) => `${JSON.stringify(text)},`).join('')}],}`;
   const expected = createHash('sha256').update(`POST /api/v1/emails ${sorted}`).digest('hex');
