@@ -102,6 +102,16 @@ t.test('if TLS fails, one new connection goes without it', async (t) => {
   }
 });
 
+t.test('a connection that is lost before TLS was offered is no reason to go without it', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer) => {
+    peer.send('220 hi\r\n');
+    await peer.line();
+    peer.socket.destroy();
+  });
+  t.match(await send(), { sessions: [{ results: [{ outcome: 'deferred', phase: 'ehlo' }] }] });
+  t.equal(mx.peers.length, 1);
+});
+
 t.test('if TLS breaks before the server has said anything inside it, one new connection goes without it', async (t) => {
   // With TLS 1.3 a client that has no certificate learns only after its handshake that the server wants one.
   const askForCertificate = async (peer: Peer) => {
