@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -357,6 +358,18 @@ t.test('a certificate of the SMTP ports that cannot be read, or not be shown wit
   t.match(await foundOf({ ...own, key: own.cert }), [/cannot be read \(it is no private key without a password\)/]);
   t.match(await foundOf({ ...own, key: other.key }), [/problem: The key .*key\.pem belongs to another certificate/]);
 });
+
+t.test(
+  'a certificate that came through a pipe is not read again, which would wait for somebody to fill it',
+  async (t) => {
+    const files = await certificateFiles(selfSignedCertificate(host));
+    await rm(files.cert);
+    execFileSync('mkfifo', [files.cert]);
+    t.match(shown(await checkCertificate(files)), [
+      /^smtp_certificate note: It came through a pipe.* Restart the service/,
+    ]);
+  },
+);
 
 t.test('the doctor says that a name server is no resolver', async (t) => {
   const { address } = await startRawDns(t, (question) => {

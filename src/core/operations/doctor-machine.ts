@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { readFile, statfs } from 'node:fs/promises';
+import { readFile, stat, statfs } from 'node:fs/promises';
 import { foreignTables, missingRight } from '../../db/check.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { listPartitions } from '../../db/partitions.ts';
@@ -12,7 +12,8 @@ import { about, type Finding } from './finding.ts';
  */
 const clockMs = 10_000;
 
-const leastFree = 2 * 1024 ** 3;
+/** Of the disk of the embedded database, and of one that has only the journal of deliveries, a few megabytes for each process. */
+const leastFree = { database: 2 * 1024 ** 3, journal: 256 * 1024 ** 2 };
 
 /** Programs that renew certificates have done so by the time that only this is left, or this share of a short validity. */
 const renewedMs = 14 * 86_400_000;
@@ -46,10 +47,9 @@ export async function checkDisk(dataDir: string, embedded: boolean): Promise<Fin
     const free = bavail * bsize;
     const share = Math.round((bavail / Math.max(blocks, 1)) * 100);
     const found = `${(free / 1024 ** 3).toFixed(1)} GB are free (${share} %)${embedded ? '' : ", not counting the database's own disk"}.`;
-    if (free >= leastFree) return [ok(found)];
-    return [
-      problem(found, `Free at least 2 GB: ${embedded ? 'the database' : 'the journal of deliveries'} is on this disk.`),
-    ];
+    if (free >= (embedded ? leastFree.database : leastFree.journal)) return [ok(found)];
+    const [least, what] = embedded ? ['2 GB', 'the database'] : ['256 MB', 'the journal of deliveries'];
+    return [problem(found, `Free at least ${least}: ${what} is on this disk.`)];
   } catch (error) {
     const { code = 'error' } = error as NodeJS.ErrnoException;
     return [unknown(`The folder cannot be read (${code}).`, 'Set DATA_DIR to the folder of the service.')];
@@ -110,7 +110,16 @@ export interface CertificateFiles {
 
 /** Whether the certificate of the SMTP servers is valid, can be shown with its key, and will be renewed in time. */
 export async function checkCertificate({ cert, key }: CertificateFiles, now: Date = new Date()): Promise<Finding[]> {
-  const { ok, problem } = about('smtp_certificate', cert);
+  const { ok, problem, note } = about('smtp_certificate', cert);
+  const found = await Promise.all([cert, key].map((file) => stat(file).catch(() => null)));
+  // Reading a pipe again would wait for somebody to fill it, and hold a thread for as long.
+  if (found.some((one) => one && !one.isFile()))
+    return [
+      note(
+        'It came through a pipe, which cannot be read again, so it is not known how long it is valid.',
+        'Restart the service when it is renewed.',
+      ),
+    ];
   const certificate = await read(cert, (pem) => new X509Certificate(pem), 'it is no certificate');
   if (typeof certificate === 'string')
     return [
