@@ -204,6 +204,8 @@ t.test('bad input', async (t) => {
       ['GET', '/api/v1/emails', { key: reader }, 400],
     ] as const)
       t.equal((await node.call(method, `${path}?dryrun=true`, credential)).status, status, `${method} ${path}`);
+    const untidy = await node.call('GET', '/api/v1/emails?&limit=1&&offset=0&', { key: reader });
+    t.equal(untidy.status, 200, 'a superfluous & names nothing');
     // That of the key.
     await written();
   });
