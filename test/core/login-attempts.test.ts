@@ -60,7 +60,7 @@ t.test('a failure counts for fifteen minutes', async (t) => {
   await failed(3, 901);
   await forgetOld(db);
   t.equal(await db.prisma.loginFailure.count(), before, 'only those that no longer count are deleted');
-  await t.rejects(logIn(), { status: 429 });
+  await t.rejects(logIn(), { message: 'rate limited', status: 429 });
 });
 
 t.test('a success forgets the failures before it, and itself counts as none, for its address either', async (t) => {
