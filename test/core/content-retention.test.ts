@@ -120,6 +120,8 @@ t.test(
     const waiting = await send('ann@x.test', ['shared', 'waits']);
     t.equal((await send('listed@x.test', ['suppressed'])).status, 'suppressed');
     await cancel(db, holder, canceled.id);
+    const later = await send('ann@x.test', []);
+    await cancel(db, holder, later.id);
     const contentDays = { unlimited: 1, free: 1 };
     t.strictSame(await pruneContents(db, new Date(), { contentDays }), { contents: 0, attachments: 0 }, 'too early');
 
@@ -127,9 +129,13 @@ t.test(
     await db.query({ text: `UPDATE emails SET created_at = created_at - interval '1 hour'` });
     await db.query({ text: `UPDATE recipients SET settled_at = settled_at - interval '1 hour'` });
     await db.query({ text: `UPDATE attachments SET last_used_at = last_used_at - interval '1 hour'` });
+    await db.query({
+      text: `UPDATE recipients SET settled_at = now() + interval '1 hour' WHERE email_id = $1`,
+      values: [later.id],
+    });
     const nothing = { unlimited: 0, free: 0 };
     t.strictSame(await pruneContents(db, new Date(), { contentDays: nothing }), { contents: 2, attachments: 2 });
-    t.strictSame(await kept(db), [waiting.id]);
+    t.strictSame(await kept(db), [waiting.id, later.id], 'each from its own end');
     t.strictSame(await files(db), ['shared', 'waits']);
   },
 );
