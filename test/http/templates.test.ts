@@ -82,8 +82,10 @@ t.test('from a draft to an email, and from an edit to the next one', async (t) =
   const sent = await send({ ...use, variables: values });
   t.match([sent.status, sent.body.email], [200, { subject: drafted.body.subject, from: drafted.body.from }]);
 
-  const edited = await node.call('PATCH', path, { key, body: { html: '<p>New</p>', subject: null, variables: null } });
-  t.match(edited.body.template, { html: '<p>New</p>', subject: null, variables: [], name: 'Order shipped' });
+  const cleared = { subject: null, reply_to: null, variables: null };
+  const edited = await node.call('PATCH', path, { key, body: { html: '<p>New</p>', ...cleared } });
+  const without = { subject: null, reply_to: [], variables: [] };
+  t.match(edited.body.template, { html: '<p>New</p>', ...without, name: 'Order shipped' });
   t.strictSame(
     [edited.body.template.text, edited.body.template.alias],
     [template.text, 'order-shipped'],
