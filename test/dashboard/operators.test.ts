@@ -8,6 +8,7 @@ import { createAuthority } from '../support/authority.ts';
 import { buildSender } from '../support/build.ts';
 import { dayLasting } from '../support/midnight.ts';
 import { eventually } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { makeFolder } from '../support/start.ts';
 import { barriersInBoth, go, inBrowser, logIn, lookAgain, startDashboard, view } from './browser.ts';
 
@@ -21,7 +22,7 @@ t.test('what operators see', inBrowser, async (t) => {
   };
   await certify(20);
   const env = {
-    ...{ ROLES: 'api,smtp', SMTP_TLS_CERT: cert, SMTP_TLS_KEY: key },
+    ...{ ROLES: 'api,smtp', SUBMISSION_PORT: String(await freePort()), SMTP_TLS_CERT: cert, SMTP_TLS_KEY: key },
     ...{ START_ON_HOLD: 'true', ENCRYPTION_KEY: encryptionKey.toString('hex') },
   };
   const node = await startDashboard(t, env);
