@@ -28,5 +28,11 @@ export class DatabaseClock implements Clock {
   }
 }
 
+/**
+ * A moment that has not come yet by the database's own clock either, which may be ahead of this one by as long as an answer
+ * takes: whatever was stored until now is before it.
+ */
+export const shortlyAfterNow = (clock: Clock): Date => new Date(clock.now().getTime() + quickMs);
+
 /** This machine's clock, which may be wrong: for what no other machine goes by. */
 export const systemClock: Clock = { now: () => new Date() };

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { DatabaseClock } from '../../src/clock.ts';
+import { DatabaseClock, shortlyAfterNow } from '../../src/clock.ts';
 import { connect } from '../../src/db/client.ts';
 import { dueFromNow, tellTime } from '../../src/db/clocks.ts';
 import { whenSetBack } from '../../src/db/set-back.ts';
@@ -150,4 +150,16 @@ t.test('only one node at a time does what is to be done after the clock was set 
   );
   await Promise.all(looks.map((look) => look(signal)));
   t.equal(most, 1);
+});
+
+t.test('what was stored by the time of the database until now is before what comes shortly after now', async (t) => {
+  const clock = new DatabaseClock();
+  await clock.hear(async () => {
+    const time = new Date();
+    await sleep(300);
+    return { time };
+  });
+  const stored = new Date();
+  t.ok(clock.now() < stored, 'the clock is behind by the time of that answer');
+  t.ok(stored < shortlyAfterNow(clock));
 });

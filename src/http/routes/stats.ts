@@ -1,5 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
+import { shortlyAfterNow } from '../../clock.ts';
 import { collect } from '../../core/log/stats.ts';
 import { invalidRequest } from '../../errors.ts';
 import { demandLoginOrKey, senderOf } from '../credentials/auth.ts';
@@ -41,7 +42,8 @@ export function statsRoutes(router: Router, services: Services): void {
       );
     }
     const { accountId } = senderOf(ctx);
-    const query = { from, to, interval, groupBy: input.group_by ?? null };
+    const until = input.to ?? shortlyAfterNow(services.clock);
+    const query = { from, to: until, interval, groupBy: input.group_by ?? null };
     const buckets = await collect(services.db, accountId, query, services.providerOf);
     ctx.body = {
       from: from.toISOString(),

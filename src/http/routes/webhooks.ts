@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Router from '@koa/router';
 import { z } from 'zod';
+import { shortlyAfterNow } from '../../clock.ts';
 import * as deliveries from '../../core/webhooks/webhook-deliveries.ts';
 import * as webhooks from '../../core/webhooks/webhooks.ts';
 import { conflict, invalidRequest } from '../../errors.ts';
@@ -140,7 +141,7 @@ export function webhookRoutes(router: Router, services: Services): void {
   router.post('/webhooks/:id/replay', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { since, until = null } = parse(range, await readJson(ctx, bodyLimit));
-    if (!until && since >= services.clock.now()) throw invalidRequest('since: is in the future');
+    if (!until && since >= shortlyAfterNow(services.clock)) throw invalidRequest('since: is in the future');
     const { count, nextSince } = await deliveries.replay(db, accountId, idOf(ctx), { since, until });
     ctx.body = { count, next_since: nextSince?.toISOString() ?? null };
   });
