@@ -32,6 +32,16 @@ async function prepare(t: Test) {
   return { db, zone, surroundings, publish };
 }
 
+/** Two accounts have added shop.test: the holder has verified it, and the other one now publishes what it needs to take it over. */
+async function prepareContest(t: Test) {
+  const { db, surroundings, publish } = await prepare(t);
+  const holder = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'shop.test');
+  const { id: accountId } = await buildAccount(db);
+  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings.keyring);
+  await publish(id);
+  return { db, surroundings, holder, accountId, id };
+}
+
 const read = (db: Database, id: string) => db.prisma.domain.findUniqueOrThrow({ where: { id } });
 
 t.test('a domain whose key cannot be opened does not keep others from being checked', async (t) => {
@@ -49,11 +59,7 @@ t.test('a domain whose key cannot be opened does not keep others from being chec
 });
 
 t.test('a domain removed during its verification takes the name from nobody', async (t) => {
-  const { db, surroundings, publish } = await prepare(t);
-  const holder = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'shop.test');
-  const { id: accountId } = await buildAccount(db);
-  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings.keyring);
-  await publish(id);
+  const { db, surroundings, holder, accountId, id } = await prepareContest(t);
   let looks = 0;
   const resolve: Surroundings['resolve'] = async (name, type) => {
     if (name === '_sendwright.shop.test') looks += 1;
@@ -66,11 +72,7 @@ t.test('a domain removed during its verification takes the name from nobody', as
 });
 
 t.test('a domain that is being removed when it is verified takes the name from nobody', async (t) => {
-  const { db, surroundings, publish } = await prepare(t);
-  const holder = await buildVerifiedDomain(db, (await buildAccount(db)).id, testKey(5), 'shop.test');
-  const { id: accountId } = await buildAccount(db);
-  const { id } = await domains.add(db, accountId, { domain: 'shop.test' }, surroundings.keyring);
-  await publish(id);
+  const { db, surroundings, holder, accountId, id } = await prepareContest(t);
   let verifying: Promise<unknown> | undefined;
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM domains WHERE id = $1', values: [id] });
