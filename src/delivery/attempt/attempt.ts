@@ -171,6 +171,7 @@ async function deliverCopy(
   const { transport } = tools;
   const isHasty = readers.every(({ attempts }) => attempts < hastyTries);
   const mayGoOn = () => tools.lease.valid() && tools.lease.nodeId === claim.nodeId && !ending.late;
+  let isNoted = false;
   return tools.messages.with(email, signing, (personal && reader) || null, (message) =>
     deliver(isHasty ? transport : { ...transport, deadlines: patient(transport.deadlines) }, {
       destination: claim.destination,
@@ -183,13 +184,16 @@ async function deliverCopy(
       message,
       tls: email.tls,
       beforeDot: async (accepted, session) => {
+        isNoted = false;
         if (!mayGoOn() || !(await noteIfHeld(tools, claim, email, accepted))) return false;
         await tools.journal.dot(claim, accepted, session);
+        isNoted = true;
         if (!mayGoOn()) return false;
         onMessage?.();
         return true;
       },
-      afterDot: (results) => tools.journal.answer(claim, results),
+      // Otherwise the claim's last note is of an earlier dot, which has its answer.
+      afterDot: (results) => isNoted && tools.journal.answer(claim, results),
       site,
       sendingIps: source?.addresses,
       remarks: [remark, source?.note ?? null].filter((text) => text !== null),

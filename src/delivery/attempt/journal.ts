@@ -47,7 +47,6 @@ interface JournalFile {
 interface NotedDot {
   file: JournalFile;
   n: number;
-  isAnswered: boolean;
 }
 
 /** The journals that this process is writing: their names alone do not distinguish them from those it has closed. */
@@ -88,7 +87,7 @@ export class Journal {
       append(file, { n, dot: { claim: { ...claim, recipients: concerned }, session } });
       file.dots += 1;
       file.open += 1;
-      return { file, n, isAnswered: false };
+      return { file, n };
     });
     // Also null, if it could not be noted: without a place of its own, its answer would count as that to the dot before it.
     const dots = this.#dots.get(claim);
@@ -97,14 +96,10 @@ export class Journal {
     return this.#write();
   }
 
-  /**
-   * Notes the answer to the claim's last dot, if that has none yet: the results of a transaction that had no dot are ignored.
-   * The next write brings it to disk, in this turn of the event loop or the next.
-   */
+  /** Notes the answer to the claim's last dot. The next write brings it to disk, in this turn of the event loop or the next. */
   answer(claim: Claim, results: RecipientResult[]): void {
     const last = this.#dots.get(claim)?.at(-1);
-    if (!last || last.isAnswered) return;
-    last.isAnswered = true;
+    if (!last) return;
     append(last.file, { n: last.n, results });
     void this.#write();
   }
