@@ -144,7 +144,7 @@ t.test('of what a site said to several nodes, the last is shown', async (t) => {
     const ordered = [...ids.slice(turn + 1), ...ids.slice(0, turn), last];
     const said = new Map(ordered.map((id, place) => [id, place === 2 ? null : `250 ${place}`]));
     for (const [id, lastReply] of said) {
-      // A minute passes before each, as clocks of machines that are shared have been seen to go back by milliseconds.
+      // A minute passes before each: times are kept to the millisecond, in which a fast machine reports twice.
       await db.query({ text: `UPDATE destination_reports SET reported_at = reported_at - interval '1 minute'` });
       await report(db, id, [{ ...quiet, site: 'Ours', destinations: [], lastReply }]);
     }
