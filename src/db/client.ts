@@ -52,8 +52,20 @@ const idleMs = 300_000;
 /** A connection that has been quiet for this long is probed. */
 const keepAliveMs = 30_000;
 
+/** What statements rely on, whatever the role, the database or the server sets. */
+const reliedOn = [
+  // A statement that waited for a lock sees what was committed meanwhile. At another level two calls at once would both find
+  // room below a limit.
+  ['default_transaction_isolation', 'read\\ committed'],
+  // A wait for a lock ends with its statement, unless the transaction says otherwise.
+  ['lock_timeout', '0'],
+  // Times are read as ISO 8601.
+  ['DateStyle', 'ISO'],
+];
+
 /** Settings of each session on the server. */
 const serverOptions = [
+  ...reliedOn,
   // Compiling a count of a log costs more than counting it.
   ['jit', 'off'],
   // The statement that fills up the list of new words sorts them into the log's indexes: at the usual 4 MB, an acceptance stalls
@@ -62,6 +74,11 @@ const serverOptions = [
   // A prepared plan outlives the table it was made for: one that suits an empty queue or a new week must not scan a full one.
   ['enable_seqscan', 'off'],
 ];
+
+const asOptions = (settings: string[][]) => settings.map(([name, value]) => `-c ${name}=${value}`).join(' ');
+
+/** The `options` of a connection beside the pool. */
+export const plainOptions = asOptions(reliedOn);
 
 /** Most connections of a node's pool. */
 export const poolSize = 20;
@@ -131,7 +148,7 @@ function createPool(url: string, max: number, acquireMs: number): pg.Pool {
     keepAlive: true,
     // A device between us and the server may forget a connection after a few silent minutes.
     keepAliveInitialDelayMillis: keepAliveMs,
-    options: serverOptions.map(([name, value]) => `-c ${name}=${value}`).join(' '),
+    options: asOptions(serverOptions),
     application_name: 'sendwright',
   });
   // The pool listens to a connection until it hands it over, a moment before the waiting caller has it. If the connection ends

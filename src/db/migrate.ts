@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../process/start-error.ts';
-import { type Sql, startTimeoutMs } from './client.ts';
+import { plainOptions, type Sql, startTimeoutMs } from './client.ts';
 import { codeOf, isUnavailable } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';
 
@@ -29,6 +29,8 @@ export async function migrate(url: string): Promise<string[]> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: startTimeoutMs,
+    // However long a large table, or another node that migrates, takes.
+    options: `${plainOptions} -c statement_timeout=0`,
     application_name: 'sendwright migrate',
   });
   // Between two statements, only this listener keeps a broken connection from ending the process; the next statement fails.

@@ -1,7 +1,11 @@
 import t from 'tap';
 import { connect, type Sql } from '../../src/db/client.ts';
+import { migrate } from '../../src/db/migrate.ts';
 import { silentLog } from '../../src/log.ts';
+import { createQueue } from '../../src/queue.ts';
 import { createDatabase } from '../support/db.ts';
+import { untilOneWaits } from '../support/locks.ts';
+import { administer } from '../support/start.ts';
 
 async function read(sql: Sql) {
   const [row] = await sql.query({
@@ -41,4 +45,41 @@ t.test('a session leaves nothing on its connection, which is used again unless i
   const after = await read(db);
   t.match(after, usual);
   t.not(after.pid, before.pid, 'nobody knows what it was doing');
+});
+
+t.test('what an operator sets for a role or a database does not change what statements do', async (t) => {
+  const url = await createDatabase();
+  const name = new URL(url).pathname.slice(1);
+  const set = (setting: string) => `ALTER DATABASE ${name} SET ${setting}`;
+  const settings = [`default_transaction_isolation = 'serializable'`, `DateStyle = 'German'`, `lock_timeout = '1ms'`];
+  await administer(settings.map(set));
+  const db = connect(url, silentLog, 2);
+  t.teardown(() => db.close());
+  const usual = { isolation: 'read committed', lock: '0' };
+  const statement = {
+    text: `SELECT current_setting('transaction_isolation') AS isolation, current_setting('lock_timeout') AS lock, now() AS time`,
+  };
+  const ask = async (sql: Sql) => (await sql.query<{ time: unknown }>(statement))[0];
+  for (const row of [await ask(db), await db.transaction(ask), await db.session(ask)]) {
+    t.match(row, usual);
+    t.ok(row?.time instanceof Date);
+  }
+
+  await db.query({
+    text: `CREATE FUNCTION usual() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN ASSERT current_setting('transaction_isolation') = 'read committed'; RETURN NEW; END $$;
+           CREATE TRIGGER usual BEFORE INSERT ON pgboss.queue FOR EACH ROW EXECUTE FUNCTION usual()`,
+  });
+  const queue = createQueue(url, silentLog);
+  await t.resolves(queue.start());
+  await queue.stop();
+
+  await administer([set(`statement_timeout = '1ms'`)]);
+  const migrating = await db.session(async (session) => {
+    await session.query({ text: 'SELECT pg_advisory_lock(72707369)' });
+    const waiting = migrate(url);
+    await Promise.race([untilOneWaits(db), waiting.catch(() => undefined)]);
+    return { waiting };
+  });
+  await t.resolves(migrating.waiting, 'nodes that start together wait for each other');
 });
