@@ -1,5 +1,7 @@
 /** The SQLSTATE of a statement that was canceled, as after its timeout. */
 const canceled = '57014';
+/** The SQLSTATE of a transaction that took longer than an operator allows (`transaction_timeout`). */
+const tookLong = '25P04';
 
 /**
  * The beginnings of the codes with which the database is away or does not answer: those of the system and of TLS, of PostgreSQL
@@ -11,7 +13,7 @@ const unavailableCodes = [
   // The connection failed, the server stops or starts, and the connection was idle in a transaction for too long.
   ...['08', '57P0', '25P03'],
   // No memory, disk or connections are left.
-  ...['53', canceled],
+  ...['53', canceled, tookLong],
   // The server is in a state that passes, or is a standby, which cannot write.
   ...['55000', '25006'],
   // The role cannot log in or may not do something, and the database is not there: all can be while an operator works on the
@@ -24,8 +26,8 @@ const unavailableCodes = [
 const unavailableWords =
   /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i;
 
-/** SQLSTATEs: a statement took too long, or more memory than there is. */
-const excessCodes = [canceled, '53200'];
+/** SQLSTATEs: a statement or its transaction took too long, or more memory than there is. */
+const excessCodes = [canceled, tookLong, '53200'];
 
 /** The code of this error from PostgreSQL, Prisma or the system; empty if it has none. */
 export function codeOf(error: unknown): string {
