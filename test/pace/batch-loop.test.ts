@@ -72,8 +72,31 @@ t.test('a failure ends the run, and the next wake begins another', async (t) => 
   t.strictSame([batches.length, prepared()], [2, 2]);
 });
 
+t.test('no batch is taken before the preparation is over, and none if that fails', async (t) => {
+  const seen: string[] = [];
+  let failing = true;
+  const loop = new BatchLoop({
+    async prepare() {
+      await nextTurn();
+      if (failing) throw new Error('away');
+      seen.push('prepared');
+    },
+    async takeBatch() {
+      seen.push('batch');
+      return false;
+    },
+    onError: ({ message }) => seen.push(message),
+  });
+  for (let run = 0; run < 2; run++) {
+    loop.wake();
+    for (let turns = 0; turns < 3; turns++) await nextTurn();
+    failing = false;
+  }
+  t.strictSame(seen, ['away', 'prepared', 'batch']);
+});
+
 t.test('a stop waits for the batch under way, and none begins afterwards', async (t) => {
-  const { loop, batches } = start();
+  const { loop, batches, prepared } = start();
   loop.wake();
   await nextTurn();
   let stopped = false;
@@ -86,5 +109,5 @@ t.test('a stop waits for the batch under way, and none begins afterwards', async
   await stopping;
   loop.wake();
   await nextTurn();
-  t.equal(batches.length, 1);
+  t.strictSame([batches.length, prepared()], [1, 1]);
 });

@@ -29,12 +29,14 @@ t.test('items that come during a run go together in the next', async (t) => {
     [[1]],
     'one run at a time',
   );
+  t.notOk(batcher.idle);
   runs[0]?.end();
   t.equal(await first, 'done 1');
   await begun(2);
   t.same(runs[1]?.items, [2, 3, 4], 'at most three');
   runs[1]?.end(new Error('no'));
   await begun(3);
+  t.notOk(batcher.idle, 'nor when nothing waits and the last run is under way');
   runs[2]?.end();
   t.match(await rest, [
     { reason: { message: 'no' } },

@@ -1,6 +1,34 @@
 import t from 'tap';
 import { TokenBuckets } from '../../src/pace/rate-limit.ts';
 
+t.test('a refused call costs nothing, and after the wait that it is told there is a token', async (t) => {
+  let now = 0;
+  const buckets = new TokenBuckets({ perSecond: 0.4, burst: 2 }, () => now);
+  const taken: string[] = [];
+  buckets.onTake((id) => taken.push(id));
+  t.strictSame(buckets.take('a'), { left: 1, waitSeconds: 0 });
+  t.strictSame(buckets.take('a'), { left: 0, waitSeconds: 0 });
+  for (const [ms, waitSeconds] of [
+    [0, 3],
+    [1_000, 2],
+    [2_000, 1],
+    [2_499, 1],
+    [2_500, 0],
+    [2_500, 3],
+  ] as const) {
+    now = ms;
+    t.strictSame(buckets.take('a'), { left: 0, waitSeconds }, `after ${ms} ms`);
+  }
+  t.strictSame(taken, ['a', 'a', 'a'], 'others are told of those that were given out');
+
+  t.equal(buckets.take('b').left, 1, 'each id has its own');
+  buckets.charge('b', 3);
+  t.strictSame(buckets.take('b'), { left: 0, waitSeconds: 8 }, 'what was given out elsewhere is owed');
+  now += 3_600_000;
+  t.equal(buckets.take('b').left, 1, 'no more than the burst, however long it was left alone');
+  t.strictSame(taken, ['a', 'a', 'a', 'b', 'b']);
+});
+
 t.test('DOS: with very many ids, a new one does not make it search all buckets', async (t) => {
   let looks = 0;
   const buckets = new TokenBuckets({ perSecond: 1, burst: 5 }, () => {
