@@ -1,6 +1,7 @@
-import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import type { Context } from 'koa';
 import { rateLimited } from '../errors.ts';
+import type { Logger } from '../log.ts';
 import { Tally } from '../pace/tally.ts';
 
 /** How many exports one account may run on a node: each holds the page that its client has not taken yet, up to tens of megabytes. */
@@ -12,11 +13,14 @@ export class Exports {
   readonly #underWay = new Tally<string>();
 
   /**
-   * @param client the socket of the client; only its `close` shows that the client of a pipelined request has gone
+   * If the body fails half-way, Koa ends the connection, and the log says why.
+   *
    * @param begin makes the body, which closes when the client has taken it or has gone
    * @throws ApiError 429 if the account has too many under way, and whatever `begin` throws
    */
-  async open(accountId: string, client: Socket, begin: () => Readable | Promise<Readable>): Promise<Readable> {
+  async open(accountId: string, { req, state }: Context, begin: () => Readable | Promise<Readable>): Promise<Readable> {
+    // Only its `close` shows that the client of a pipelined request has gone.
+    const client = req.socket;
     if (this.#underWay.of(accountId) >= mostExports)
       throw rateLimited(retrySeconds, `an account may have ${mostExports} exports running at a time`);
     this.#underWay.add(accountId, 1);
@@ -26,6 +30,9 @@ export class Exports {
       body.once('close', () => {
         client.off('close', leave);
         this.#underWay.add(accountId, -1);
+      });
+      body.once('error', ({ stack }) => {
+        if (!client.destroyed) (state.log as Logger).error({ error: stack }, 'an export broke off');
       });
       client.once('close', leave);
       if (client.destroyed) leave();

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { pino } from 'pino';
 import t from 'tap';
 import { buildSender } from '../support/build.ts';
 import { eventually, startTestNode } from '../support/node.ts';
@@ -7,8 +8,10 @@ import { encryptionKey } from '../support/shared-node.ts';
 
 const waiting = `SELECT count(*)::int AS count FROM pg_locks WHERE NOT granted AND relation = 'suppressions'::regclass`;
 
-t.test('pipelined exports end with their client', async (t) => {
-  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+t.test('pipelined exports end with their client, and one that breaks off is cut and logged', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ level: 'error' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') }, { log });
   const { account } = await buildSender(node.db, encryptionKey);
   const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
   // More than is sent while nobody reads.
@@ -29,9 +32,26 @@ t.test('pipelined exports end with their client', async (t) => {
     // Time for the server to hear of it: before that there is nothing to show.
     await new Promise((resume) => setTimeout(resume, 300));
   });
-  const status = await eventually(async () => {
-    const answer = await node.call('GET', '/api/v1/suppressions/export', { token });
-    return answer.status !== 429 && answer.status;
-  });
-  t.equal(status, 200);
+  const served = () =>
+    eventually(async () => {
+      const answer = await node.call('GET', '/api/v1/suppressions/export', { token });
+      return answer.status !== 429 && answer.status;
+    });
+  t.equal(await served(), 200);
+  const headers = { Authorization: `Bearer ${token}` };
+  for (const _ of [1, 2]) {
+    const begun = await fetch(`${node.baseUrl}/api/v1/account/export`, { headers });
+    await begun.body?.cancel();
+  }
+  t.equal(await served(), 200);
+  t.strictSame(lines, [], 'that a client goes is no error');
+
+  // An account's export has them after much that is sent before.
+  await node.db.query({ text: 'ALTER TABLE webhooks RENAME TO old_webhooks' });
+  const broken = await fetch(`${node.baseUrl}/api/v1/account/export`, { headers });
+  t.equal(broken.status, 200);
+  await t.rejects(broken.text(), 'nobody takes a part of it for all');
+  const requestId = broken.headers.get('x-request-id');
+  t.match(lines, [{ requestId, error: /webhooks/, msg: 'an export broke off' }]);
+  t.equal(lines.length, 1);
 });

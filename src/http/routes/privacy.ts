@@ -67,9 +67,7 @@ export function privacyRoutes(router: Router, services: Services): void {
     const parts = { files: attachments !== 'referenced', deliveries: deliveries !== 'omitted' };
     const lines = () => accountLines(db, account, parts);
     // The next page is read once the previous one was sent. It ends if the client hangs up.
-    const body = await services.exports.open(accountId, ctx.req.socket, () =>
-      Readable.from(lines(), { highWaterMark: 1 }),
-    );
+    const body = await services.exports.open(accountId, ctx, () => Readable.from(lines(), { highWaterMark: 1 }));
     ctx.type = 'application/x-ndjson';
     ctx.set('Content-Disposition', `attachment; filename="sendwright-${account.id}.ndjson"`);
     ctx.body = body;

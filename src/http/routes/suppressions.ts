@@ -84,7 +84,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
 
   router.get('/suppressions/export', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const body = await services.exports.open(accountId, ctx.req.socket, async () => {
+    const body = await services.exports.open(accountId, ctx, async () => {
       const pages = suppressions.exported(db, accountId);
       // If the first page fails, the answer is an error rather than half a file.
       const first = await pages.next();
