@@ -17,7 +17,7 @@ import { testKey } from '../support/keys.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { makeFolder } from '../support/start.ts';
-import { begin, sendwright, told } from './terminal.ts';
+import { begin, sendwright, told, toldWith } from './terminal.ts';
 
 /** A running node, and the environment of whoever administers its machine. */
 async function machine() {
@@ -111,7 +111,10 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
   const logIn = async () =>
     (await node.call('POST', '/api/v1/auth/login', { body: { email, password: made.user.password } })).status;
   t.equal(await logIn(), 200);
-  t.match(await told(env, 'accounts', 'suspend', email), { code: 0, account: { suspended_at: String } });
+  t.match(await sendwright(env, 'accounts', 'suspend', email), {
+    code: 0,
+    printed: new RegExp(`^The account is suspended\\.\n.*\n${made.account.id} .* suspended$`),
+  });
   t.equal(await logIn(), 403);
   t.match(await told(env, 'accounts', 'resume', made.account.id), { code: 0, account: { suspended_at: null } });
   t.match(await told(env, 'accounts', 'plan', email, 'pro'), { account: { plan: 'pro' } });
@@ -144,7 +147,12 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
     t.match(await sendwright(env, 'accounts', 'list', ...page), {
       printed: /^No accounts on this page; \d+ in total\.$/,
     });
-  const other = await told(env, 'accounts', 'create', '--name', 'Bakery', '--email', `bob-${Date.now()}@bakery.test`);
+  const bob = `bob-${Date.now()}@bakery.test`;
+  const bakery = ['--name', 'Bakery', '--email', bob, '--plan', 'pro', '--password-stdin'];
+  const other = await toldWith('a password of his own\r\n', env, 'accounts', 'create', ...bakery);
+  t.strictSame([other.code, other.account.plan, other.user], [0, 'pro', { email: bob }], 'the password is not shown');
+  const ofBob = { email: bob, password: 'a password of his own' };
+  t.match((await node.call('POST', '/api/v1/auth/login', { body: ofBob })).body, { account: { id: other.account.id } });
   for (const text of ['SHOP', email]) {
     const { count, accounts } = await told(env, 'accounts', 'list', '--q', text);
     t.match({ count, accounts }, { count: 1, accounts: [{ id: made.account.id }] }, text);
@@ -186,6 +194,22 @@ t.test('keys: a new one works at once, a revoked one does not', async (t) => {
   t.equal((await node.call('GET', '/api/v1/emails', { key: leaked })).status, 401);
   t.match(await sendwright(env, 'keys', 'revoke', 'x'), { code: 1, said: 'sendwright: "x": not found' });
   t.match(await sendwright(env, 'keys', 'create', '--name', 'a', '--scope', 'all'), { code: 2, said: /scopes\[0\]/ });
+
+  const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+  const narrow = ['keys', 'create', '--name', 'narrow', '--domain', sender.domain, '--expires-at', expires_at, ...mine];
+  const { api_key: limited } = await told(env, ...narrow);
+  t.match(limited, { scopes: ['send'], domains: [sender.domain], expires_at, account_id: sender.account.id });
+  const listed = async () => (await sendwright(env, 'keys', 'list', ...mine)).printed;
+  t.match(await listed(), new RegExp(`^${limited.id} .* send +${sender.domain} +active until ${expires_at}$`, 'm'));
+  t.match(await listed(), new RegExp(`^${keys[0].id} .* ci +sk_live_.* read +any +revoked$`, 'm'));
+  await node.db.prisma.apiKey.update({ where: { id: limited.id }, data: { expiresAt: new Date(Date.now() - 1) } });
+  t.match(await listed(), new RegExp(`^${limited.id} .* expired$`, 'm'));
+  for (const option of ['--domain', '--scope', '--expires-at'])
+    t.match(
+      await sendwright(env, 'keys', 'create', '--name', 'a', option, '', ...mine),
+      { code: 2, printed: '' },
+      `an unset variable of a script in ${option} does not widen the key`,
+    );
 });
 
 t.test('domains: added with the records to publish, as the API does it', async (t) => {
@@ -229,6 +253,16 @@ t.test('domains: listed with their accounts, checked as a node does, verified on
     domains.find(({ domain }: { domain: string }) => domain === sender.domain),
     { status: 'pending', account_id: sender.account.id },
   );
+  const own = await told(env, 'domains', 'list', '--account', sender.account.email);
+  t.strictSame(
+    own.domains.map(({ id }: { id: string }) => id),
+    [sender.domainId],
+  );
+  t.match(
+    await sendwright(env, 'domains', 'check', sender.domain, '--account', 'admin@example.test'),
+    { code: 1, said: `sendwright: "${sender.domain}": not found` },
+    'of that account only',
+  );
   const looked = await sendwright(env, 'domains', 'check', sender.domain);
   t.match(looked, { code: 0, printed: /is pending\nok +verification\nok +dkim\nok +spf$/ });
   t.ok(looked.progress.length > 0);
@@ -271,6 +305,36 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   t.match(sent, { code: 0, email: { status: 'sent', tags: ['one', 'two'] } });
   const seen = await node.call('GET', `/api/v1/emails/${sent.email.id}`, { key: sender.key });
   t.match(seen.body.email.recipients, [{ status: 'delivered', attempts: 1 }]);
+  const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
+  const to = ['--to', 'a@b.test', '--to', 'c@b.test', '--cc', 'd@b.test', '--bcc', 'e@b.test'];
+  const rest = ['--type', 'marketing', '--scheduled-at', scheduled_at, '--wait'];
+  const bodies = ['--html', '<p>h</p>', '--text', '-'];
+  const { code, email } = await toldWith(
+    'from a pipe',
+    env,
+    'send',
+    ...from,
+    ...to,
+    '--subject',
+    's',
+    ...bodies,
+    ...rest,
+  );
+  t.match(
+    { code, ...email },
+    { code: 0, to: 'a@b.test', cc: ['d@b.test'], bcc: ['e@b.test'], type: 'marketing', scheduled_at },
+  );
+  const { body } = await node.call('GET', `/api/v1/emails/${email.id}`, { key: sender.key });
+  t.strictSame(body.email.recipients.map(({ address }: { address: string }) => address).sort(), [
+    'a@b.test',
+    'c@b.test',
+    'd@b.test',
+    'e@b.test',
+  ]);
+  t.match((await node.call('GET', `/api/v1/emails/${email.id}/content`, { key: sender.key })).body, {
+    html: '<p>h</p>',
+    text: 'from a pipe',
+  });
   const once = ['--idempotency-key', `k${Date.now()}`];
   const first = await told(env, 'send', ...hello, ...once);
   t.equal((await told(env, 'send', ...hello, ...once)).email.id, first.email.id);
@@ -293,6 +357,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   for (const [args, said] of [
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
     [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
+    [[...from, '--to', 'a@b.test', '--subject', 's', '--text', '-', '--html', '-'], /only one of --text and --html/],
     [['--file', '/nowhere.json'], /cannot read \/nowhere\.json/],
     // Otherwise the recipients of the file would get what was meant for somebody else.
     [['--file', file, ...hello.slice(4)], /^sendwright send: --subject, --text, --to: cannot be combined with --file/],
@@ -320,11 +385,17 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
     printed: / is queued$/,
     said: /^No node that delivers mail is running: .* waits for one\.$/,
   });
+  t.match(await sendwright(env, 'release', '--waiting', 'fail'), { code: 0, printed: 'The service is not on hold.' });
   t.match(await sendwright(env, 'hold'), {
     code: 0,
     printed: /; 1 recipient was due then and is waiting\. Nodes react within five seconds, /,
   });
   t.match(await sendwright(env, 'send', ...hello, '--text', 'accepted on hold'), { code: 0 });
+  t.match(await sendwright(env, 'queue', 'list'), {
+    printed:
+      /^The service has been on hold since 2.*Z: nothing is sent until sendwright release --waiting send\|fail\.\n/,
+  });
+  t.match(await sendwright(env, 'release'), { code: 2, said: /--waiting must be send or fail/ });
   const released = await sendwright(env, 'release', '--waiting', 'fail');
   t.match(released, { code: 0, printed: /^Released: 1 recipient failed, 1 recipient is due now\. Nodes start / });
   await hold.begin(db);

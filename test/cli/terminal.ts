@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { run } from '../../src/cli/run.ts';
 
 /** Runs a command in this process: its progress so far, and at its end the exit code, and what it said where. */
@@ -19,4 +20,15 @@ export async function told(env: Record<string, string>, ...args: string[]) {
   const { code, printed, said } = await sendwright(env, ...args, '--json');
   if (printed === '') throw new Error(`${args.join(' ')} ended with ${code}: ${said}`);
   return { code, ...JSON.parse(printed) };
+}
+
+/** The same, reading this from standard input. */
+export async function toldWith(input: string, env: Record<string, string>, ...args: string[]) {
+  const before = Object.getOwnPropertyDescriptor(process, 'stdin') ?? {};
+  Object.defineProperty(process, 'stdin', { configurable: true, value: Readable.from([Buffer.from(input)]) });
+  try {
+    return await told(env, ...args);
+  } finally {
+    Object.defineProperty(process, 'stdin', before);
+  }
 }

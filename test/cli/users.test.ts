@@ -6,7 +6,7 @@ import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
 import { encryptionKey } from '../support/shared-node.ts';
-import { sendwright, told } from './terminal.ts';
+import { sendwright, told, toldWith } from './terminal.ts';
 
 t.test('users: added, given a new password, listed and removed', async (t) => {
   const databaseUrl = await createDatabase();
@@ -52,6 +52,11 @@ t.test('users: added, given a new password, listed and removed', async (t) => {
     (await sendwright(env, 'users', 'list', '--limit', '1')).printed,
     /^EMAIL +ROLE[\s\S]*admin@example\.test +admin/,
   );
+  t.match(await sendwright(env, 'users', 'list', '--limit', '0'), { printed: 'No users on this page; 3 in total.' });
+
+  const typed = await toldWith('typed by herself\n', env, 'users', 'password', 'ann@bücher.test', '--password-stdin');
+  t.match([typed.code, typed.user.password], [0, undefined], 'it is not shown');
+  t.equal((await logIn('ann@bücher.test', 'typed by herself')).status, 200);
   t.match(await told(env, 'users', 'remove', 'ann@bücher.test'), { code: 0, user: { id: added.user.id } });
   t.equal(await domains(token), 401);
   t.equal((await logIn('ann@bücher.test', other.user.password)).status, 401);
