@@ -44,10 +44,7 @@ export const importSuppressions: Command = {
       const { id: accountId } = await accountOf(db, textOf(given, 'account'));
       for (let at = 0; at < parsed.length; at += addedAtOnce) {
         const slice = parsed.slice(at, at + addedAtOnce);
-        await suppressions.addAll(
-          db,
-          slice.map((entry) => ({ ...entry, accountId, emailId: null })),
-        );
+        await suppressions.addImported(db, accountId, slice);
         given.progress(`${at + slice.length} of ${parsed.length} addresses`);
       }
       const count = new Set(parsed.map(({ address }) => comparable(address))).size;

@@ -1,5 +1,6 @@
 import t from 'tap';
 import * as suppressions from '../../src/core/returns/suppressions.ts';
+import type { Sql } from '../../src/db/client.ts';
 import { ApiError } from '../../src/errors.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
@@ -57,3 +58,31 @@ t.test('the list of one account says nothing about the mail of another', async (
   await suppressions.remove(db, ours, address);
   t.strictSame([...(await suppressions.find(db, theirs, [address]))], [[address, 'complaint']]);
 });
+
+t.test('after an import an address is found without reading the whole list', async (t) => {
+  const db = await openDatabase(t);
+  const [{ id: small }, { id: large }] = [await buildAccount(db), await buildAccount(db)];
+  await suppressions.add(db, small, { address: 'ann@x.test', reason: 'manual' });
+  await db.query({ text: 'ANALYZE suppressions' });
+  const imported = Array.from({ length: 2_000 }, (_, n) => ({ address: `u${n}@x.test`, reason: 'manual' as const }));
+  await suppressions.addImported(db, large, imported);
+  const blocks = await blocksRead(db, (sql) => suppressions.find(sql, large, ['u77@x.test']));
+  t.ok(blocks > 0 && blocks < 20, `${blocks} blocks`);
+});
+
+/** How many blocks of tables and indexes the statement of `work` reads. */
+async function blocksRead(db: Sql, work: (sql: Sql) => Promise<unknown>): Promise<number> {
+  let blocks = Number.NaN;
+  await work({
+    async query({ text, values = [] }) {
+      const [row] = await db.query<{ 'QUERY PLAN': { Plan: Record<string, number> }[] }>({
+        text: `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`,
+        values,
+      });
+      const plan = row?.['QUERY PLAN'][0]?.Plan ?? {};
+      blocks = (plan['Shared Hit Blocks'] ?? Number.NaN) + (plan['Shared Read Blocks'] ?? Number.NaN);
+      return [];
+    },
+  });
+  return blocks;
+}

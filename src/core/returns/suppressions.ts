@@ -73,6 +73,25 @@ export async function addAll(
   });
 }
 
+/** So many are a good part of many a list: autovacuum would count them within a minute or two. */
+const countedAtOnce = 1_000;
+
+/**
+ * Like `add` for a part of a file or of a call, of up to some thousands. While statistics are of a list with hardly an entry of this account,
+ * PostgreSQL may read all that the account has to find one address, for each email.
+ */
+export async function addImported(
+  db: Sql,
+  accountId: string,
+  imported: { address: string; reason: SuppressionReason }[],
+): Promise<void> {
+  await addAll(
+    db,
+    imported.map((entry) => ({ ...entry, accountId, emailId: null })),
+  );
+  if (imported.length >= countedAtOnce) await db.query({ text: 'ANALYZE (SKIP_LOCKED) suppressions' });
+}
+
 /**
  * One page of the list, newest first.
  *

@@ -74,9 +74,9 @@ export function suppressionRoutes(router: Router, services: Services): void {
     const { suppressions: given } = parse(importBody, await readJson(ctx, importLimit, mostValuesImported));
     const entries = await givingWay(given, (item, index) => {
       const { address, reason } = parse(newSuppression, item, ['suppressions', index]);
-      return { accountId, address: address.address, reason: reason ?? ('manual' as const), emailId: null };
+      return { address: address.address, reason: reason ?? ('manual' as const) };
     });
-    await services.commitTurns.take(accountId, () => suppressions.addAll(db, entries));
+    await services.commitTurns.take(accountId, () => suppressions.addImported(db, accountId, entries));
     const addresses = new Set(entries.map(({ address }) => comparable(address)));
     const { size } = addresses;
     ctx.body = { message: `${size} ${size === 1 ? 'address is' : 'addresses are'} on the list`, count: size };
