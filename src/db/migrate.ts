@@ -55,6 +55,7 @@ export async function migrate(url: string): Promise<string[]> {
  */
 export type Schema = 'none' | 'ours' | 'newer' | 'older';
 
+/** Compares what was applied to the database with the migrations of this release. */
 export async function schemaOf(db: Sql): Promise<Schema> {
   const [table] = await db.query<{ there: boolean }>({
     text: `SELECT to_regclass('_prisma_migrations') IS NOT NULL AS there`,

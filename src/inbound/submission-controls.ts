@@ -30,6 +30,7 @@ export function refuseForeignControls({ headers, controls }: SubmittedMessage): 
   }
 }
 
+/** The tags, separated by commas. @throws Refusal 554 if there are too many, or one is too long */
 export function readTags(text = ''): string[] {
   const tags = text
     .split(',')
@@ -41,6 +42,7 @@ export function readTags(text = ''): string[] {
   return tags;
 }
 
+/** The one of the choices that the header names; the fallback if there is no such header. @throws Refusal for any other text */
 export function readChoice<T extends string>(
   header: string,
   choices: readonly T[],
@@ -53,6 +55,7 @@ export function readChoice<T extends string>(
   throw badContent(`${header}: must be one of ${choices.join(', ')}`);
 }
 
+/** When to send; null: at once. @throws Refusal if it is not an RFC 3339 timestamp, is past, or more than a year ahead */
 export function readTime(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const at = parseTimestamp(text);
@@ -65,7 +68,9 @@ export function readTime(text: string | undefined): Date | null {
 
 /**
  * Two submissions are the same if their content is: a client that sends again makes new boundaries, a new Date and maybe a new
- * Message-ID.
+ * Message-ID. Null without a key.
+ *
+ * @throws Refusal if the key is empty or too long
  */
 export function readIdempotency(key: string | undefined, request: SendRequest): Idempotency | null {
   if (key === undefined) return null;

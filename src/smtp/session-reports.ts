@@ -58,6 +58,7 @@ export class SessionReports {
   }
 }
 
+/** Between which hosts a session took place, and how it was encrypted. */
 export function endpointsOf({ target, localAddress, tls }: Connection) {
   return { host: target.host, remoteAddress: target.address, localAddress, tls };
 }

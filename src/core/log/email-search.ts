@@ -7,6 +7,10 @@ import { findScheduled } from './scheduled-search.ts';
 /** Nobody pages further than this, and counting takes long; looking for words in each email takes longest. */
 const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
 
+/**
+ * One page of the emails that match the filter, newest first, and how many match; if
+ * `countExact` is false, there are more than that.
+ */
 export async function search(db: Database, filter: Filter, page: Page): Promise<Found> {
   if (filter.scheduled) return searchScheduled(db, filter, page);
   if (isDomainSearch(filter)) return searchByDomain(db, filter, page);

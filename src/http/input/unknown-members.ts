@@ -131,6 +131,7 @@ const longestWord = 100;
 const isWord = (value: unknown, pattern: RegExp) =>
   typeof value === 'string' && value.length <= longestWord && pattern.test(value);
 
+/** True for what asks for nothing in JSON: null, false, 0, and a text, list or object with nothing in it. */
 export function isEmpty(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return !value;
   // No `Object.keys`: it may have very many.

@@ -109,6 +109,7 @@ export function responseTo(refusals: Refusal[], named: Record<string, JsonSchema
   return name && others.length === 0 ? { $ref: `#/components/responses/${name}` } : inline(refusals, named);
 }
 
+/** The responses that `responseTo` refers to, for `components/responses`. @param named receives the schemas that they refer to */
 export function standardResponses(named: Record<string, JsonSchema>): JsonSchema {
   return Object.fromEntries(Object.entries(standard).map(([name, one]) => [name, inline([one], named)]));
 }

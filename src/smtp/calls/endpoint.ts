@@ -26,6 +26,7 @@ export function refuseUrl(url: URL, allowPrivate: PrivateNetworks): string | nul
   return null;
 }
 
+/** The port that a call to this http or https address connects to. */
 export function portOf(url: URL): number {
   return Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
 }
