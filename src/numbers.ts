@@ -11,3 +11,10 @@ export function grouped(value: number): string {
   for (let at = first; at < digits.length; at += 3) groups.push(digits.slice(at, at + 3));
   return `${value < 0 ? '-' : ''}${groups.join(',')}`;
 }
+
+/** A length of time for people: 90 seconds, 90 minutes, 72 hours. */
+export function timeInWords(ms: number): string {
+  const [amount, unit]: [number, string] =
+    ms < 120_000 ? [ms / 1_000, 'seconds'] : ms < 2 * 3_600_000 ? [ms / 60_000, 'minutes'] : [ms / 3_600_000, 'hours'];
+  return `${grouped(Math.round(amount))} ${unit}`;
+}

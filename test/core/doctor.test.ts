@@ -2,10 +2,16 @@ import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import t from 'tap';
 import * as domains from '../../src/core/domains/domains.ts';
 import { examine, examineMachine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
-import { type CertificateFiles, checkBaseUrl, checkCertificate } from '../../src/core/operations/doctor-machine.ts';
+import {
+  type CertificateFiles,
+  checkBaseUrl,
+  checkCertificate,
+  checkClock,
+} from '../../src/core/operations/doctor-machine.ts';
 import { checkEhloNames, checkReverse } from '../../src/core/operations/doctor-names.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
 import { certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
@@ -320,6 +326,17 @@ t.test('the machine alone is examined without a question to anybody else', async
   t.strictSame(await checks(installation.smtpCertificate), [...always, 'smtp_certificate']);
   t.strictSame(await checks(null), always);
   t.equal(zone.queries.length, before);
+});
+
+t.test('a clock of this machine that differs from that of the database is a problem', async (t) => {
+  const { db } = await healthyServer();
+  const whenOff = async (offMs: number) => {
+    mock.timers.enable({ apis: ['Date'], now: Date.now() + offMs });
+    return shown(await checkClock(db).finally(() => mock.timers.reset()))[0];
+  };
+  t.strictSame(shown(await checkClock(db)), []);
+  t.match(await whenOff(40_000), /^clock problem: It is [34]\d\.\d s ahead of the database's\. Synchronize the clocks/);
+  t.match(await whenOff(-3 * 3_600_000), /^clock problem: It is 3 hours behind the database's\. /);
 });
 
 t.test('a certificate of the SMTP ports that was not renewed in time is a problem', async (t) => {

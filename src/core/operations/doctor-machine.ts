@@ -4,6 +4,7 @@ import { foreignTables, missingRight } from '../../db/check.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { listPartitions } from '../../db/partitions.ts';
 import { capitalized } from '../../mail/text/characters.ts';
+import { timeInWords } from '../../numbers.ts';
 import { about, type Finding } from './finding.ts';
 
 /**
@@ -29,7 +30,8 @@ export async function checkClock(db: Database): Promise<Finding[]> {
   // The middle of the round trip is the best estimate there is.
   const here = (asked + Date.now()) / 2;
   const offMs = Math.round(here - (row?.now.getTime() ?? here));
-  const found = `It is ${Math.abs(offMs / 1_000).toFixed(1)} s ${offMs < 0 ? 'behind' : 'ahead of'} the database's.`;
+  const off = Math.abs(offMs) < 60_000 ? `${Math.abs(offMs / 1_000).toFixed(1)} s` : timeInWords(Math.abs(offMs));
+  const found = `It is ${off} ${offMs < 0 ? 'behind' : 'ahead of'} the database's.`;
   if (Math.abs(offMs) <= clockMs) return [ok(found)];
   return [
     problem(

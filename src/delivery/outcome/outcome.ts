@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
 import type { AttemptRow } from '../../core/recipients/attempts.ts';
+import { timeInWords } from '../../numbers.ts';
 import type { Delivery, Phase, RecipientResult } from '../../smtp/deliver.ts';
 import { isRefusal } from '../../smtp/replies/reply.ts';
 import { beforeMail } from '../../smtp/replies/result.ts';
@@ -47,14 +48,8 @@ export function decide(
   return {
     status: 'failed',
     nextAttemptAt: null,
-    response: `given up after ${inWords(policy.forMs)}; the last answer was: ${response}`,
+    response: `given up after ${timeInWords(policy.forMs)}; the last answer was: ${response}`,
   };
-}
-
-function inWords(ms: number): string {
-  const [amount, unit] =
-    ms < 120_000 ? [ms / 1_000, 'seconds'] : ms < 2 * 3_600_000 ? [ms / 60_000, 'minutes'] : [ms / 3_600_000, 'hours'];
-  return `${Math.round(Number(amount))} ${unit}`;
 }
 
 /** What the server said, word for word, or our own sentence if no server said anything. */
