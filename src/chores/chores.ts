@@ -6,7 +6,6 @@ import * as dkimKeys from '../core/domains/dkim-keys.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import { recheckDue } from '../core/domains/verification.ts';
 import * as emailCounts from '../core/log/email-counts.ts';
-import type { Installation } from '../core/operations/doctor.ts';
 import * as sandboxMessages from '../core/operations/sandbox-messages.ts';
 import { eraseDue } from '../core/privacy/erasing.ts';
 import { wakeAhead, wakeTriedAhead } from '../core/recipients/ahead.ts';
@@ -25,7 +24,6 @@ import { whenSetBack } from '../db/set-back.ts';
 import type { Logger } from '../log.ts';
 import type { Rounds } from '../pace/rounds.ts';
 import { sweeping } from '../queue.ts';
-import { watchMachine } from './machine.ts';
 
 const secondMs = 1_000;
 const minuteMs = 60_000;
@@ -35,7 +33,7 @@ export function addChores(
   rounds: Rounds,
   db: Database,
   surroundings: Surroundings,
-  { installation, log }: { installation: Installation; log: Logger },
+  { isSandbox, log }: { isSandbox: boolean; log: Logger },
 ): void {
   const keepPartitions = keepingPartitions(db);
   rounds.every(5 * secondMs, 'partitions', () => keepPartitions(new Date()));
@@ -66,7 +64,5 @@ export function addChores(
   rounds.every(6 * 60 * minuteMs, 'days of warm-up', () => warmUp.forgetOld(db));
   rounds.every(6 * 60 * minuteMs, 'old deliveries to destinations', () => lastDeliveries.forgetOld(db));
   rounds.every(60 * minuteMs, 'retired DKIM keys', () => dkimKeys.forgetRetired(db));
-  rounds.every(60 * minuteMs, 'the machine', watchMachine(db, installation, log));
-  if (installation.deliveryMode === 'sandbox')
-    rounds.every(minuteMs, 'sandbox messages', () => sandboxMessages.trim(db));
+  if (isSandbox) rounds.every(minuteMs, 'sandbox messages', () => sandboxMessages.trim(db));
 }

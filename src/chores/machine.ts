@@ -1,8 +1,19 @@
-import { examineMachine, type Installation } from '../core/operations/doctor.ts';
+import { examineMachine, type Machine } from '../core/operations/doctor.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
+import type { Rounds } from '../pace/rounds.ts';
 
-const dayMs = 24 * 3_600_000;
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+/**
+ * Looks at this machine once an hour. One process of each node is to do it: any other would say the same.
+ *
+ * @param machine as the doctor gets it
+ */
+export function watchMachine(rounds: Rounds, db: Database, machine: Machine, log: Logger): void {
+  rounds.every(hourMs, 'the machine', lookingAtMachine(db, machine, log));
+}
 
 /**
  * Says in the log what is wrong with this machine: when it is found, once a day while it lasts, and when it is over. Whoever
@@ -11,16 +22,16 @@ const dayMs = 24 * 3_600_000;
  * @param now in milliseconds; never goes back
  * @returns one look at it
  */
-export function watchMachine(
+export function lookingAtMachine(
   db: Database,
-  installation: Installation,
+  machine: Machine,
   log: Logger,
   now: () => number = () => performance.now(),
 ): () => Promise<void> {
   /** When each problem was last said. */
   const told = new Map<string, number>();
   return async () => {
-    for (const { check, subject, health, found, advice } of await examineMachine({ db, installation })) {
+    for (const { check, subject, health, found, advice } of await examineMachine({ db, installation: machine })) {
       const last = told.get(check);
       if (health === 'problem') {
         if (last !== undefined && now() - last < dayMs) continue;

@@ -12,7 +12,7 @@ import { createQueue, ownConnections, type Queue } from '../queue.ts';
 /** The pool's, and two of pg-boss's own. Migrating takes one more, while the pool has only one. */
 export const connectionsOfNode = poolSize + ownConnections;
 
-/** The pool of the process that starts the workers of a node, which needs a few then, and when a worker has died. */
+/** The pool of the process that starts the workers of a node, which needs a few then, when a worker has died, and once an hour. */
 export const poolOfFirst = 2;
 
 /** The connections of a node with this many processes. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Config, hasSmtpPort } from '../config.ts';
+import type { Config } from '../config.ts';
 import type { Installation } from '../core/operations/doctor.ts';
 import { KnownPolicies } from '../core/tls/tls-policies.ts';
 import type { Database } from '../db/client.ts';
@@ -18,6 +18,7 @@ import { DanePolicies } from '../smtp/policies/dane-policies.ts';
 import { fetchStsFile } from '../smtp/policies/sts-fetch.ts';
 import { StsPolicies } from '../smtp/policies/sts-policies.ts';
 import { TlsPolicies } from '../smtp/policies/tls-policies.ts';
+import { machineOf } from './machine.ts';
 
 /** Where names are looked up and mail goes: the sandbox's own internet, or the real one. */
 export interface Internet {
@@ -92,11 +93,9 @@ export const lookUpOf = (config: Config, { resolver, knownIps, allowPrivate }: I
 export const installationOf = (config: Config, { mxPort }: Internet): Installation => ({
   deliveryMode: config.deliveryMode,
   baseUrl: config.baseUrl,
-  dataDir: config.dataDir,
-  embedded: config.databaseUrl === null,
   mxPort,
   blocklists: config.blocklists,
-  smtpCertificate: hasSmtpPort(config) ? config.smtp.tls : null,
+  ...machineOf(config),
 });
 
 /** From an address of another machine each delivery would fail, and the receivers would seem to be to blame. */

@@ -1,4 +1,5 @@
 import { addChores } from '../chores/chores.ts';
+import { watchMachine } from '../chores/machine.ts';
 import type { Config } from '../config.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import { FreshBodies } from '../core/emails/fresh-bodies.ts';
@@ -35,6 +36,7 @@ import { type DispatcherParts, startDispatchers } from './dispatchers.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
 import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf } from './internet.ts';
 import { recoverJournals } from './journals.ts';
+import { machineOf } from './machine.ts';
 import { type Siblings, shareBuckets } from './siblings.ts';
 
 /** What a node needs besides the configuration: where its database is, and the secrets that may have been generated. */
@@ -161,7 +163,9 @@ async function makeParts(
   const tlsPolicies = findTlsPolicies(config, internet, { db, log, clock: lease.clock }, stops);
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());
-  addChores(rounds, db, surroundings, { installation: installationOf(config, internet), log });
+  addChores(rounds, db, surroundings, { isSandbox: config.deliveryMode === 'sandbox', log });
+  // With siblings, the first process does this for all.
+  if (!siblings) watchMachine(rounds, db, machineOf(config), log);
   return {
     config,
     foundation,

@@ -1,10 +1,12 @@
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { watchMachine } from '../chores/machine.ts';
 import type { Config } from '../config.ts';
 import * as nodes from '../core/nodes/nodes.ts';
 import * as hold from '../core/operations/hold.ts';
 import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
+import { Rounds } from '../pace/rounds.ts';
 import { exposition, type Measured } from '../process/metrics.ts';
 import { openMetrics } from '../process/metrics-port.ts';
 import { StartError, TakenPorts } from '../process/start-error.ts';
@@ -13,6 +15,7 @@ import { Trouble } from '../trouble.ts';
 import { prepareAdmin } from './admin.ts';
 import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
 import { recoverJournals } from './journals.ts';
+import { machineOf } from './machine.ts';
 import type { Foundation, SendwrightNode } from './node.ts';
 import type { FromWorker, Ground, ToWorker } from './worker.ts';
 
@@ -36,8 +39,8 @@ const measureMs = 5_000;
 type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
 
 /**
- * Starts `WORKERS` processes that each do the work of a node, and does what is done once: the schema, the first admin, and
- * making up for a process that dies. Incoming connections go to each of them in turn.
+ * Starts `WORKERS` processes that each do the work of a node, and does what is done once: the schema, the first admin, a look
+ * at the machine now and then, and making up for a process that dies. Incoming connections go to each of them in turn.
  *
  * @param stops the steps that stop it all; it grows during the start
  * @throws StartError; the caller stops what had been started
@@ -60,6 +63,9 @@ export async function startWorkers(
   if (foundation.alone) await nodes.removeAll(db, listener);
   life.goOn();
   db.hurry();
+  const rounds = new Rounds(log);
+  life.stops.push(() => rounds.stop());
+  watchMachine(rounds, db, machineOf(config), log);
   const ground: Ground = {
     kind: 'ground',
     databaseUrl: named(databaseUrl),

@@ -1,7 +1,6 @@
 import { mock } from 'node:test';
 import t from 'tap';
 import { addChores } from '../../src/chores/chores.ts';
-import type { Installation } from '../../src/core/operations/doctor.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
@@ -33,11 +32,7 @@ function gather(db: Database) {
     sendingIps: [],
     keyring: new Keyring(testKey(5)),
   };
-  const installation: Installation = {
-    ...{ deliveryMode: 'sandbox', baseUrl: 'http://localhost', dataDir: '.', embedded: false },
-    ...{ mxPort: 25, blocklists: [], smtpCertificate: null },
-  };
-  addChores(rounds, db, surroundings, { installation, log: silentLog });
+  addChores(rounds, db, surroundings, { isSandbox: true, log: silentLog });
   return [...rounds.works.values()];
 }
 

@@ -2,7 +2,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import { watchMachine } from '../../src/chores/machine.ts';
+import { lookingAtMachine } from '../../src/chores/machine.ts';
 import { createAuthority } from '../support/authority.ts';
 import { openDatabase } from '../support/db.ts';
 import { makeFolder } from '../support/start.ts';
@@ -19,14 +19,10 @@ t.test('what is wrong with the machine is in the log at once, then once a day, a
     const { cert, key } = authority.issue(['mx.test'], { to: new Date(begun + to) });
     await Promise.all([writeFile(smtpCertificate.cert, cert), writeFile(smtpCertificate.key, key)]);
   };
-  const installation = {
-    ...{ deliveryMode: 'direct' as const, baseUrl: 'https://mx.test', dataDir: '.', embedded: false },
-    ...{ mxPort: 25, blocklists: [], smtpCertificate },
-  };
   let said: { level: number; check: string; found: string; advice?: string; msg: string }[] = [];
   const log = pino({ base: null }, { write: (line: string) => said.push(JSON.parse(line)) });
   let now = 0;
-  const look = watchMachine(db, installation, log, () => now);
+  const look = lookingAtMachine(db, { dataDir: '.', embedded: false, smtpCertificate }, log, () => now);
   const heard = async () => {
     said = [];
     await look();

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import type { Ground } from '../../src/node/worker.ts';
+import { createAuthority } from '../support/authority.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startGate } from '../support/gate.ts';
@@ -227,9 +228,17 @@ const noPrlimit = spawnSync('prlimit', ['--version']).status !== 0 && 'prlimit, 
 t.test('two workers of one service, without any mail', async (t) => {
   const { env } = await startReceiver(t);
   const port = String(await freePort());
-  const all = { ...env, DATA_DIR: await folder(t), WORKERS: '2', METRICS_PORT: port };
-  const app = await startSendwright(testEnv(await createDatabase(), all));
+  const dataDir = await folder(t);
+  const files = { SMTP_TLS_CERT: join(dataDir, 'cert.pem'), SMTP_TLS_KEY: join(dataDir, 'key.pem') };
+  const { cert, key } = createAuthority().issue(['mx.test'], { to: new Date(Date.now() + 3_600_000) });
+  await Promise.all([writeFile(files.SMTP_TLS_CERT, cert), writeFile(files.SMTP_TLS_KEY, key)]);
+  const doors = { ...files, SUBMISSION_PORT: String(await freePort()), METRICS_PORT: port };
+  const app = await startSendwright(
+    testEnv(await createDatabase(), { ...env, ...doors, DATA_DIR: dataDir, WORKERS: '2' }),
+  );
   t.teardown(() => app.end('SIGKILL'));
+  const expiring = () => app.stdout().match(/.*"check":"smtp_certificate".*"something is wrong with this machine.*/g);
+  await eventually(async () => expiring() !== null);
 
   t.test('a connection that was handed to a worker and not accepted ends when the worker does', async (t) => {
     const [frozen = 0] = childrenOf(app.pid);
@@ -266,6 +275,12 @@ t.test('two workers of one service, without any mail', async (t) => {
     t.ok(childrenOf(app.pid).includes(before[1] ?? 0), 'the other one was left alone');
     t.equal((await app.call('GET', '/healthz')).status, 200);
     t.equal(await app.end('SIGTERM'), 0);
+  });
+
+  t.test('what is wrong with their machine is said once', async (t) => {
+    const lines = (expiring() ?? []).map((line) => JSON.parse(line));
+    t.match(lines, [{ found: /^It expires on / }]);
+    t.notOk('worker' in (lines[0] ?? {}), 'by the first process, as none of the workers outlives it');
   });
 });
 

@@ -23,18 +23,22 @@ import {
 } from './doctor-names.ts';
 import { about, type CheckName, type Finding } from './finding.ts';
 
-/** What the configuration says about this installation. */
-export interface Installation {
-  deliveryMode: 'sandbox' | 'direct';
-  baseUrl: string;
+/** What the configuration says about this machine. */
+export interface Machine {
   dataDir: string;
   /** Whether the database is the one in `dataDir`. */
   embedded: boolean;
+  /** The files of the SMTP servers' certificate; null: they have one of our own, or there are none here. */
+  smtpCertificate: CertificateFiles | null;
+}
+
+/** What the configuration says about this installation. */
+export interface Installation extends Machine {
+  deliveryMode: 'sandbox' | 'direct';
+  baseUrl: string;
   mxPort: number;
   /** Zones of DNS blocklists that the sending addresses are looked up in. */
   blocklists: string[];
-  /** The files of the SMTP servers' certificate; null: they have one of our own, or there are none here. */
-  smtpCertificate: CertificateFiles | null;
 }
 
 export interface Patient {
@@ -83,7 +87,7 @@ export async function examine(
  *
  * @returns the findings; it does not throw
  */
-export function examineMachine({ db, installation }: Pick<Patient, 'db' | 'installation'>): Promise<Finding[]> {
+export function examineMachine({ db, installation }: { db: Database; installation: Machine }): Promise<Finding[]> {
   const { clock, disk, rights, certificate } = machineChecksOf(db, installation);
   return run([clock, disk, rights, ...certificate], machineMs);
 }
@@ -113,7 +117,7 @@ interface Given {
   naming: string;
 }
 
-function machineChecksOf(db: Database, { dataDir, embedded, smtpCertificate: files }: Installation) {
+function machineChecksOf(db: Database, { dataDir, embedded, smtpCertificate: files }: Machine) {
   const clock: Check = { name: 'clock', subject: 'this machine', run: () => checkClock(db) };
   const disk: Check = { name: 'disk_space', subject: dataDir, run: () => checkDisk(dataDir, embedded) };
   const rights: Check = { name: 'database_rights', subject: 'the database', run: () => checkRights(db) };
