@@ -5,10 +5,20 @@ import t from 'tap';
 import { lookingAtMachine } from '../../src/chores/machine.ts';
 import { createAuthority } from '../support/authority.ts';
 import { openDatabase } from '../support/db.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { makeFolder } from '../support/start.ts';
 
 const hourMs = 3_600_000;
 const begun = Date.now();
+
+interface Line {
+  level: number;
+  check: string;
+  found: string;
+  advice?: string;
+  msg: string;
+}
 
 t.test('what is wrong with the machine is in the log at once, then once a day, and when it is over', async (t) => {
   const db = await openDatabase(t);
@@ -19,7 +29,7 @@ t.test('what is wrong with the machine is in the log at once, then once a day, a
     const { cert, key } = authority.issue(['mx.test'], { to: new Date(begun + to) });
     await Promise.all([writeFile(smtpCertificate.cert, cert), writeFile(smtpCertificate.key, key)]);
   };
-  let said: { level: number; check: string; found: string; advice?: string; msg: string }[] = [];
+  let said: Line[] = [];
   const log = pino({ base: null }, { write: (line: string) => said.push(JSON.parse(line)) });
   let now = 0;
   const look = lookingAtMachine(db, { dataDir: '.', embedded: false, smtpCertificate }, log, () => now);
@@ -47,4 +57,18 @@ t.test('what is wrong with the machine is in the log at once, then once a day, a
   t.strictSame(await heard(), []);
   await certify(hourMs);
   t.strictSame(await heard(), [expires], 'and when it comes again');
+});
+
+t.test('a node looks at its machine by itself', async (t) => {
+  const folder = await makeFolder(t);
+  const files = { SMTP_TLS_CERT: join(folder, 'cert.pem'), SMTP_TLS_KEY: join(folder, 'key.pem') };
+  const { cert, key } = createAuthority().issue(['mx.test'], { to: new Date(begun + hourMs) });
+  await Promise.all([writeFile(files.SMTP_TLS_CERT, cert), writeFile(files.SMTP_TLS_KEY, key)]);
+  const said: Line[] = [];
+  const log = pino({ base: null }, { write: (line: string) => said.push(JSON.parse(line)) });
+  await startTestNode(t, { ...files, ROLES: 'smtp', INBOUND_SMTP_PORT: String(await freePort()) }, { log });
+  t.match(await eventually(async () => said.find(({ check }) => check === 'smtp_certificate')), {
+    found: /^It expires on /,
+    msg: 'something is wrong with this machine: see sendwright doctor',
+  });
 });

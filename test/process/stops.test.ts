@@ -1,6 +1,31 @@
 import t from 'tap';
 import { type Logger, silentLog } from '../../src/log.ts';
-import { keep, Lifetime } from '../../src/process/stops.ts';
+import { keep, Lifetime, type Stops, stopAll } from '../../src/process/stops.ts';
+
+t.test('what was begun last ends first, and what it stands on waits for that', async (t) => {
+  const said: string[] = [];
+  const step = (name: string) => async () => {
+    said.push(`${name} ends`);
+    await new Promise((resume) => setImmediate(resume));
+    said.push(`${name} has ended`);
+  };
+  const stops: Stops = [step('the database'), step('the node')];
+  await stopAll(stops);
+  const inOrder = ['the node ends', 'the node has ended', 'the database ends', 'the database has ended'];
+  t.strictSame(said.splice(0), inOrder);
+
+  const warnings: unknown[] = [];
+  const log = Object.assign(Object.create(silentLog) as Logger, { warn: (...line: unknown[]) => warnings.push(line) });
+  const life = new Lifetime(log, 60_000);
+  life.stops.push(...stops, () => Promise.reject(new Error('no goodbye')));
+  await life.end();
+  t.strictSame(said.splice(0), inOrder, 'also after one that failed');
+  t.strictSame(warnings, [[{ error: 'no goodbye' }, 'a component did not stop cleanly']]);
+
+  stops.push(() => Promise.reject(new Error('no goodbye')));
+  await t.rejects(stopAll(stops), /no goodbye/);
+  t.strictSame(said, [], 'the caller hears of the first error, and the rest is left as it is');
+});
 
 t.test('an end that takes too long is not waited for, and leaves no step out', async (t) => {
   const warnings: string[] = [];
