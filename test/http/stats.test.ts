@@ -164,20 +164,26 @@ t.test('by destination each email counts where its recipients are, and only with
   t.equal(byProvider.length, 3);
 });
 
-t.test('the figures of a destination and of a provider do not change when a recipient is erased', async (t) => {
+t.test('the figures of a destination and of a provider are those of its recipients, erased or not', async (t) => {
   await dayLasting(60_000);
-  const { node, key, send } = await startMailer();
+  const { node, account, key, send } = await startMailer();
   // Two: what replaces the address is the same in both.
   const ids: string[] = [];
   for (const _ of [1, 2]) ids.push((await send({ to: ['ann@one.test', 'bob@two.test'] })).body.email.id);
-  const [id] = ids;
+  const [complained, suppressed] = ids;
   await node.db.query({
-    text: `UPDATE recipients SET status = 'failed', settled_at = now(), next_attempt_at = NULL, job_id = NULL WHERE email_id = ANY($1)`,
-    values: [ids],
+    text: `UPDATE recipients SET status = CASE WHEN email_id = $2 AND address = 'bob@two.test' THEN 'suppressed' ELSE 'failed' END::recipient_status,
+                  settled_at = now(), next_attempt_at = NULL, job_id = NULL WHERE email_id = ANY($1)`,
+    values: [ids, suppressed],
   });
   await node.db.query({
-    text: `UPDATE emails SET status = 'failed', pending = 0, failed = 2 WHERE id = ANY($1)`,
-    values: [ids],
+    text: `UPDATE emails SET status = 'failed', pending = 0, failed = CASE id WHEN $2 THEN 1 ELSE 2 END, suppressed = CASE id WHEN $2 THEN 1 ELSE 0 END
+            WHERE id = ANY($1)`,
+    values: [ids, suppressed],
+  });
+  await node.db.query({
+    text: `INSERT INTO returns (account_id, email_id, recipient, kind) VALUES ($1, $2, 'ann@one.test', 'complaint')`,
+    values: [account.id, complained],
   });
   for (const [recipient, host] of [
     ['ann@one.test', 'aspmx.l.google.com'],
@@ -186,7 +192,7 @@ t.test('the figures of a destination and of a provider do not change when a reci
     await node.db.query({
       text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
              VALUES ($1, gen_random_uuid(), $2, 1, now(), 1, $3, 'dot', 'deferred', 'later')`,
-      values: [id, recipient, host],
+      values: [complained, recipient, host],
     });
   const figures = async () => {
     const of = async (by: string) => (await node.call('GET', `/api/v1/stats?group_by=${by}`, { key })).body.buckets;
@@ -195,12 +201,12 @@ t.test('the figures of a destination and of a provider do not change when a reci
   const before = await figures();
   t.match(before, {
     destination: [
-      { group: 'one.test', failed: 2, deferrals: 1 },
-      { group: 'two.test', failed: 2, deferrals: 1 },
+      { group: 'one.test', accepted: 2, suppressed: 0, complaints: 1, failed: 2, deferrals: 1 },
+      { group: 'two.test', accepted: 2, suppressed: 1, complaints: 0, failed: 1, deferrals: 1 },
     ],
     provider: [
-      { group: 'Google', failed: 2, deferrals: 1 },
-      { group: 'two.test', failed: 2, deferrals: 1 },
+      { group: 'Google', accepted: 2, suppressed: 0, complaints: 1, failed: 2, deferrals: 1 },
+      { group: 'two.test', accepted: 2, suppressed: 1, complaints: 0, failed: 1, deferrals: 1 },
     ],
   });
   const body = { address: 'ann@one.test' };

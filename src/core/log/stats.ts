@@ -15,7 +15,10 @@ export interface StatsQuery {
   groupBy: Grouping | null;
 }
 
-/** What became of the emails that were accepted in one stretch of time. Recipients are counted as they stand now. */
+/**
+ * What became of the emails that were accepted in one stretch of time. Recipients are counted as they stand now. In a group of
+ * recipients, by destination or provider, everything but `accepted` is about these recipients alone.
+ */
 export interface Bucket {
   /** Where the stretch begins, in UTC. */
   start: Date;
@@ -41,35 +44,56 @@ export interface Bucket {
   latencyMs: { p50: number; p95: number; p99: number } | null;
 }
 
-/** SQL: the group of an email, or of one of the rows that `severalGroups` gives it. */
-const groups: Record<Grouping, string> = {
-  domain: 'from_domain',
-  type: 'type::text',
-  tag: 'tag',
-  destination: 'destination',
-  provider: 'provider',
-};
-
 /** SQL: the provider that takes the mail of a domain; the domain itself, if none of its servers was seen. */
-const providerOf = (destination: string) =>
-  `coalesce((SELECT name FROM providers WHERE providers.destination = ${destination}), ${destination})`;
+const providerOf = (destination: string) => `coalesce($4::jsonb ->> ${destination}, ${destination})`;
 
 /** SQL: the destination of an attempt. An erased recipient loses its address, but keeps its destination. */
 const destinationOfAttempt = `coalesce(substring(a.recipient FROM '@([^@]*)$'),
   (SELECT destination FROM recipients WHERE email_id = a.email_id AND address = a.recipient))`;
-
-/** SQL: joins that give an email a row for each group that it belongs to. */
-const severalGroups: Partial<Record<Grouping, string>> = {
-  tag: ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged',
-  destination: ', LATERAL (SELECT DISTINCT destination FROM recipients WHERE email_id = emails.id) AS reached',
-  provider: `, LATERAL (SELECT DISTINCT ${providerOf('r.destination')} AS provider FROM recipients r WHERE r.email_id = emails.id) AS reached`,
-};
 
 /** SQL: the group of a recipient with this destination, if the recipients of an email belong to different groups. */
 const recipientGroups: Partial<Record<Grouping, (destination: string) => string>> = {
   destination: (destination) => destination,
   provider: providerOf,
 };
+
+/** SQL about an email, or about one of the rows that `joins` gives it. */
+interface EmailSql {
+  /** Gives an email a row for each group that it belongs to. */
+  joins: string;
+  group: string;
+  /** Whether one of its recipients in the group is on the suppression list. */
+  isSuppressed: string;
+  /** Whether one of them complained. */
+  isComplaint: string;
+}
+
+function emailSql(groupBy: Grouping | null): EmailSql {
+  const groupOf = groupBy && recipientGroups[groupBy];
+  if (groupOf)
+    return {
+      joins: `, LATERAL (
+           SELECT ${groupOf('r.destination')} AS "group", bool_or(r.status = 'suppressed') AS is_suppressed,
+                  bool_or((r.email_id, r.address) IN (SELECT email_id, recipient FROM complained)) AS is_complaint
+             FROM recipients r WHERE r.email_id = emails.id GROUP BY 1) AS reached`,
+      group: 'reached."group"',
+      isSuppressed: 'reached.is_suppressed',
+      isComplaint: 'reached.is_complaint',
+    };
+  const groups: Partial<Record<Grouping, string>> = { domain: 'from_domain', type: 'type::text', tag: 'tag' };
+  return {
+    joins: groupBy === 'tag' ? ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged' : '',
+    group: (groupBy && groups[groupBy]) ?? 'NULL::text',
+    isSuppressed: 'suppressed > 0',
+    isComplaint: 'id IN (SELECT email_id FROM complained)',
+  };
+}
+
+/**
+ * SQL: whether an email's id is from `$2` until before `$3`. Said of each table, also where it follows from a join: otherwise the
+ * planner may read the whole table, with all weeks of all accounts.
+ */
+const inRange = (id: string) => `${id} >= $2 AND ${id} < $3`;
 
 interface Row {
   start: Date;
@@ -93,11 +117,8 @@ export async function collect(
   nameOf: ProviderOf,
 ): Promise<Bucket[]> {
   const range = [accountId, floorId(query.from), floorId(query.to)];
-  const providers = query.groupBy === 'provider' ? await findProviders(db, range, nameOf) : [];
-  const rows = await db.query<Row>({
-    text: selectBuckets(query),
-    values: [...range, providers.map(({ destination }) => destination), providers.map(({ name }) => name)],
-  });
+  const providers = query.groupBy === 'provider' ? [JSON.stringify(await findProviders(db, range, nameOf))] : [];
+  const rows = await db.query<Row>({ text: selectBuckets(query), values: [...range, ...providers] });
   return rows.map((row) => ({
     start: row.start,
     group: row.group,
@@ -113,21 +134,20 @@ export async function collect(
   }));
 }
 
-/** SQL: the emails of the account `$1` with ids from `$2` until before `$3`; `$4` and `$5` are destinations and their providers. */
+/** SQL: the emails of the account `$1` with ids from `$2` until before `$3`; `$4` is an object with the provider of each destination. */
 function selectBuckets({ interval, groupBy }: StatsQuery): string {
-  const group = groupBy ? groups[groupBy] : 'NULL::text';
-  const joins = (groupBy && severalGroups[groupBy]) ?? '';
+  const { joins, group, isSuppressed, isComplaint } = emailSql(groupBy);
   const groupOf = groupBy && recipientGroups[groupBy];
   const within = (destination: string) => (groupOf ? ` AND ${groupOf(destination)} = c."group"` : '');
-  return `WITH providers AS (SELECT * FROM unnest($4::text[], $5::text[]) AS n (destination, name)),
-  complained AS (SELECT email_id FROM returns WHERE account_id = $1 AND kind = 'complaint'),
+  return `WITH complained AS (
+    SELECT email_id, recipient FROM returns WHERE account_id = $1 AND kind = 'complaint' AND ${inRange('email_id')}),
   chosen AS (
-    SELECT id, date_trunc('${interval}', created_at, 'UTC') AS start, ${group} AS "group", suppressed,
-           coalesce(scheduled_at, created_at) AS due, id IN (SELECT email_id FROM complained) AS complaint
-      FROM emails${joins} WHERE account_id = $1 AND id >= $2 AND id < $3),
+    SELECT id, date_trunc('${interval}', created_at, 'UTC') AS start, ${group} AS "group", coalesce(scheduled_at, created_at) AS due,
+           ${isSuppressed} AS is_suppressed, ${isComplaint} AS is_complaint
+      FROM emails${joins} WHERE account_id = $1 AND ${inRange('id')}),
   accepted AS (
-    SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE suppressed > 0)::int AS suppressed,
-           count(*) FILTER (WHERE complaint)::int AS complaints
+    SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE is_suppressed)::int AS suppressed,
+           count(*) FILTER (WHERE is_complaint)::int AS complaints
       FROM chosen GROUP BY 1, 2),
   reached AS (
     SELECT c.start, c."group", count(*) FILTER (WHERE r.status = 'delivered')::int AS delivered,
@@ -135,14 +155,15 @@ function selectBuckets({ interval, groupBy }: StatsQuery): string {
            count(*) FILTER (WHERE r.status = 'failed')::int AS failed,
            percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY extract(epoch FROM r.settled_at - c.due) * 1000)
              FILTER (WHERE r.status = 'delivered') AS latency
-      FROM chosen c JOIN recipients r ON r.email_id = c.id${within('r.destination')} GROUP BY 1, 2),
+      FROM chosen c JOIN recipients r ON r.email_id = c.id AND ${inRange('r.email_id')}${within('r.destination')} GROUP BY 1, 2),
   deferred AS (
     SELECT c.start, c."group", count(*)::int AS deferrals
-      FROM chosen c JOIN attempts a ON a.email_id = c.id WHERE a.outcome = 'deferred'${within(destinationOfAttempt)} GROUP BY 1, 2),
+      FROM chosen c JOIN attempts a ON a.email_id = c.id AND ${inRange('a.email_id')}
+     WHERE a.outcome = 'deferred'${within(destinationOfAttempt)} GROUP BY 1, 2),
   -- The class of the last attempt counts, also if the recipient was given up or somebody decided about it.
   failed AS (
     SELECT c.start, c."group", coalesce(a.classification, 'other') AS classification, count(*)::int AS recipients
-      FROM chosen c JOIN recipients r ON r.email_id = c.id AND r.status = 'failed'${within('r.destination')}
+      FROM chosen c JOIN recipients r ON r.email_id = c.id AND ${inRange('r.email_id')} AND r.status = 'failed'${within('r.destination')}
       LEFT JOIN LATERAL (SELECT classification FROM attempts
                           WHERE email_id = r.email_id AND recipient = r.address ORDER BY number DESC, at DESC LIMIT 1) a ON true
      GROUP BY 1, 2, 3),
@@ -156,15 +177,15 @@ function selectBuckets({ interval, groupBy }: StatsQuery): string {
 }
 
 /** The provider of each destination that a server was seen of. */
-async function findProviders(db: Database, range: string[], nameOf: ProviderOf) {
+async function findProviders(db: Database, range: string[], nameOf: ProviderOf): Promise<Record<string, string>> {
   const rows = await db.query<{ destination: string; host: string }>({
     text: `SELECT ${destinationOfAttempt} AS destination, max(a.mx_host) AS host
-             FROM emails e JOIN attempts a ON a.email_id = e.id
-            WHERE e.account_id = $1 AND e.id >= $2 AND e.id < $3 AND a.mx_host IS NOT NULL
+             FROM emails e JOIN attempts a ON a.email_id = e.id AND ${inRange('a.email_id')}
+            WHERE e.account_id = $1 AND ${inRange('e.id')} AND a.mx_host IS NOT NULL
             GROUP BY 1`,
     values: range,
   });
-  return rows.map(({ destination, host }) => ({ destination, name: nameOf(destination, host) }));
+  return Object.fromEntries(rows.map(({ destination, host }) => [destination, nameOf(destination, host)]));
 }
 
 function latencyOf(latency: number[] | null): Bucket['latencyMs'] {

@@ -46,7 +46,7 @@ export const statsGroup: Group = {
       path: '/api/v1/stats',
       summary: 'Get statistics',
       description:
-        'Counts by hour or day in UTC, computed at the time of the call. Hours and days without emails are left out.',
+        'Counts by hour or day in UTC, computed at the time of the call. Hours and days without emails are left out. Grouped by `destination` or `provider`, an email is accepted in the group of each of its recipients, and everything else is counted where the recipient is who it is about.',
       access: { key: 'read', orLogin: true },
       query: statsQuery,
       answer: {
