@@ -5,6 +5,7 @@ import * as destinations from '../../src/core/destinations/destinations.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { conditions } from '../../src/core/log/email-filter.ts';
 import * as log from '../../src/core/log/email-log.ts';
+import { collect } from '../../src/core/log/stats.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients/recipients.ts';
@@ -384,5 +385,63 @@ t.test('scheduled mail is found among all that was ever scheduled, whatever the 
       const rows = (await read(tx, 'emails_%')) - before;
       t.ok(rows < 10, `${rows} rows, with ${statistics} statistics`);
     });
+  }
+});
+
+t.test('what is rare in the log is found without reading the rest, however many emails it seems to have', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 3_000, to: 'receiver.test', at: new Date() });
+  const rare = [
+    [{ to: 'r77@receiver.test' }, 1],
+    [{ to: 'nobody@receiver.test' }, 0],
+    [{ tag: 'none', domain: sender.domain }, 0],
+  ] as const;
+  await db.query({ text: 'ANALYZE emails' });
+  for (const emails of ['3,000', 'a million']) {
+    if (emails === 'a million')
+      await db.query({
+        text: `UPDATE pg_class SET reltuples = 1000000 WHERE relname ~ '^emails_[0-9]+$' AND reltuples > 0`,
+      });
+    for (const [filter, matching] of rare)
+      await db.transaction(async (tx) => {
+        const before = await read(tx, 'emails_%');
+        const within = { ...db, ...tx, transaction: (work: (one: Sql) => unknown) => work(tx) } as Database;
+        const asked = { ...anyTime, ...filter, accountId: sender.account.id };
+        t.match(await log.list(within, asked, { limit: 50, offset: 0, cursor: null }), { count: matching });
+        const rows = (await read(tx, 'emails_%')) - before;
+        t.ok(rows < 10, `${rows} rows for ${JSON.stringify(filter)}, as if there were ${emails} emails`);
+      });
+  }
+});
+
+t.test('statistics read only what was accepted in their time, whatever the planner knows of the rest', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 10, to: 'receiver.test', at: new Date() });
+  const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000);
+  await db.query({
+    text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status)
+           SELECT $1, ($2 || substr(uuidv7()::text, 14))::uuid, 0, 'to', 'a@b.test', 'b.test', 'failed' FROM generate_series(1, 3000)`,
+    values: [sender.account.id, floorId(ago(5)).slice(0, 13)],
+  });
+  await db.query({
+    text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
+           SELECT email_id, gen_random_uuid(), address, 1, now(), 1, 'mx.b.test', 'dot', 'deferred', 'later' FROM recipients`,
+  });
+  for (const statistics of ['no', 'new']) {
+    if (statistics === 'new') await db.query({ text: 'ANALYZE' });
+    for (const groupBy of [null, 'provider'] as const)
+      await db.transaction(async (tx) => {
+        const before = [await read(tx), await read(tx, 'attempts_%')];
+        const query = { from: ago(1), to: ago(-1), interval: 'hour', groupBy } as const;
+        const buckets = await collect({ ...db, ...tx }, sender.account.id, query, (_, host) => host);
+        t.equal(
+          buckets.reduce((sum, { pending }) => sum + pending, 0),
+          10,
+        );
+        const rows = [(await read(tx)) - (before[0] ?? 0), (await read(tx, 'attempts_%')) - (before[1] ?? 0)];
+        t.ok(Math.max(...rows) < 200, `${rows} recipients and attempts by ${groupBy}, with ${statistics} statistics`);
+      });
   }
 });
