@@ -1,5 +1,7 @@
+import { mock } from 'node:test';
 import t from 'tap';
 import { AccountTurns } from '../../src/pace/account-turns.ts';
+import { Tally } from '../../src/pace/tally.ts';
 import { served } from '../http/scene.ts';
 import { buildSender } from '../support/build.ts';
 import { eventually, startTestNode } from '../support/node.ts';
@@ -66,6 +68,53 @@ t.test('work that gets no turn in time is refused, and work that fails gives its
   end('b2');
   t.equal(await last, 'b2');
   t.strictSame(begun, ['a1', 'b2'], 'refused work is not done later');
+});
+
+t.test('one that gets no turn in time leaves the others of its account in line', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 3, patienceMs: 1_500 });
+  const { begun, begin, end } = workOf(turns);
+  const first = begin('a1');
+  const late = begin('a2');
+  mock.timers.tick(500);
+  const others = [begin('a3'), begin('a4')];
+  mock.timers.tick(1_000);
+  const cause = { message: 'no turn among the calls that wait for the database within 1.5 s' };
+  t.match(await late.catch((error) => error), { ...unavailable, cause });
+  for (const name of ['a1', 'a3', 'a4']) {
+    end(name);
+    await settled();
+  }
+  t.strictSame(await Promise.all([first, ...others]), ['a1', 'a3', 'a4']);
+  t.strictSame(begun, ['a1', 'a3', 'a4']);
+});
+
+t.test('the limits hold, and are used up again, however often work has waited or failed', async (t) => {
+  const turns = new AccountTurns({ most: 5, mostOfAccount: 2, mostWaiting: 30, patienceMs: 60_000 });
+  for (const wave of ['first', 'second', 'third']) {
+    const running = new Tally<string>();
+    const most = { together: 0, ofAccount: 0 };
+    const take = (account: string, index: number) =>
+      turns.take(account, async () => {
+        for (const count of ['all', account]) running.add(count, 1);
+        most.together = Math.max(most.together, running.of('all'));
+        most.ofAccount = Math.max(most.ofAccount, running.of(account));
+        for (let turn = (index % 4) * 2; turn > 0; turn--) await settled();
+        for (const count of ['all', account]) running.add(count, -1);
+        if (index % 7 === 0) throw new Error('failed');
+      });
+    const crowd = [...'a'.repeat(30), ...'b'.repeat(15), ...'c'.repeat(8), ...'d'.repeat(3)].map(take);
+    await Promise.allSettled(crowd);
+    // One after the other, while the one before is under way.
+    const few: Promise<void>[] = [];
+    for (let index = 0; index < 12; index++) {
+      few.push(take('e', index).catch(() => undefined));
+      await settled();
+    }
+    await Promise.all(few);
+    t.strictSame(most, { together: 5, ofAccount: 2 }, `${wave} wave`);
+  }
 });
 
 t.test('an account that reads slowly leaves the others their connections: DOS-15', async (t) => {

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
+import { MemoryRoom } from '../../src/pace/memory-room.ts';
 
 const program = `
   import { MemoryRoom } from '${new URL('../../src/pace/memory-room.ts', import.meta.url).href}';
@@ -24,3 +25,22 @@ t.test(
     t.equal(roomWith(1_000), 256);
   },
 );
+
+t.test('an account may have no more than it leaves to the others', async (t) => {
+  const room = new MemoryRoom();
+  const fill = (accountId: string | null) => {
+    let taken = 0;
+    for (; room.isEnoughFor(accountId); taken += 1) room.take(accountId, 1024 * 1024);
+    return taken;
+  };
+  const half = fill('one');
+  t.ok(half > 64);
+  t.ok(room.isEnoughFor('another') && room.isEnoughFor(null));
+  const quarter = fill('another');
+  t.ok(Math.abs(quarter - half / 2) <= 1, `${quarter} of the ${half} that are left`);
+  const rest = fill(null);
+  t.ok(Math.abs(rest - quarter) <= 2, `${rest}: all of it where nobody knows yet whose it is`);
+  room.take('one', -half * 1024 * 1024);
+  t.equal(room.isEnoughFor('one'), true, 'what was given back is free again');
+  t.ok(Math.abs(fill('one') - half / 2) <= 1);
+});
