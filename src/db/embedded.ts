@@ -17,6 +17,7 @@ import {
 } from './postgres-cluster.ts';
 import {
   findPostmaster,
+  isServedElsewhere,
   lastLines,
   linesAfter,
   type Postmaster,
@@ -179,6 +180,10 @@ class Server {
       if (!this.#postmaster) {
         // The start failed for good, or the port was just taken, or another process was faster: another try will tell.
         if (children.length === 3) break;
+        if (await isServedElsewhere(this.#cluster.dir))
+          throw new InUse(
+            `DATA_DIR ${this.#options.dataDir} is in use by a Sendwright in another container: stop that one, or set another DATA_DIR`,
+          );
         children.push(await this.#spawn());
         continue;
       }

@@ -47,6 +47,18 @@ export function findPostmaster(dir: string): Postmaster | undefined {
   return { pid: Number(pid), port: Number(port), socketDir: sockets ? path.resolve(dir, sockets) : undefined };
 }
 
+/**
+ * Whether a server that cannot be seen from here accepts connections in this directory: that of another container which shares
+ * it. PostgreSQL would not see it either, and start a second one on the same files.
+ */
+export async function isServedElsewhere(dir: string): Promise<boolean> {
+  for (const name of fs.readdirSync(dir).filter((file) => /^\.s\.PGSQL\.\d+$/.test(file))) {
+    // One that was just started here has written its pid file before it accepts anybody.
+    if (await accepts(path.join(dir, name))) return findPostmaster(dir) === undefined;
+  }
+  return false;
+}
+
 /** Starts a server in its own session, so that Ctrl-C in the terminal does not reach it. It outlives this process. */
 export async function spawnPostmaster(
   cluster: Cluster,
@@ -185,14 +197,24 @@ async function takesSockets(dir: string): Promise<boolean> {
     fs.rmSync(probe, { force: true });
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(probe, resolve));
     fs.chmodSync(probe, 0o777);
-    const socket = net.connect(probe);
-    await once(socket, 'connect');
-    socket.destroy();
-    return true;
+    return await accepts(probe);
   } catch {
     return false;
   } finally {
     await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+/** Whether anybody listens on this socket. */
+async function accepts(file: string): Promise<boolean> {
+  const socket = net.connect(file);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
   }
 }
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -141,6 +142,21 @@ t.test('obstacles to a start', async (t) => {
   await first.stop();
 
   const cluster = fs.realpathSync(path.join(at.dataDir, 'postgres'));
+  // That of another container, whose processes have numbers of their own, in a folder that both have.
+  const elsewhere = net.createServer().listen(path.join(cluster, '.s.PGSQL.5999'));
+  await once(elsewhere, 'listening');
+  const itsFiles = {
+    '.s.PGSQL.5999.lock': '99999999\n',
+    'postmaster.pid': `99999999\n${cluster}\n1700000000\n5999\n.\n\n`,
+  };
+  for (const [file, text] of Object.entries(itsFiles)) fs.writeFileSync(path.join(cluster, file), text);
+  await t.rejects(startEmbedded(at), {
+    message: `DATA_DIR ${at.dataDir} is in use by a Sendwright in another container: stop that one, or set another DATA_DIR`,
+  });
+  for (const [file, text] of Object.entries(itsFiles))
+    t.equal(fs.readFileSync(path.join(cluster, file), 'utf8'), text, `its ${file} is left alone`);
+  elsewhere.close();
+
   const user = serverUser();
   const stranger = spawn('sleep', ['600'], { stdio: 'ignore', ...(user && { uid: user.uid, gid: user.gid }) });
   t.teardown(() => stranger.kill());
