@@ -62,5 +62,8 @@ t.test('an error says that the database is away, that a statement was too much f
     t.strictSame(classOf(new Error(message)), expected, message);
     t.strictSame(classOf(new Error('wrapped', { cause: new Error(message) })), expected, `${message}, wrapped`);
   }
+  const circle = new Error('its own cause');
+  circle.cause = circle;
+  t.strictSame(classOf(circle), neither);
   for (const nothing of [null, undefined, 'away']) t.strictSame(classOf(nothing), neither);
 });
