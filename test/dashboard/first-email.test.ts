@@ -61,9 +61,7 @@ t.test('the dashboard', inBrowser, async (t) => {
     await go(page, '/overview', 'Why mail failed');
     await page.getByText(/^emails, \d+ of them for later$/).waitFor();
     await go(page, '/emails?scheduled=true', 'later@anywhere.test');
-    await page
-      .getByRole('row', { name: /later@anywhere.test.* scheduled in (1 d|24 h) / })
-      .waitFor({ timeout: 20_000 });
+    await page.getByRole('row', { name: /later@anywhere.test.* scheduled in 1 d / }).waitFor({ timeout: 20_000 });
     await go(page, '/overview', 'Why mail failed');
     await node.call('DELETE', `/api/v1/emails/${scheduled.id}`, { key: node.key });
     t.match(await page.locator('.bars li', { hasText: 'bad mailbox' }).textContent(), /^bad mailbox[1-9]/);

@@ -201,6 +201,14 @@ t.test('times and shares are said in few words', async (t) => {
     '2 h',
     '2 d',
   ]);
+  t.strictSame([999.6, 9_960, 59_499, 59_700, 3_590_000, 86_000_000].map(duration), [
+    '1.0 s',
+    '10 s',
+    '59 s',
+    '1 min',
+    '1 h',
+    '1 d',
+  ]);
   const now = Date.parse('2026-11-21T09:00:00Z');
   t.equal(relative(new Date(now - 90_000), now), '2 min ago');
   t.equal(relative(new Date(now + 3_700_000), now), 'in 1 h');

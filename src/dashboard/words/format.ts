@@ -28,12 +28,12 @@ const units: [ms: number, name: string][] = [
   [1_000, 's'],
 ];
 
-/** A duration in one unit: 340 ms, 2.4 s, 12 min, 3 d. */
+/** A duration in one unit: 340 ms, 2.4 s, 12 min, 3 d. What would be rounded up to 60 s, or to 24 h, is one of the next unit. */
 export function duration(ms: number): string {
-  const unit = units.find(([size]) => ms >= size);
+  const unit = units.find(([size], index) => ms >= size - (units[index + 1]?.[0] ?? 1) / 2);
   if (!unit) return `${Math.round(ms)} ms`;
   const value = ms / unit[0];
-  return `${value < 10 && unit[1] === 's' ? value.toFixed(1) : Math.round(value)} ${unit[1]}`;
+  return `${value < 9.95 && unit[1] === 's' ? value.toFixed(1) : Math.round(value)} ${unit[1]}`;
 }
 
 /**
