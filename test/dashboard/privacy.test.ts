@@ -35,6 +35,20 @@ t.test('the account is exported, a recipient is erased, and what is gone says so
   await page.getByText('done', { exact: true }).first().waitFor();
   t.strictSame(await barriers(page), []);
 
+  const listed = 'taken off the suppression list';
+  const remove = page.getByLabel('Also remove it from the suppression list');
+  await page.getByLabel('Address').fill('gone@anywhere.test');
+  await remove.check();
+  await erase.click();
+  await page.getByRole('dialog').getByText(listed).waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Erase' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  t.notOk(await remove.isChecked(), 'the next one may have unsubscribed');
+  await page.getByLabel('Address').fill('next@anywhere.test');
+  await erase.click();
+  t.notMatch(await page.getByRole('dialog').innerText(), listed);
+  await page.getByRole('button', { name: 'No' }).click();
+
   const { page: email } = await view(t, node, `/emails/${id}`);
   await email.getByText('The content is no longer kept').waitFor();
   await email.getByText('erased, with the data of its recipient').waitFor();

@@ -31,7 +31,7 @@ export function Privacy() {
           </Button>
         }
       >
-        <div className="body soft">
+        <div className="body soft" style={{ fontSize: 13 }}>
           All data of the account, one JSON object per line: domains, templates, suppressions, and the log with the
           content of each email. Keys and other secrets are left out.
         </div>
@@ -62,6 +62,7 @@ function Ask() {
       />
       <Checkbox
         label="Also remove it from the suppression list"
+        size="xs"
         mt="sm"
         mb="md"
         checked={removes}
@@ -71,10 +72,16 @@ function Ask() {
         name="Erase"
         color="red"
         disabled={!address.includes('@')}
-        words={`Everything stored about ${inOwnLetters(address)} is erased, and waiting mail to it is not sent. This cannot be undone.`}
+        words={`Everything stored about ${inOwnLetters(address)} is erased, and waiting mail to it is not sent. ${
+          removes ? 'It is taken off the suppression list, so later mail to it is sent. ' : ''
+        }This cannot be undone.`}
         act={() => api.erasures.ask({ address: address.trim(), suppression: removes ? 'remove' : 'keep' })}
         done="It is being erased."
-        then={() => setAddress('')}
+        then={() => {
+          setAddress('');
+          // The next person may have unsubscribed.
+          setRemoves(false);
+        }}
       />
     </div>
   );
