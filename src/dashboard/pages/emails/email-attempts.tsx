@@ -60,7 +60,7 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
         </span>
       </div>
       <div className="dim" style={{ fontSize: 12.5, marginTop: 3 }}>
-        {where ? `${where} · ${how}` : `ended at ${attempt.phase}`}
+        {where ? `${where} · ${how}` : `ended ${attempt.phase === 'local' ? 'on this server' : `at ${attempt.phase}`}`}
         {attempt.tls_cipher && <span title={attempt.tls_cipher}> ({attempt.tls_cipher})</span>}
         {attempt.classification && ` · ${attempt.classification.replaceAll('_', ' ')}`}
       </div>

@@ -105,13 +105,13 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
     <Group gap={6} wrap="nowrap">
       {held && (
         <>
-          <Button variant="default" onClick={() => release.mutate('retry')}>
+          <Button variant="default" loading={release.isPending} onClick={() => release.mutate('retry')}>
             Send again
           </Button>
-          <Button variant="default" onClick={() => release.mutate('delivered')}>
+          <Button variant="default" loading={release.isPending} onClick={() => release.mutate('delivered')}>
             It arrived
           </Button>
-          <Button variant="default" onClick={() => release.mutate('failed')}>
+          <Button variant="default" loading={release.isPending} onClick={() => release.mutate('failed')}>
             It did not
           </Button>
         </>
@@ -196,7 +196,9 @@ function RecipientLine({ recipient, listed }: { recipient: Explanation; listed: 
           {inOwnLetters(address)}
         </b>
         <Status value={status} />
-        {recipient.classification && <span className="tag">{recipient.classification.replaceAll('_', ' ')}</span>}
+        {recipient.classification && status !== 'suppressed' && (
+          <span className="tag">{recipient.classification.replaceAll('_', ' ')}</span>
+        )}
         {next && (
           <span className="dim">
             next try <Moment at={next} ahead="try" />

@@ -74,7 +74,12 @@ export function AllAccounts({ time }: { time: Span }) {
           { name: 'Accepted', value: compact(accepted), more: 'emails', href: `/emails?accounts=all&time=${time}` },
           { name: 'Sent', value: compact(sent), more: settled(sent), href: emails('sent') },
           { name: 'Failed', value: compact(failed), more: settled(failed), href: emails('failed') },
-          { name: 'Suppressed', value: compact(suppressed), more: 'or not to all', href: emails('suppressed') },
+          {
+            name: 'Suppressed',
+            value: compact(suppressed),
+            more: 'not sent, or not to all',
+            href: emails('suppressed'),
+          },
           {
             name: 'In the queue',
             value: compact(queued),

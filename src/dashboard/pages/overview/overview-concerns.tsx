@@ -255,7 +255,7 @@ function ofNumbers(buckets: Bucket[], time: Span): Concern[] {
     const [first] = failuresByClass(buckets);
     concerns.push({
       urgent: true,
-      words: `${percent(failed, settled)} of recipients failed for good${first ? `, most of them for “${spaced(first[0])}”` : ''}.`,
+      words: `${percent(failed, settled)} of recipients failed for good${first ? `, most often for “${spaced(first[0])}”` : ''}.`,
       href: `/emails?status=failed&time=${time}`,
       link: 'Show them',
     });
