@@ -44,7 +44,11 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
     await node.db.prisma.attachment.count(),
     await node.db.query({ text: `SELECT id FROM pgboss.job WHERE name = 'deliver'` }),
   ];
+  const later = new Date(Date.now() + 3_600_000).toISOString();
+  const wet = await dry({ to: 'x@one.test', scheduled_at: later }, node.key, 'dry_run=false');
+  t.match(wet, { status: 200, body: { email: { status: 'queued' } } });
   const before = await rows();
+  t.equal(before[0], 1, 'what is asked not to be one is no dry run');
 
   const { status, body } = await dry({
     to: ['x@one.test', 'y@one.test'],
