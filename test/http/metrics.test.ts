@@ -341,7 +341,7 @@ t.test('each request is a line that names it and the email it was about', async 
   t.notOk('emailId' in (lines[1] ?? {}));
 });
 
-t.test('a refusal for overload is one line, which says why, and a warning once a minute', async (t) => {
+t.test('a refusal for overload is one line, with why, and a warning once a minute; a defect is two', async (t) => {
   let thrown = new Error('Connection terminated unexpectedly');
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
@@ -369,6 +369,16 @@ t.test('a refusal for overload is one line, which says why, and a warning once a
   t.match(lines, [
     { level: 40, ...what },
     { level: 30, ...what },
+  ]);
+
+  lines.length = 0;
+  thrown = new TypeError('SELECT password_hash FROM users');
+  const failed = await fetch(`http://127.0.0.1:${server.port}/x`);
+  t.strictSame([failed.status, await failed.json()], [500, { error: 'internal error' }], 'nor of a defect');
+  const id = failed.headers.get('x-request-id');
+  t.match(lines, [
+    { level: 50, requestId: id, error: /SELECT password_hash FROM users\n +at /, msg: 'a request failed' },
+    { level: 30, requestId: id, status: 500, msg: 'request' },
   ]);
 });
 
