@@ -43,8 +43,10 @@ t.test('AUTH-16: the login of a browser is a cookie that no script and no other 
   });
   t.not(planted.headers.get('set-cookie')?.split(';')[0], cookie, 'each login is a new one, even with an old cookie');
   t.equal((await node.call('GET', path, { headers: { Cookie: `${cookie}x` } })).status, 401);
-  const withBoth = { headers: { Cookie: cookie }, token: 'garbage' };
-  t.equal((await node.call('GET', path, withBoth)).status, 401, 'a token that is sent counts before the cookie');
+  for (const credential of [{ token: 'garbage' }, { key: 'garbage' }]) {
+    const withBoth = { headers: { Cookie: cookie }, ...credential };
+    t.equal((await node.call('GET', path, withBoth)).status, 401, 'what is sent on purpose counts before the cookie');
+  }
 });
 
 t.test('AUTH-16: if the service has https, the cookie is sent over https only', async (t) => {
