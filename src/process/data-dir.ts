@@ -130,11 +130,14 @@ const isThere = (file: string) =>
     () => false,
   );
 
+/** Null if there is no such file or folder; one that cannot be read is an error. */
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null;
+  throw error;
+}
+
 async function existingSecrets(dataDir: string): Promise<Secrets | null> {
-  const text = await readFile(fileIn(dataDir), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null;
-    throw error;
-  });
+  const text = await readFile(fileIn(dataDir), 'utf8').catch(nullIfMissing);
   if (text === null) return null;
   await takeRights(fileIn(dataDir), allOfOthers);
   return parse(dataDir, text);
@@ -170,8 +173,8 @@ async function removeCopies(dataDir: string): Promise<void> {
 }
 
 async function makeSecrets(dataDir: string): Promise<Secrets> {
-  const database = await readdir(join(dataDir, 'postgres')).catch(() => []);
-  if (database.length > 0) {
+  const database = await readdir(join(dataDir, 'postgres')).catch(nullIfMissing);
+  if (database && database.length > 0) {
     throw new StartError(
       `DATA_DIR ${dataDir} has a database but no secrets.json, which holds its password and the encryption key: restore it from a backup, or set DATA_DIR to an empty folder`,
     );

@@ -120,10 +120,12 @@ t.test('something else in the place of the database', async (t) => {
   const other = await makeFolder(t);
   await writeFile(join(other, 'postgres'), '');
   t.match(await refusalOf({ DATA_DIR: other }), /^DATA_DIR .* cannot be used \(ENOTDIR: .*postgres'\): set it to/);
+  t.same(await readdir(other), ['postgres'], 'no secrets are made for a database that cannot be seen');
 });
 
 t.test('an end in the middle of a start that fails is no error of its own', async (t) => {
   const dataDir = await makeFolder(t);
+  await readSecrets(dataDir);
   await writeFile(join(dataDir, 'postgres'), '');
   const stops: Stops = [];
   const endings: Promise<string>[] = [];
