@@ -284,11 +284,21 @@ t.test('AUTH-19: the port for Prometheus serves metrics and nothing else', async
 
 t.test('what is unknown while the database is away is not a number, for workers too', async (t) => {
   const metrics = new Metrics();
+  let isUp = true;
   metrics.watch({
-    isUp: async () => false,
-    depth: async () => null,
+    isUp: async () => isUp,
+    depth: async () => ({
+      recipients: { due: 3, in_flight: 0, deferred: 0, scheduled: 0, held: 0 },
+      oldestDueSeconds: 7,
+      deliveries: { due: 2, in_flight: 0, waiting: 0 },
+      oldestDeliverySeconds: 8,
+      nodes: 1,
+    }),
     connections: () => ({ busy: 0, idle: 0, waiting: 0 }),
   });
+  const counts = /^sendwright_(queue_recipients|webhook_deliveries)\{/m;
+  t.match((await read(metrics)).text, counts);
+  isUp = false;
   const measured = await metrics.measure();
   // As Node sends it from one process to another.
   const told = JSON.parse(JSON.stringify(measured)) as typeof measured;
@@ -302,9 +312,10 @@ t.test('what is unknown while the database is away is not a number, for workers 
     'sendwright_webhook_oldest_due_seconds',
   ])
     for (const process of ['main', '1']) t.match(text, new RegExp(`^${name}\\{process="${process}"\\} nan$`, 'im'));
+  t.notMatch(text, counts, 'the last counts no longer hold');
 });
 
-t.test('labels use known names only: configured providers and existing methods', async (t) => {
+t.test('labels use known names only: configured providers and existing methods; times are in seconds', async (t) => {
   const metrics = new Metrics();
   metrics.nameProviders(['Google']);
   const results = [{ outcome: 'delivered', classification: null }];
@@ -316,6 +327,13 @@ t.test('labels use known names only: configured providers and existing methods',
   t.strictSame(['Google', 'other'].map(attempts), [1, 2]);
   t.equal(sumOf(samples, 'sendwright_http_requests_total', { method: 'other' }), 2);
   t.notMatch([...samples.keys()].join(' '), /evil|a\.test|PROPFIND/);
+
+  metrics.called('failed', 1_500);
+  const timed = (await read(metrics)).samples;
+  t.equal(sumOf(timed, 'sendwright_delivery_attempt_duration_seconds_sum', { provider: 'Google' }), 0.01, 'in seconds');
+  t.equal(sumOf(timed, 'sendwright_delivery_delay_seconds_sum', { provider: 'Google' }), 0.02);
+  t.equal(sumOf(timed, 'sendwright_http_request_duration_seconds_sum', { method: 'GET' }), 0.001);
+  t.equal(sumOf(timed, 'sendwright_webhook_call_duration_seconds_sum'), 1.5);
 });
 
 t.test('each request is a line that names it and the email it was about', async (t) => {
