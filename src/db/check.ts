@@ -1,4 +1,4 @@
-import type { Database, Sql } from './client.ts';
+import { type Database, reliedOn, type Sql } from './client.ts';
 
 const oldestVersion = 150_000;
 
@@ -32,14 +32,35 @@ export interface Demands {
 /**
  * Why this database must not be used and what to do about it, in one line; null if it may. A database is refused if it is too
  * old, cannot hold every character, forbids what a node has to do, has a setting that lets it forget what it has
- * committed, which would make our 200 a lie, or is behind a pooler that gives a session to one client after the other.
+ * committed, which would make our 200 a lie, or is behind a pooler that gives a session to one client after the other or drops
+ * what statements rely on.
  *
  * @param db with two connections at least
  */
 export async function refuseDatabase(db: Database, demands: Demands): Promise<string | null> {
   const [facts] = await db.query<Facts>({ text: factsQuery });
   const refusal = facts ? (refuseKind(facts, demands) ?? refuseRights(facts) ?? refuseLimits(facts, demands)) : null;
-  return refusal ?? (await db.session((one) => db.session((other) => refuseSharing(one, other))));
+  const pooler = async () =>
+    (await refuseSettings(db)) ?? (await db.session((one) => db.session((other) => refuseSharing(one, other))));
+  return refusal ?? (await pooler());
+}
+
+/**
+ * A pooler that drops the options of a connection, or a DATABASE_URL with others, leaves what statements rely on to the role, the
+ * database and the server.
+ */
+export async function refuseSettings(sql: Sql): Promise<string | null> {
+  const rows = await sql.query<{ role: string; value: string }>({
+    text: `SELECT session_user AS role, current_setting(name) AS value FROM unnest($1::text[]) WITH ORDINALITY AS s (name, at) ORDER BY at`,
+    values: [reliedOn.map(([name]) => name)],
+  });
+  const isSet = (wanted: string, value = '') => value.replace(/^Etc\//, '').startsWith(wanted);
+  const lost = reliedOn.filter(([, wanted], at) => !isSet(wanted, rows[at]?.value));
+  if (lost.length === 0) return null;
+  const remedies = lost.map(
+    ([name, wanted]) => `ALTER ROLE ${quoted(rows[0]?.role ?? '')} SET ${name} = ${literal(wanted)}`,
+  );
+  return `the sessions of DATABASE_URL lack settings that statements rely on, as a pooler drops the options of connections: run ${remedies.join('; ')}`;
 }
 
 /**

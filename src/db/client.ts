@@ -52,19 +52,24 @@ const idleMs = 300_000;
 /** A connection that has been quiet for this long is probed. */
 const keepAliveMs = 30_000;
 
-/** What statements rely on, whatever the role, the database or the server sets. */
-const reliedOn = [
+/** A setting of a session: its name and value. */
+type Setting = readonly [name: string, value: string];
+
+/** What statements rely on, whatever the role, the database or the server sets: the value, or how it begins. */
+export const reliedOn: readonly Setting[] = [
   // A statement that waited for a lock sees what was committed meanwhile. At another level two calls at once would both find
   // room below a limit.
-  ['default_transaction_isolation', 'read\\ committed'],
+  ['default_transaction_isolation', 'read committed'],
   // A wait for a lock ends with its statement, unless the transaction says otherwise.
   ['lock_timeout', '0'],
   // Times are read as ISO 8601.
   ['DateStyle', 'ISO'],
+  // Prisma writes times without their zone, and reads them as if it were this one.
+  ['TimeZone', 'UTC'],
 ];
 
 /** Settings of each session on the server. */
-const serverOptions = [
+const serverOptions: readonly Setting[] = [
   ...reliedOn,
   // Compiling a count of a log costs more than counting it.
   ['jit', 'off'],
@@ -75,7 +80,8 @@ const serverOptions = [
   ['enable_seqscan', 'off'],
 ];
 
-const asOptions = (settings: string[][]) => settings.map(([name, value]) => `-c ${name}=${value}`).join(' ');
+const asOptions = (settings: readonly Setting[]) =>
+  settings.map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`).join(' ');
 
 /** The `options` of a connection beside the pool. */
 export const plainOptions = asOptions(reliedOn);

@@ -3,6 +3,7 @@ import { connect, type Sql } from '../../src/db/client.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { silentLog } from '../../src/log.ts';
 import { createQueue } from '../../src/queue.ts';
+import { buildAccount } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { untilOneWaits } from '../support/locks.ts';
 import { administer } from '../support/start.ts';
@@ -51,7 +52,12 @@ t.test('what an operator sets for a role or a database does not change what stat
   const url = await createDatabase();
   const name = new URL(url).pathname.slice(1);
   const set = (setting: string) => `ALTER DATABASE ${name} SET ${setting}`;
-  const settings = [`default_transaction_isolation = 'serializable'`, `DateStyle = 'German'`, `lock_timeout = '1ms'`];
+  const settings = [
+    `default_transaction_isolation = 'serializable'`,
+    `DateStyle = 'German'`,
+    `lock_timeout = '1ms'`,
+    `TimeZone = 'Asia/Kathmandu'`,
+  ];
   await administer(settings.map(set));
   const db = connect(url, silentLog, 2);
   t.teardown(() => db.close());
@@ -64,6 +70,17 @@ t.test('what an operator sets for a role or a database does not change what stat
     t.match(row, usual);
     t.ok(row?.time instanceof Date);
   }
+  const { id } = await buildAccount(db);
+  const time = new Date('2026-07-01T12:00:00.000Z');
+  await db.prisma.account.update({ where: { id }, data: { suspendedAt: time } });
+  const stored = await db.query<{ at: Date }>({ text: 'SELECT suspended_at AS at FROM accounts' });
+  t.strictSame(stored, [{ at: time }], 'Prisma stores a time as what it is');
+  await db.query({ text: 'UPDATE accounts SET suspended_at = $1', values: [time] });
+  t.strictSame(
+    await db.prisma.account.findMany({ select: { suspendedAt: true } }),
+    [{ suspendedAt: time }],
+    'and reads it as that',
+  );
 
   await db.query({
     text: `CREATE FUNCTION usual() RETURNS trigger LANGUAGE plpgsql AS

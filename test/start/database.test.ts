@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import { refuseSharing } from '../../src/db/check.ts';
+import { refuseSettings, refuseSharing } from '../../src/db/check.ts';
 import { connect, type Statement } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
@@ -84,6 +84,32 @@ t.test('a pooler that gives one session to several clients', async (t) => {
       }
     }),
   );
+});
+
+t.test('a pooler that drops the options of connections', async (t) => {
+  const role = await makeRole(t, '');
+  // Its sessions have these options instead of ours.
+  const url = `${role.url}&options=-c%20jit=off`;
+  const user = new URL(url).username;
+  const refusalOfSessions = async () => {
+    const db = connect(url, silentLog);
+    return refuseSettings(db).finally(() => db.close());
+  };
+  const setForDatabase = (setting: string) => administer([`ALTER DATABASE ${role.name} SET ${setting}`]);
+  await setForDatabase(`TimeZone = 'Etc/UTC'`);
+  t.equal(await refusalOfSessions(), null);
+  await setForDatabase(`TimeZone = 'Europe/Berlin'`);
+  await setForDatabase(`default_transaction_isolation = 'serializable'`);
+  const remedies = [
+    `ALTER ROLE "${user}" SET default_transaction_isolation = 'read committed'`,
+    `ALTER ROLE "${user}" SET TimeZone = 'UTC'`,
+  ];
+  t.equal(
+    await refusalOf(testEnv(url, { DATA_DIR: await makeFolder(t) })),
+    `the sessions of DATABASE_URL lack settings that statements rely on, as a pooler drops the options of connections: run ${remedies.join('; ')}`,
+  );
+  await administer(remedies);
+  t.equal(await refusalOfSessions(), null);
 });
 
 t.test('a failed or altered migration', async (t) => {
