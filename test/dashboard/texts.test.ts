@@ -37,12 +37,14 @@ t.test('what is copied as curl is what was sent, whatever it says', async (t) =>
     subject,
     tags: ["t'1"],
     type: 'marketing',
+    tls: 'required',
+    on_uncertain: 'hold',
   };
   const content: EmailContent = {
     html: "<p class='x'>it's</p>",
     text: null,
     headers: [{ name: 'X-A', value: "b'c" }],
-    attachments: [{ filename: 'a.txt', content_type: 'text/plain', content_id: null, size: 3 }],
+    attachments: [{ filename: 'a.txt', content_type: 'text/plain', content_id: 'a1', size: 3 }],
   };
   const given = argumentsOf(sameEmail('http://localhost:3000', ['e@f.test'], email as unknown as Email, content));
   t.strictSame(given.slice(0, 5), [
@@ -61,8 +63,18 @@ t.test('what is copied as curl is what was sent, whatever it says', async (t) =>
     headers: { 'X-A': "b'c" },
     tags: ["t'1"],
     type: 'marketing',
-    attachments: [{ filename: 'a.txt', content_type: 'text/plain', content: 'BASE64' }],
+    tls: 'required',
+    on_uncertain: 'hold',
+    attachments: [{ filename: 'a.txt', content_type: 'text/plain', content_id: 'a1', content: 'BASE64' }],
   });
+  const plain = { from: 'a@b.test', subject, type: 'transactional', tls: 'opportunistic', on_uncertain: 'retry' };
+  const plainContent = { html: null, text: 'x', headers: [], attachments: [] };
+  const command = sameEmail('http://localhost:3000', ['e@f.test'], plain as unknown as Email, plainContent);
+  t.strictSame(
+    JSON.parse(argumentsOf(command).at(-1) ?? ''),
+    { from: 'a@b.test', to: ['e@f.test'], subject, text: 'x' },
+    'without what a call does by itself',
+  );
   for (const [lacks, words] of [
     [{ subject: '' }, 'A call needs a subject, which'],
     [{ html: null }, 'A call needs a text, which'],

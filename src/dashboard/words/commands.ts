@@ -50,9 +50,16 @@ export function sameEmail(baseUrl: string, to: string[], email: Email, content: 
     ...(content.headers.length > 0 ? { headers } : {}),
     ...given('tags', email.tags),
     ...(email.type === 'marketing' ? { type: email.type } : {}),
+    ...(email.tls === 'opportunistic' ? {} : { tls: email.tls }),
+    ...(email.on_uncertain === 'retry' ? {} : { on_uncertain: email.on_uncertain }),
     ...given(
       'attachments',
-      content.attachments.map(({ filename, content_type }) => ({ filename, content_type, content: 'BASE64' })),
+      content.attachments.map(({ filename, content_type, content_id }) => ({
+        filename,
+        content_type,
+        ...given('content_id', content_id),
+        content: 'BASE64',
+      })),
     ),
   });
 }
