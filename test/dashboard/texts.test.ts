@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import type { Email, EmailContent, Session } from '../../src/client/index.ts';
+import type { Email, EmailContent, EmailWithRecipients, Session } from '../../src/client/index.ts';
 import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { adviceOf } from '../../src/core/log/advice.ts';
 import { firstEmail, ownAddress, sameEmail, whyNoCall } from '../../src/dashboard/words/commands.ts';
@@ -46,7 +46,9 @@ t.test('what is copied as curl is what was sent, whatever it says', async (t) =>
     headers: [{ name: 'X-A', value: "b'c" }],
     attachments: [{ filename: 'a.txt', content_type: 'text/plain', content_id: 'a1', size: 3 }],
   };
-  const given = argumentsOf(sameEmail('http://localhost:3000', ['e@f.test'], email as unknown as Email, content));
+  const given = argumentsOf(
+    sameEmail('http://localhost:3000', ['e@f.test'], email as unknown as EmailWithRecipients, content),
+  );
   t.strictSame(given.slice(0, 5), [
     'http://localhost:3000/api/v1/emails',
     '-H',
@@ -69,7 +71,12 @@ t.test('what is copied as curl is what was sent, whatever it says', async (t) =>
   });
   const plain = { from: 'a@b.test', subject, type: 'transactional', tls: 'opportunistic', on_uncertain: 'retry' };
   const plainContent = { html: null, text: 'x', headers: [], attachments: [] };
-  const command = sameEmail('http://localhost:3000', ['e@f.test'], plain as unknown as Email, plainContent);
+  const command = sameEmail(
+    'http://localhost:3000',
+    ['e@f.test'],
+    plain as unknown as EmailWithRecipients,
+    plainContent,
+  );
   t.strictSame(
     JSON.parse(argumentsOf(command).at(-1) ?? ''),
     { from: 'a@b.test', to: ['e@f.test'], subject, text: 'x' },

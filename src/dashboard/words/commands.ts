@@ -1,4 +1,4 @@
-import type { Email, EmailContent, Session } from '../../client/index.ts';
+import type { Email, EmailContent, EmailWithRecipients, Session } from '../../client/index.ts';
 
 /** Quotes a text as one word for the shell. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -35,7 +35,7 @@ export function whyNoCall(email: Email, content: EmailContent): string | null {
 }
 
 /** The API call that sends this email again; its files are only named. */
-export function sameEmail(baseUrl: string, to: string[], email: Email, content: EmailContent): string {
+export function sameEmail(baseUrl: string, to: string[], email: EmailWithRecipients, content: EmailContent): string {
   const given = <T>(name: string, value: T[] | string | null) => (value?.length ? { [name]: value } : {});
   const headers = Object.fromEntries(content.headers.map(({ name, value }) => [name, value]));
   return call(baseUrl, someKey, {
