@@ -191,6 +191,6 @@ t.test('accepting', async (t) => {
     t.notOk((await jobs()).some((job) => job.data.emailId === id));
     const recipients = await plain.prisma.recipient.findMany({ where: { emailId: id } });
     t.ok(recipients.length > 0);
-    for (const row of recipients) t.match(row, { jobId: null, nextAttemptAt: scheduledAt });
+    for (const row of recipients) t.match(row, { jobId: null, nextAttemptAt: scheduledAt.toISOString() });
   });
 });

@@ -78,7 +78,10 @@ t.test('suspending an account again does not change the time of its suspension',
   const { id } = await buildAccount(db);
   const { suspendedAt } = await accounts.change(db, id, { suspended: true });
   t.ok(suspendedAt);
-  t.match(await accounts.change(db, id, { suspended: true, plan: 'pro' }), { suspendedAt, plan: 'pro' });
+  t.match(await accounts.change(db, id, { suspended: true, plan: 'pro' }), {
+    suspendedAt: suspendedAt?.toISOString(),
+    plan: 'pro',
+  });
   t.match(await accounts.change(db, id, { suspended: false }), { suspendedAt: null, plan: 'pro' });
 });
 

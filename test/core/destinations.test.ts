@@ -41,7 +41,14 @@ t.test('a site includes all mail that waits for its domains, and shows what most
   await change('job_id = gen_random_uuid()', `address ~ '^r7\\d@a'`);
   await change(`next_attempt_at = now() - interval '1 ms'`, `address ~ '^r(7|8)\\d@[ab]'`);
   await change('next_attempt_at = NULL, job_id = NULL', `address ~ '^r9\\d@'`);
-  const known = { site: 'Ours', queued: 40, deferred: 90, waitingFor: 'that', connections: 2, nextAttemptAt: at };
+  const known = {
+    site: 'Ours',
+    queued: 40,
+    deferred: 90,
+    waitingFor: 'that',
+    connections: 2,
+    nextAttemptAt: at.toISOString(),
+  };
   for (const name of ['a.test', 'c.test', 'Ours', 'A.TEST']) t.match(await find(db, name), known, name);
   t.same((await find(db, 'Ours')).destinations.toSorted(), ['a.test', 'b.test', 'c.test']);
   t.match(await find(db, 'other.test'), { site: 'other.test', queued: 0, deferred: 0, waitingFor: null });
@@ -242,12 +249,19 @@ t.test('when mail last arrived is known of sites and domains that no node report
   await note({ Ours: later, 'a.test': later, 'gone.test': earlier });
   await note({ 'a.test': earlier, Ours: earlier, 'old.test': ago(31 * 86_400) });
   const { destinations } = await list(db, { limit: 9 });
-  t.match(destinations, [{ site: 'Ours', lastSuccessAt: null, lastDeliveredAt: later }], 'the later time stays');
+  t.match(
+    destinations,
+    [{ site: 'Ours', lastSuccessAt: null, lastDeliveredAt: later.toISOString() }],
+    'the later time stays',
+  );
   const knownOf = async (name: string) => (await find(db, name)).lastDeliveredAt;
   t.same(await knownOf('b.test'), later, 'of its site');
   t.same(await knownOf('gone.test'), earlier, 'no node has to report it');
   t.equal(await knownOf('never.test'), null);
-  const listed = { destinations: [{ site: 'gone.test', state: 'open', lastDeliveredAt: earlier }], count: 1 };
+  const listed = {
+    destinations: [{ site: 'gone.test', state: 'open', lastDeliveredAt: earlier.toISOString() }],
+    count: 1,
+  };
   t.match(await list(db, { limit: 9, part: 'GONE.test' }), listed, 'who asks for it by name finds it');
   t.match(await list(db, { limit: 9, part: 'gone.test', state: 'open' }), listed);
   const none = { destinations: [], count: 0 };

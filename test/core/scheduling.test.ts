@@ -102,7 +102,7 @@ t.test('mail that becomes due and goes to a node while a call changes it is on i
     t.match(await db.prisma.recipient.findFirst({ where: { emailId: id } }), { status: 'queued', claimedBy: String });
     t.match(await db.prisma.email.findUnique({ where: { id } }), {
       status: 'queued',
-      scheduledAt: accepted.email.scheduledAt,
+      scheduledAt: accepted.email.scheduledAt?.toISOString(),
     });
   }
 });
@@ -144,7 +144,7 @@ t.test('another time changes how long its own files are kept, and no others', as
   t.strictSame(await changed(), [{ account: own.holder.accountId, file: 'a', at: later }]);
   await cancel(db, other.holder, other.ids[0] ?? '');
   const both = await changed();
-  t.match(both, [{ account: own.holder.accountId, at: later }, { account: other.holder.accountId }]);
+  t.match(both, [{ account: own.holder.accountId, at: later.toISOString() }, { account: other.holder.accountId }]);
   t.equal(both.length, 2);
   t.ok((both[1]?.at ?? later) < scheduledAt);
 });

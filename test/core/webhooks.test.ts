@@ -194,7 +194,7 @@ t.test('an endpoint that has moved is not judged by answers of its old URL', asy
     'and it is not trusted for them either',
   );
   await settle(say('fails', 'https://new.test/'), say('works', 'https://old.test/'));
-  t.match(await get(db, accountId, id), { status: 'enabled', failingSince: attempt.at });
+  t.match(await get(db, accountId, id), { status: 'enabled', failingSince: attempt.at.toISOString() });
   await settle(say('gone', 'https://new.test/'));
   t.match(await get(db, accountId, id), { status: 'disabled', disabledReason: /410/ });
   await change(db, accountId, id, { status: 'enabled' });

@@ -51,7 +51,7 @@ const settle = (...what: Parameters<typeof recordOf>) => recordOf(...what).settl
 
 t.test('mail that is held when its delivery is uncertain is held at the end of its time, too', async (t) => {
   for (const hours of [1, 71, 72, 100]) {
-    const held = { status: 'deferred', nextAttemptAt: pausedUntil, waitingFor: heldNote, attempts: 8 };
+    const held = { status: 'deferred', nextAttemptAt: pausedUntil.toISOString(), waitingFor: heldNote, attempts: 8 };
     t.match(settle([unanswered], { hours, onUncertain: 'hold' }), [held], `${hours} hours`);
   }
   t.match(settle([unanswered], { hours: 72 }), [{ status: 'failed', lastResponse: /^given up after 72 hours/ }]);
@@ -60,14 +60,22 @@ t.test('mail that is held when its delivery is uncertain is held at the end of i
 t.test("an attempt that this server's stop ended does not count, and ends nothing", async (t) => {
   for (const hours of [1, 73]) {
     const undone = { status: 'deferred', attempts: 7, waitingFor: null };
-    t.match(settle([cutOff], { hours, cutShort: true }), [{ ...undone, nextAttemptAt: now }], 'on shutdown');
-    t.match(settle([givenUp], { hours, begun: true }), [{ ...undone, nextAttemptAt: now }], 'before another copy');
+    t.match(
+      settle([cutOff], { hours, cutShort: true }),
+      [{ ...undone, nextAttemptAt: now.toISOString() }],
+      'on shutdown',
+    );
+    t.match(
+      settle([givenUp], { hours, begun: true }),
+      [{ ...undone, nextAttemptAt: now.toISOString() }],
+      'before another copy',
+    );
   }
 });
 
 t.test('mail that this server gave up for a reason other than its stop comes back, at growing intervals', async (t) => {
   t.match(settle([givenUp], { hours: 1 }), [{ status: 'deferred', attempts: 8, nextAttemptAt: Date }]);
-  const last = { status: 'deferred', attempts: 8, nextAttemptAt: new Date(now.getTime() + 300_000) };
+  const last = { status: 'deferred', attempts: 8, nextAttemptAt: new Date(now.getTime() + 300_000).toISOString() };
   t.match(settle([givenUp], { hours: 73 }), [last], 'after its time, too');
 });
 

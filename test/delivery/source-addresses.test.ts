@@ -254,7 +254,7 @@ t.test('a full node does not count on the room that its own addresses had when i
   const nodeId = await register(db);
   for (let n = 0; n < 2; n++) await fresh.exchange(nodeId);
   const [closed] = closings(await fresh.choose(wants(2)));
-  t.match(closed, { opensAt: new Date('2026-11-21T00:00:00Z'), reason: /more on 2026-11-21 \(UTC\)$/ });
+  t.match(closed, { opensAt: '2026-11-21T00:00:00Z', reason: /more on 2026-11-21 \(UTC\)$/ });
 });
 
 t.test('a full node leaves the rest to a node that has room', async (t) => {
@@ -265,16 +265,16 @@ t.test('a full node leaves the rest to a node that has room', async (t) => {
   await fresh.exchange(nodeId);
   await fresh.exchange(nodeId);
   const [closed] = closings(await fresh.choose(wants(2)));
-  t.match(closed, { opensAt: new Date('2026-11-20T12:00:20Z'), reason: /another node has room$/ });
+  t.match(closed, { opensAt: '2026-11-20T12:00:20Z', reason: /another node has room$/ });
   t.match(await list(db, '2026-11-20'), [
     { ip: '127.0.0.2', pool: 'bulk', warmUp: null },
     { ip: '127.0.0.1', pool: 'default', warmUp: null },
-    { ip: '127.0.0.6', pool: 'default', warmUp: { day: 1, cap: 1, sent: 1, endsAt: new Date('2026-11-21T00:00:00Z') } },
+    { ip: '127.0.0.6', pool: 'default', warmUp: { day: 1, cap: 1, sent: 1, endsAt: '2026-11-21T00:00:00Z' } },
   ]);
   await db.query({ text: 'DELETE FROM nodes WHERE id <> $1', values: [nodeId] });
   told.now = new Date(told.now.getTime() + 6_000);
   await fresh.exchange(nodeId);
-  t.match(closings(await fresh.choose(wants(1))), [{ opensAt: new Date('2026-11-21T00:00:00Z') }]);
+  t.match(closings(await fresh.choose(wants(1))), [{ opensAt: '2026-11-21T00:00:00Z' }]);
 });
 
 t.test('a node whose clock is a year ahead does not start a new day', async (t) => {
