@@ -89,8 +89,9 @@ t.test('a pooler that gives one session to several clients', async (t) => {
 t.test('a pooler that drops the options of connections', async (t) => {
   const role = await makeRole(t, '');
   // Its sessions have these options instead of ours.
-  const url = `${role.url}&options=-c%20jit=off`;
-  const user = new URL(url).username;
+  const named = new URL(role.url);
+  named.searchParams.set('options', '-c jit=off');
+  const [url, user] = [named.href, named.username];
   const refusalOfSessions = async () => {
     const db = connect(url, silentLog);
     return refuseSettings(db).finally(() => db.close());
