@@ -15,7 +15,7 @@ import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 
 const keyring = new Keyring(testKey(5));
-const person = 'ann@x.test';
+const person = 'iris@x.test';
 
 async function prepare(t: Test, emails: number) {
   const { db, queue } = await openQueue(t);
@@ -144,6 +144,8 @@ t.test('a batch that is too large is erased email by email, wherever the error c
 
 t.test('the address is also erased from webhook calls that are kept longer than their email', async (t) => {
   const { db, get, one } = await prepare(t, 1);
+  // As in a Turkish database, where the small letter of I is not i.
+  await db.query({ text: 'ALTER TABLE webhook_deliveries ALTER payload TYPE text COLLATE "tr-x-icu"' });
   const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 3_600_000);
   const gone = newId(daysAgo(90));
   // Its week is kept, because other emails of that week still wait.
@@ -166,7 +168,7 @@ t.test('the address is also erased from webhook calls that are kept longer than 
     });
     return id;
   };
-  const named = await told([`Ann <${person}>`, 'bob@x.test'], { heard: `thanks for ${person}` });
+  const named = await told([`Iris <${person.toUpperCase()}>`, 'bob@x.test'], { heard: 'thanks' });
   const answered = await told(['erased-1', 'bob@x.test'], { heard: `thanks for ${person}` });
   const others = [
     await told([`jo${person}`], { heard: 'thanks' }),
@@ -185,7 +187,7 @@ t.test('the address is also erased from webhook calls that are kept longer than 
   t.match(await get(), { doneAt: Date, counts: { emails: 1, webhook_deliveries: 3 } });
   t.strictSame(await those(others), before.slice(0, -1));
   const left = await those([named, answered, claimed]);
-  t.notMatch(JSON.stringify(left), person);
+  t.notMatch(JSON.stringify(left).toLowerCase(), person);
   t.strictSame(
     left.map(({ payload }) => JSON.parse(payload).data.to),
     [['erased', 'bob@x.test'], ['erased-1', 'bob@x.test'], ['erased']],
@@ -472,7 +474,7 @@ t.test('answers kept for idempotency keys are searched in batches of hundreds an
 
 t.test('answers to large batches are searched a few milliseconds at a time', async (t) => {
   const { db, one } = await prepare(t, 1);
-  const emails = Array(1_000).fill({ from: 'shop@x.test', to: 'ann@y.test', subject: 'For you', tags: ['ann'] });
+  const emails = Array(1_000).fill({ from: 'shop@x.test', to: 'iris@y.test', subject: 'For you', tags: ['iris'] });
   await db.query({
     text: `INSERT INTO idempotency_keys (account_id, key, fingerprint, response, expires_at)
            SELECT $1, n, '', $2, now() + interval '1 day' FROM generate_series(1, 10) n`,

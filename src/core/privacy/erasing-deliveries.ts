@@ -8,7 +8,7 @@ import { keptFrom } from '../retention/retention.ts';
 import { namelessMark } from '../returns/erased.ts';
 import type { AffectedEmail } from './affected-emails.ts';
 import type { Counts, Work } from './erasures.ts';
-import type { Redaction } from './redaction.ts';
+import { mayName, type Redaction } from './redaction.ts';
 
 /** Bytes of deliveries that are read together: one email can have hundreds of megabytes of webhook deliveries. */
 export const deliveriesAtOnce = 2 * 1024 * 1024;
@@ -207,7 +207,7 @@ async function lockOutliving(
     text: `SELECT d.id, d.payload, d.attempts, d.claimed_by IS NOT NULL AS claimed
              FROM webhook_deliveries d
             WHERE d.id = ANY($1) AND NOT EXISTS (SELECT FROM emails e WHERE e.id = d.email_id)
-              AND strpos(lower(d.payload || d.attempts::text), $2) > 0
+              AND ${mayName('d.payload || d.attempts::text', '$2')}
             ORDER BY d.id FOR UPDATE OF d`,
     values: [ids, redaction.part],
   });

@@ -6,7 +6,7 @@ import { namelessMark } from '../returns/erased.ts';
 import type { AffectedEmail } from './affected-emails.ts';
 import { contentGroups } from './content-reads.ts';
 import type { Counts, Work } from './erasures.ts';
-import type { Redaction } from './redaction.ts';
+import { mayName, type Redaction } from './redaction.ts';
 
 /** Deletes the content of emails with no other recipients, and removes the address from the content of all others. */
 export async function eraseContents(
@@ -209,7 +209,7 @@ export async function eraseAnswers(
   const suspects = await tx.query<{ key: string; answer: string | null; isNamed: boolean }>({
     // The regular expression runs only on keys, which are short; answers are first searched for a part of the address.
     text: `SELECT * FROM (
-             SELECT key, CASE WHEN strpos(lower(response::text), $4) > 0 THEN response::text END AS answer, key ~* $3 AS "isNamed"
+             SELECT key, CASE WHEN ${mayName('response::text', '$4')} THEN response::text END AS answer, key ~* $3 AS "isNamed"
                FROM idempotency_keys WHERE account_id = $1 AND key = ANY($2)) stretch
             WHERE answer IS NOT NULL OR "isNamed"`,
     values: [accountId, stretch.map(({ key }) => key), redaction.labelSource, redaction.part],

@@ -1,6 +1,12 @@
 import { AddressError, comparable, parseMailbox } from '../../mail/address/address.ts';
 import { anywhere, spellingsOf } from '../../mail/address/address-spellings.ts';
 
+/**
+ * SQL: whether a text has this part of an address in any case. By the rules of C, which know ASCII alone: in a Turkish database
+ * the small letter of `I` is `ı`.
+ */
+export const mayName = (text: string, part: string): string => `strpos(lower((${text}) COLLATE "C"), ${part}) > 0`;
+
 /** Finds one address, and replaces it. */
 export class Redaction {
   /** In its comparable form. */
@@ -9,7 +15,7 @@ export class Redaction {
   readonly source: string;
   /** The same for labels. */
   readonly labelSource: string;
-  /** A substring that all spellings have, in lower case. */
+  /** A substring that all spellings have, in lower case, for `mayName`. */
   readonly part: string;
   readonly #pattern: RegExp;
   readonly #labelPattern: RegExp;
