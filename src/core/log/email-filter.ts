@@ -52,19 +52,23 @@ const impliedBy: Partial<Record<EmailStatus, string>> = {
   canceled: '(scheduled_at IS NOT NULL OR erased_at IS NOT NULL)',
 };
 
+/** Whether an index has just the emails of this status, those of an account in order. */
+export const hasOwnIndex = (status: EmailStatus | null): boolean => status === 'failed' || status === 'suppressed';
+
 /** Whether the filter asks for recipients at a domain. No index leads to these. */
 export const isDomainSearch = ({ to }: Filter): boolean => to?.startsWith('@') ?? false;
 
 /** SQL: whether the email has a recipient at `@` and a domain. Joined into one text, they are searched faster than by unnest. */
-export const isThere = (parameter: string): string =>
+const isThere = (parameter: string): string =>
   `strpos(array_to_string(recipient_addresses, E'\\n') || E'\\n', ${parameter} || E'\\n') > 0`;
 
 /**
- * The filter as a condition on `emails`, with its parameters from $1 on. It contains only what is asked for, so that the
- * planner sees which index serves.
+ * The filter as a condition on `emails`. It contains only what is asked for, so that the planner sees which index serves.
+ *
+ * @param before the values of the parameters before its own, the first of which is the account, unless that is null
  */
-export function conditions(filter: Filter): { where: string; values: unknown[] } {
-  const values: unknown[] = [];
+export function conditions(filter: Filter, before: readonly unknown[] = []): { where: string; values: unknown[] } {
+  const values = [...before];
   const parts = ['true'];
   const add = (value: unknown, condition: (parameter: string) => string) => {
     if (value === null) return;

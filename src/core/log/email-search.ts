@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts';
 import * as counts from './email-counts.ts';
-import { conditions, type Filter, type Found, isDomainSearch, type Page, pageOf } from './email-filter.ts';
+import { conditions, type Filter, type Found, hasOwnIndex, isDomainSearch, type Page, pageOf } from './email-filter.ts';
 import { searchByDomain } from './recipient-domain-search.ts';
 import { findScheduled } from './scheduled-search.ts';
 
@@ -13,7 +13,7 @@ const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
  */
 export async function search(db: Database, filter: Filter, page: Page): Promise<Found> {
   if (filter.scheduled) return searchScheduled(db, filter, page);
-  if (isDomainSearch(filter)) return searchByDomain(db, filter, page);
+  if (isDomainSearch(filter)) return (await searchFew(db, filter, page)) ?? searchByDomain(db, filter, page);
   const stretches = await stretchesOf(db, filter);
   if (stretches === null) return searchUncounted(db, filter, page);
   const ids = await idsWithin(db, filter, page, stretches);
@@ -27,6 +27,20 @@ async function searchScheduled(db: Database, filter: Filter, page: Page): Promis
   const { ids } = await findScheduled(db, filter, { ...page, limit: page.limit + 1 });
   const { found } = await findScheduled(db, filter, { cursor: null, limit: 0, offset: most + 1 });
   return { ...pageOf(ids, page), count: Math.min(found, most), countExact: found <= most };
+}
+
+/**
+ * Searches for a domain among the emails that an index finds by their tag, words, status or held recipients.
+ *
+ * @returns null if none of these is asked for, or if they are many
+ */
+async function searchFew(db: Database, filter: Filter, page: Page): Promise<Found | null> {
+  const { tag, q, held, status } = filter;
+  if (tag === null && q === null && !held && !hasOwnIndex(status)) return null;
+  const most = mostCounted(filter);
+  if ((await countUpTo(db, { ...filter, to: null }, most + 1)) > most) return null;
+  const ids = await idsOf(db, filter, page, 'all are found first');
+  return { ...pageOf(ids, page), count: await countOf(db, filter), countExact: true };
 }
 
 /**

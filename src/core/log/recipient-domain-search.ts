@@ -1,9 +1,9 @@
 import type { Database, Sql } from '../../db/client.ts';
-import { conditions, type Filter, type Found, isThere, type Page, pageOf } from './email-filter.ts';
+import { conditions, type Filter, type Found, hasOwnIndex, type Page, pageOf } from './email-filter.ts';
 
 /**
- * No index leads to the emails for a domain. A search reads this many candidates, which meet the rest of the filter, newest
- * first: that takes a few hundred ms if none of them is for the domain.
+ * No index leads to the emails for a domain. A search reads this many candidates, newest first: that takes a few hundred ms if
+ * none of them is for the domain.
  */
 const mostCandidates = 100_000;
 
@@ -38,19 +38,32 @@ async function find(db: Sql, filter: Filter, page: Page): Promise<Found> {
   };
 }
 
-/** SQL: the candidates of a search from this cursor on, each with its `id` and whether a recipient of it is `there`. */
+/** The part of the filter for which an index has the emails in order. */
+function ofCandidates(filter: Filter): Filter {
+  const { accountId, status, createdAfter, createdBefore } = filter;
+  const anything = { type: null, tag: null, to: null, q: null, held: false, scheduled: false };
+  return accountId === null
+    ? { ...anything, accountId, status: null, from: null, domain: null, createdAfter, createdBefore }
+    : { ...filter, ...anything, status: hasOwnIndex(status) ? status : null };
+}
+
+/**
+ * SQL: the candidates of a search from this cursor on, each with its `id` and whether it is `found`. What no index has in order
+ * is not a condition of theirs, or the search for the last of them could read every email.
+ */
 function candidatesOf(
   filter: Filter,
   cursor: string | null,
   most = mostCandidates,
 ): { candidates: string; values: unknown[] } {
-  const { where, values } = conditions({ ...filter, to: null });
-  const [domain, after] = [`$${values.length + 1}`, `$${values.length + 2}`];
+  const ordered = conditions(ofCandidates(filter));
+  const { where: isFound, values } = conditions(filter, ordered.values);
+  const after = `$${values.length + 1}`;
   return {
-    candidates: `(SELECT id, ${isThere(domain)} AS there
-                    FROM emails WHERE ${where} AND (${after}::uuid IS NULL OR id < ${after})
+    candidates: `(SELECT id, ${isFound} AS found
+                    FROM emails WHERE ${ordered.where} AND (${after}::uuid IS NULL OR id < ${after})
                    ORDER BY id DESC LIMIT ${most}) candidates`,
-    values: [...values, filter.to, cursor],
+    values: [...values, cursor],
   };
 }
 
@@ -58,7 +71,7 @@ function candidatesOf(
 async function idsOf(db: Sql, filter: Filter, { cursor, limit, offset }: Page): Promise<string[]> {
   const { candidates, values } = candidatesOf(filter, cursor);
   const rows = await db.query<{ id: string }>({
-    text: `SELECT id FROM ${candidates} WHERE there ORDER BY id DESC LIMIT $${values.length + 1} OFFSET $${values.length + 2}`,
+    text: `SELECT id FROM ${candidates} WHERE found ORDER BY id DESC LIMIT $${values.length + 1} OFFSET $${values.length + 2}`,
     values: [...values, limit + 1, offset],
   });
   return rows.map(({ id }) => id);
@@ -78,7 +91,7 @@ async function endOf(db: Sql, filter: Filter, cursor: string | null): Promise<st
 async function countUpTo(db: Sql, filter: Filter): Promise<number> {
   const { candidates, values } = candidatesOf(filter, null);
   const [row] = await db.query<{ found: number }>({
-    text: `SELECT count(*)::int AS found FROM (SELECT FROM ${candidates} WHERE there LIMIT ${mostCounted + 1}) found`,
+    text: `SELECT count(*)::int AS found FROM (SELECT FROM ${candidates} WHERE found LIMIT ${mostCounted + 1}) matching`,
     values,
   });
   return row?.found ?? 0;
