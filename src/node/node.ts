@@ -4,7 +4,6 @@ import type { Config } from '../config.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import { reportHeld } from '../core/nodes/nodes.ts';
-import * as hold from '../core/operations/hold.ts';
 import { watchDepth } from '../core/operations/queue-depth.ts';
 import { tokenKeys as readTokenKeys } from '../core/secrets/service-secrets.ts';
 import type { Keyring } from '../crypto/seal.ts';
@@ -34,6 +33,7 @@ import { type Admin, prepareAdmin } from './admin.ts';
 import { openDatabase } from './database.ts';
 import { type DispatcherParts, startDispatchers } from './dispatchers.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
+import { noteHold } from './hold.ts';
 import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf } from './internet.ts';
 import { recoverJournals } from './journals.ts';
 import { machineOf } from './machine.ts';
@@ -190,7 +190,7 @@ async function joinNodes({ config, foundation, db, queue, rounds, lease }: Parts
   // With siblings, the first process has done this for all.
   if (!siblings) {
     await recoverJournals(config, foundation, { db, queue });
-    await hold.noteStart(db, config.startOnHold);
+    await noteHold(db, config, log);
   }
   await tellTime(db, lease.clock);
   if (!config.roles.has('mta') && !config.roles.has('webhooks')) {
@@ -201,7 +201,6 @@ async function joinNodes({ config, foundation, db, queue, rounds, lease }: Parts
   // A lease that was not taken to the end may stand on the list all the same.
   stops.push(() => Promise.allSettled([starting]).then(() => lease.stop()));
   await starting;
-  if (lease.onHold) log.warn('the service is on hold, so nothing is sent: see sendwright release --help');
 }
 
 async function openDoors(

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { pino } from 'pino';
 import t from 'tap';
 import * as orders from '../../src/core/destinations/destination-orders.ts';
 import * as hold from '../../src/core/operations/hold.ts';
@@ -58,7 +59,10 @@ t.test('QUE-23: a restored database sends nothing by itself, and then only what 
   await before.stop();
 
   const restored = await restore(url);
-  const node = await startTestNode(t, { DATABASE_URL: restored, START_ON_HOLD: 'true', ...secrets });
+  const said: string[] = [];
+  const log = pino({ level: 'warn' }, { write: (line: string) => void said.push(line) });
+  const node = await startTestNode(t, { DATABASE_URL: restored, START_ON_HOLD: 'true', ...secrets }, { log });
+  t.equal(said.filter((line) => line.includes('the service is on hold, so nothing is sent')).length, 1);
   const db = connect(restored, silentLog, 2);
   const queue = createQueue(restored, silentLog);
   await queue.start();

@@ -233,12 +233,30 @@ t.test('two workers of one service, without any mail', async (t) => {
   const { cert, key } = createAuthority().issue(['mx.test'], { to: new Date(Date.now() + 3_600_000) });
   await Promise.all([writeFile(files.SMTP_TLS_CERT, cert), writeFile(files.SMTP_TLS_KEY, key)]);
   const doors = { ...files, SUBMISSION_PORT: String(await freePort()), METRICS_PORT: port };
-  const app = await startSendwright(
-    testEnv(await createDatabase(), { ...env, ...doors, DATA_DIR: dataDir, WORKERS: '2' }),
-  );
+  const more = { DATA_DIR: dataDir, WORKERS: '2', RATE_LIMIT: '1/1000', START_ON_HOLD: 'true' };
+  const app = await startSendwright(testEnv(await createDatabase(), { ...env, ...doors, ...more }));
   t.teardown(() => app.end('SIGKILL'));
   const expiring = () => app.stdout().match(/.*"check":"smtp_certificate".*"something is wrong with this machine.*/g);
   await eventually(async () => expiring() !== null);
+
+  t.test('a key has one budget in both', async () => {
+    const body = { email: 'admin@example.test', password: adminPassword };
+    const { token } = (await app.call('POST', '/api/v1/auth/login', { body })).body;
+    const { key } = (await app.call('POST', '/api/v1/keys', { token, body: { name: 'both' } })).body;
+    const begun = performance.now();
+    let asked = 0;
+    const left = async () => {
+      asked += 1;
+      // On a connection of its own: each goes to the next worker.
+      const { headers } = await fetch(`${app.baseUrl}/api/v1/emails`, {
+        headers: { 'X-API-Key': key, Connection: 'close' },
+      });
+      return Number(/r=(\d+)/.exec(headers.get('RateLimit') ?? '')?.[1]);
+    };
+    await Promise.all(Array.from({ length: 60 }, left));
+    const given = () => Math.ceil((performance.now() - begun) / 1_000);
+    await eventually(async () => (await left()) <= 1_000 - asked + given());
+  });
 
   t.test('a connection that was handed to a worker and not accepted ends when the worker does', async (t) => {
     const [frozen = 0] = childrenOf(app.pid);
@@ -277,7 +295,8 @@ t.test('two workers of one service, without any mail', async (t) => {
     t.equal(await app.end('SIGTERM'), 0);
   });
 
-  t.test('what is wrong with their machine is said once', async (t) => {
+  t.test('that nothing is sent, and what is wrong with their machine, is said once', async (t) => {
+    t.equal(app.stdout().match(/is on hold, so nothing is sent/g)?.length, 1, 'with two more workers since');
     const lines = (expiring() ?? []).map((line) => JSON.parse(line));
     t.match(lines, [{ found: /^It expires on / }]);
     t.notOk('worker' in (lines[0] ?? {}), 'by the first process, as none of the workers outlives it');
