@@ -8,6 +8,7 @@ import { createQueue } from '../../src/queue.ts';
 import { buildAccount, buildKey } from '../support/build.ts';
 import { isSigned, startHook } from '../support/hook.ts';
 import { eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { startZone } from '../support/zone.ts';
 import { event } from '../webhooks/scene.ts';
 
 async function logIn(node: TestNode) {
@@ -459,7 +460,9 @@ t.test('deliveries', async (t) => {
 });
 
 t.test('without ALLOW_PRIVATE_NETWORKS internal addresses are refused at once: SSRF-01, SSRF-02', async (t) => {
-  const node = await startTestNode(t);
+  const zone = await startZone({ 'inside.test': { A: ['127.0.0.1'] } });
+  t.teardown(() => zone.close());
+  const node = await startTestNode(t, { DNS_SERVERS: zone.address });
   const { call } = await logIn(node);
   const made = (await call('POST', '/webhooks', { url: 'https://example.com/', events: all })).body.webhook;
   for (const host of [
@@ -478,4 +481,11 @@ t.test('without ALLOW_PRIVATE_NETWORKS internal addresses are refused at once: S
       );
   }
   t.strictSame((await call('GET', '/webhooks')).body.webhooks, [made]);
+
+  const hook = await startHook(t);
+  const url = hook.url.replace('127.0.0.1', 'inside.test');
+  const named = (await call('POST', '/webhooks', { url, events: all })).body.webhook;
+  const { delivery } = (await call('POST', `/webhooks/${named.id}/test`)).body;
+  t.match(delivery, { status: 'failed', attempts: [{ error: 'the endpoint is not on the public internet' }] });
+  t.equal(hook.calls.length, 0, 'a name of an internal address is not called');
 });
