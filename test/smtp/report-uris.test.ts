@@ -9,7 +9,7 @@ t.test('RFC 8460 section 3: where reports go', async (t) => {
     ['v=TLSRPTv1;rua=mailto:reports@example.com', ['mailto:reports@example.com']],
     ['v=TLSRPTv1; rua=https://reporting.example.com/v1/tlsrpt', ['https://reporting.example.com/v1/tlsrpt']],
     ['v=TLSRPTv1 ;\trua=mailto:a@b.test , https://c.test;', ['mailto:a@b.test', 'https://c.test/']],
-    ['v=TLSRPTv1; ext-1=later; rua=mailto:a@b.test', ['mailto:a@b.test']],
+    ['v=TLSRPTv1; ext-1=mailto:c@d.test; rua=mailto:a@b.test', ['mailto:a@b.test']],
     [
       'v=TLSRPTv1; rua=MAILTO:Ann%2Bx@B.Test?subject=no,HTTPS://C.Test/P#f',
       ['mailto:Ann%2Bx@b.test', 'https://c.test/P'],
@@ -63,6 +63,7 @@ t.test('a malformed record asks for nothing', async (t) => {
     'mailto:a@b.test!10m',
     'https://',
     'https://a b.test/',
+    'https://a.test/!10m',
     'file:///etc/passwd',
     long(1_001),
     `https://a.test/?${'"'.repeat(900)}`,
