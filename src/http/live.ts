@@ -8,7 +8,7 @@ import type { Logger } from '../log.ts';
 import type { Session } from './credentials/auth.ts';
 
 const lookEveryMs = 1_000;
-/** Retries end after three days, so older emails no longer change. */
+/** Few emails change later: those that were scheduled further ahead, or are retried for longer. Pages ask for them now and then anyway. */
 const watchedMs = 4 * 24 * 3_600_000;
 const most = 500;
 const mostOfUser = 20;
