@@ -168,6 +168,34 @@ t.test('an open connection to an equal host that defers mail does not attract an
   t.equal(putOff.peers.length, 1);
 });
 
+t.test('an open connection to a host of lower preference attracts no mail from a better one', async (t) => {
+  let restarts = 1;
+  const better = await startMx(t, async (peer) => {
+    await peer.greet();
+    if (restarts-- > 0) return peer.send('421 4.3.2 restarting\r\n');
+    for (;;) await peer.message();
+  });
+  const taking = async (peer: Peer) => {
+    await peer.greet();
+    for (;;) await peer.message();
+  };
+  await startMx(t, taking, { host: '127.0.0.2', port: better.port });
+  const zone: Record<string, ZoneEntry> = {
+    'all.test': {
+      MX: [
+        [10, 'mx.a.test'],
+        [20, 'mx.b.test'],
+      ],
+    },
+    'mx.a.test': { A: ['127.0.0.1'] },
+    'mx.b.test': { A: ['127.0.0.2'] },
+  };
+  const { send } = await startScene(t, better.port, zone);
+  const sendOne = async () => (await send({ destination: 'all.test', to: ['b@all.test'] })).sessions;
+  t.match(await sendOne(), [{ host: 'mx.a.test' }, { host: 'mx.b.test', results: [{ outcome: 'delivered' }] }]);
+  t.match(await sendOne(), [{ host: 'mx.a.test', results: [{ outcome: 'delivered' }] }]);
+});
+
 t.test('new connections are spread over equal hosts', async (t) => {
   const equal: ZoneEntry = { MX: Object.keys(customers).map((name) => [10, `mx.${name}`]) };
   const allHere = Promise.withResolvers<void>();
