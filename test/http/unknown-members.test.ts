@@ -38,7 +38,8 @@ t.test('what programs for other services send is accepted', async (t) => {
         attachments: [{ ...logo, contentType: 'image/png', inlineContentId: '', path: 'https://example.com/logo.png' }],
       },
       { attachments: [{ ...logo, content_type: 'image/png', content_id: 'logo', inline_content_id: 'logo' }] },
-      { topic_id: 'b6d24b8e-af0b-4c3c-be0c-359bbd97381e', react: null },
+      { topic_id: null, react: null },
+      { topic_id: 'b6d24b8e-af0b-4c3c-be0c-359bbd97381e', type: 'marketing' },
     ],
     nodemailer: [
       { attachments: [{ ...file, encoding: 'base64', contentType: 'application/pdf', contentDisposition: 'inline' }] },
@@ -148,6 +149,7 @@ t.test('an email that would go to others, twice, unencrypted or at another time 
     [{ message_stream: 'Weekly-Newsletter' }, type],
     [{ email_type: 'marketing-emails' }, type],
     [{ Type: 'marketing' }, type],
+    [{ topic_id: 'b6d24b8e-af0b-4c3c-be0c-359bbd97381e' }, type],
     [{ requireTLS: true }, tls],
     [{ 'o:require-tls': 'yes' }, tls],
     [{ TLS: 'required' }, tls],

@@ -17,8 +17,8 @@ interface Guarded {
   otherwise: string;
   /** Its names in other services, in the form of `plainly`. */
   elsewhere?: string[];
-  /** Whether the value asks for something other than the default. */
-  asks?: (value: unknown) => boolean;
+  /** Whether the value, under this name in the form of `plainly`, asks for something other than the default. */
+  asks?: (value: unknown, plain: string) => boolean;
   /** Set if an empty list asks for less than the default. */
   isLessIfEmpty?: true;
   /** What ours takes instead, if it is of another type; then `false` asks for something too. */
@@ -57,9 +57,9 @@ const guarded: Guarded[] = [
   {
     ours: 'type',
     otherwise: 'unsubscribed recipients would get it too',
-    // Postmark.
-    elsewhere: ['messagestream', 'emailtype'],
-    asks: (value) => isWord(value, marketing),
+    // Postmark; Resend, which leaves out those who opted out of the topic.
+    elsewhere: ['messagestream', 'emailtype', 'topicid'],
+    asks: (value, plain) => plain === 'topicid' || isWord(value, marketing),
     each: 'emails',
   },
   {
@@ -157,7 +157,7 @@ export function passedOver(schema: z.ZodType, input: unknown): Fault | null {
   for (const [name, value] of Object.entries(input)) {
     if (members.includes(name)) continue;
     const plain = plainly(name);
-    for (const row of guarded.filter((one) => isMeantFor(one, plain) && asksFor(one, value))) {
+    for (const row of guarded.filter((one) => isMeantFor(one, plain) && asksFor(one, value, plain))) {
       const words = refusal(row, members, input as Input);
       if (words !== null) return { path: [name], message: `${words}; otherwise ${row.otherwise}` };
     }
@@ -222,10 +222,10 @@ const calledElsewhere: { missing: string[]; names: string[]; words: string }[] =
   { missing: ['address'], names: ['email', 'emailaddress'], words: 'must be called address' },
 ];
 
-function asksFor({ asks, isLessIfEmpty, values }: Guarded, value: unknown): boolean {
+function asksFor({ asks, isLessIfEmpty, values }: Guarded, value: unknown, plain: string): boolean {
   if (values !== undefined) return value !== null && value !== '';
   if (isNothing(value) && !(isLessIfEmpty && Array.isArray(value))) return false;
-  return asks?.(value) ?? true;
+  return asks?.(value, plain) ?? true;
 }
 
 /** Why a member that means this row is refused; null if it is not. */
