@@ -34,6 +34,8 @@ t.test('fields of the REST API are headers here, and are removed', async (t) => 
       'X-Sendwright-Tags': 'welcome, Größe one,, ',
       'X-Sendwright-Type': 'marketing',
       'X-PM-Message-Stream': 'broadcast',
+      'X-Mailgun-Drop-Message': 'no',
+      'X-SMTPAPI': '{"category": ["welcome"], "unique_args": {"to": 7}}',
       'X-Sendwright-Scheduled-At': when,
       'X-Entity-Ref-ID': '42',
       'List-Unsubscribe': '<https://b.test/u>, <mailto:u@b.test>',
@@ -191,6 +193,20 @@ t.test('what the REST API refuses is refused with a sentence that names the head
       /^554 5\.6\.0 X-PM-Message-Stream: must be called X-Sendwright-Type$/i,
     ],
     [{ headers: { 'Resend-Idempotency-Key': '1' } }, /must be called X-Sendwright-Idempotency-Key$/],
+    [{ headers: { 'X-Mailgun-Require-TLS': 'True' } }, /X-Mailgun-Require-TLS: must be called X-Sendwright-TLS$/i],
+    [
+      { headers: { 'X-Mailgun-Drop-Message': 'yes' } },
+      /Drop-Message: asks for a test, but the message would be sent: use POST /i,
+    ],
+    [{ headers: { 'X-MC-SendAt': '2031-01-01 09:00:00' } }, /X-MC-SendAt: must be called X-Sendwright-Scheduled-At$/i],
+    [
+      { headers: { 'X-SMTPAPI': '{"to": ["ann@b.test", "bob@b.test"]}' } },
+      /^554 5\.6\.0 X-SMTPAPI: "to" must be recipients of the envelope$/i,
+    ],
+    [
+      { headers: { 'X-SMTPAPI': '{"send_at": 1924992000}' } },
+      /X-SMTPAPI: "send_at" must be the header X-Sendwright-Scheduled-At$/i,
+    ],
     [{ headers: { 'X-Sendwright-Type': 'spam' } }, /^554 5\.6\.0 X-Sendwright-Type: must be one of/],
     [
       { headers: { 'X-Sendwright-Scheduled-At': 'tomorrow' } },
