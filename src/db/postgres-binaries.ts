@@ -152,9 +152,14 @@ function* expectedLinks(native: string): Generator<[link: string, target: string
   }
 }
 
+/** Makes the folder, and those above it, if they do not exist: open to all users, whatever the umask. */
+export function makeOpenFolder(folder: string): void {
+  if (fs.mkdirSync(folder, { recursive: true }) !== undefined) fs.chmodSync(folder, 0o755);
+}
+
 /** Copies to a hidden name first: a copy that was killed half-way must not be taken for a whole one. */
 function copyOnce(native: string, copy: string): void {
-  fs.mkdirSync(path.dirname(copy), { recursive: true, mode: 0o755 });
+  makeOpenFolder(path.dirname(copy));
   const partial = fs.mkdtempSync(path.join(path.dirname(copy), '.partial-postgresql-'));
   try {
     fs.cpSync(native, partial, { recursive: true, verbatimSymlinks: true });

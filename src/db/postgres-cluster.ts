@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { Logger } from '../log.ts';
 import { oneLine } from '../process/start-error.ts';
-import { type Binaries, identity, runAs, type ServerUser, serverEnv } from './postgres-binaries.ts';
+import { type Binaries, identity, makeOpenFolder, runAs, type ServerUser, serverEnv } from './postgres-binaries.ts';
 
 /** The role that owns everything in the embedded database. */
 export const owner = 'sendwright';
@@ -61,7 +61,7 @@ export async function createCluster(dataDir: string, made: NewCluster): Promise<
   const beside = await initialize(entry, made);
   if (beside) return { dir: fs.realpathSync(entry), user: made.user };
 
-  fs.mkdirSync(made.systemDir, { recursive: true, mode: 0o755 });
+  makeOpenFolder(made.systemDir);
   const far = path.join(made.systemDir, `database-${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`);
   if (!(await initialize(far, made))) {
     throw new Error(

@@ -111,6 +111,9 @@ const fileIn = (dataDir: string) => join(dataDir, 'secrets.json');
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, folderMode);
+    // A narrow umask, as on hardened machines, would take the way from the embedded server's user.
+    const { mode } = await stat(folder);
+    if ((mode & folderMode) !== folderMode) await chmod(folder, (mode & 0o7777) | folderMode);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -149,10 +149,13 @@ t.test('a real process: start, commands next to it on its embedded database, and
   const port = String(await freePort());
   const off = { HTTP_PORT: port, INBOUND_SMTP_PORT: '0', SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
   const env = { ...ownEnv(), ...off, DATA_DIR: join(await makeFolder(t), 'data'), LOG_LEVEL: 'silent' };
+  // As on a hardened machine.
+  const umask = process.umask(0o077);
   const service = spawn(process.execPath, [...flags, cli, 'start'], {
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
+  process.umask(umask);
   const ended = once(service, 'exit');
   let said = '';
   await new Promise<void>((resolve, reject) => {
@@ -163,6 +166,7 @@ t.test('a real process: start, commands next to it on its embedded database, and
     void ended.then(() => reject(new Error(said)));
   });
   t.match(said, new RegExp(`http://localhost:${port}`));
+  t.equal(statSync(env.DATA_DIR).mode & 0o777, 0o711, "the server's user gets to its folder");
   t.match(await told(env, 'domains', 'list'), { domains: [{ domain: 'example.test', status: 'verified' }] });
   const hello = ['--from', 'a@example.test', '--to', 'b@anywhere.test', '--subject', 's', '--text', 't', '--wait'];
   t.match(await told(env, 'send', ...hello), { code: 0, email: { status: 'sent' } });

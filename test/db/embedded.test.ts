@@ -293,7 +293,9 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   t.teardown(() => fs.rmSync(systemDir, { recursive: true, force: true }));
   const told: string[] = [];
   const tell = { onProgress: (sentence: string) => told.push(sentence) };
-  const first = await startEmbedded({ ...at, ...tell });
+  // As on a hardened machine.
+  const umask = process.umask(0o077);
+  const first = await startEmbedded({ ...at, ...tell }).finally(() => process.umask(umask));
   const link = path.join(at.dataDir, 'postgres');
   const whereabouts = `The database is in ${fs.realpathSync(link)}, where ${link} links to: back up both folders`;
   t.same(told.slice(1), [whereabouts], 'it says where the database really is');
