@@ -77,6 +77,11 @@ t.test('variables that are set are used', async (t) => {
     'as many attempts as can be counted',
   );
   t.equal(readConfig({ HTTP_PORT: '8080' }).baseUrl, 'http://localhost:8080');
+  const databaseUrl = (options: string) =>
+    readConfig({ ...external, DATABASE_URL: `postgres://u:p@h/db?${options}` }).databaseUrl?.split('?')[1];
+  t.equal(databaseUrl('a=b&sslmode=require&c=d'), 'a=b&sslmode=verify-full&c=d', 'as the driver takes it');
+  for (const options of ['sslmode=no-verify', 'sslmode=required', 'uselibpqcompat=true&sslmode=require'])
+    t.equal(databaseUrl(options), options);
 });
 
 t.test('TLS reports are sent in direct mode, and never from the sandbox', async (t) => {

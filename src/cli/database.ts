@@ -7,7 +7,7 @@ import { admit } from '../core/secrets/encryption-key.ts';
 import { type Keyring, keyringOf } from '../crypto/seal.ts';
 import { connect, type Database } from '../db/client.ts';
 import { type EmbeddedPostgres, findRunning, startEmbedded } from '../db/embedded.ts';
-import { embeddedFailureOf } from '../db/failure.ts';
+import { embeddedFailureOf, startErrorOf } from '../db/failure.ts';
 import { migrate, type Schema, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { keyRefusals } from '../node/database.ts';
@@ -51,7 +51,7 @@ export async function withDatabase<T>(
     const db = connect(url, silentLog, connections);
     try {
       const opened = { config, url, db, keyring };
-      const schema = joined ? await schemaOf(db) : 'ours';
+      const schema = joined ? await schemaOf(db).catch(throwFirst(config)) : 'ours';
       if (schema === 'none') return await withoutTables(opened);
       if (schema !== 'ours') throw new StartError(otherVersions[schema]);
       return await work(opened);
@@ -66,6 +66,13 @@ export async function demandEncryptionKey({ db, keyring }: Opened): Promise<void
   const admission = await db.transaction((tx) => admit(tx, keyring));
   if (admission !== 'admitted') throw new StartError(keyRefusals[admission]);
 }
+
+/** For the first statement on a database: whatever it fails with is about reaching the one that DATABASE_URL names. */
+export const throwFirst =
+  ({ databaseUrl }: Config) =>
+  (error: Error): never => {
+    throw databaseUrl === null ? error : startErrorOf(error, true);
+  };
 
 /** @throws StartError always */
 export async function refuseUnprepared(): Promise<never> {

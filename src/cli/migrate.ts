@@ -1,12 +1,11 @@
 import { refuseDatabase } from '../db/check.ts';
 import { connect } from '../db/client.ts';
-import { startErrorOf } from '../db/failure.ts';
 import { migrate as applyMigrations } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { StartError } from '../process/start-error.ts';
 import { createQueue } from '../queue.ts';
 import type { Command } from './command.ts';
-import { withServer } from './database.ts';
+import { throwFirst, withServer } from './database.ts';
 
 /** For this process alone: a start checks whether the database has enough for the nodes. */
 const connections = 2;
@@ -23,11 +22,8 @@ export const migrate: Command = {
     return withServer(env, say, async ({ config, url }) => {
       const db = connect(url, silentLog, connections);
       try {
-        const refusal = await refuseDatabase(db, { connections, allowUnsafe: config.allowUnsafeDatabase }).catch(
-          (error: Error) => {
-            throw config.databaseUrl === null ? error : startErrorOf(error, true);
-          },
-        );
+        const demands = { connections, allowUnsafe: config.allowUnsafeDatabase };
+        const refusal = await refuseDatabase(db, demands).catch(throwFirst(config));
         if (refusal) throw new StartError(refusal);
       } finally {
         await db.close();

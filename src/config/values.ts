@@ -88,6 +88,9 @@ export function privateNetworks(text: string): PrivateNetworks {
   });
 }
 
+/** The modes of TLS that are `verify-full` to the driver, which warns at each start that this may change. */
+const strictModes = /(?<=[?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
+
 export function postgresUrl(text: string): string {
   if (/^postgres(?:ql)?:\/\/(?:[^@/]*@)?[^@/]*,/.test(text)) {
     throw new Error(
@@ -97,7 +100,7 @@ export function postgresUrl(text: string): string {
   if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
     throw new Error('a PostgreSQL address such as postgres://user:password@host:5432/name');
   }
-  return text;
+  return /[?&]uselibpqcompat=/.test(text) ? text : text.replace(strictModes, 'verify-full');
 }
 
 export function httpUrl(text: string): string {

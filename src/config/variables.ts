@@ -14,7 +14,7 @@ export const variables: Variable[] = [
     name: 'DATABASE_URL',
     fallback: 'unset: an embedded PostgreSQL in `DATA_DIR`',
     meaning:
-      'PostgreSQL 15 or later, as `postgres://user:password@host:port/name` (append `?host=/run/postgresql` for a socket in that folder). The encoding must be UTF8; the role must be allowed to create tables and schemas, and to open 22 connections for each worker of each node, plus 4 if `WORKERS` is above 1',
+      'PostgreSQL 15 or later, as `postgres://user:password@host:port/name` (append `?host=/run/postgresql` for a socket in that folder, `?sslmode=verify-full` for TLS, and `&sslrootcert=` with the PEM file of its authority if Node does not know that). The encoding must be UTF8; the role must be allowed to create tables and schemas, and to open 22 connections for each worker of each node, plus 4 if `WORKERS` is above 1',
   },
   { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets, journal of deliveries' },
   { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },

@@ -10,6 +10,8 @@ const tookLong = '25P04';
 const unavailableCodes = [
   ...['ECONN', 'EPIPE', 'EPROTO', 'ETIMEDOUT', 'EHOST', 'ENET', 'ENOTFOUND', 'EAI_AGAIN'],
   ...['ERR_SSL', 'ERR_TLS', 'ERR_SOCKET', 'ERR_STREAM'],
+  // Its certificate is not valid any more, or is another authority's.
+  ...['CERT_', 'UNABLE_TO_', 'SELF_SIGNED_CERT', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
   // The connection failed, the server stops or starts, and the connection was idle in a transaction for too long.
   ...['08', '57P0', '25P03'],
   // No memory, disk or connections are left.
@@ -24,7 +26,7 @@ const unavailableCodes = [
 
 /** The words for the same of errors without a code. A stopped server has removed its socket: connecting finds no such file. */
 const unavailableWords =
-  /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable/i;
+  /\bconnect E[A-Z]+|timeout exceeded when trying to connect|Connection terminated|Query read timeout|not queryable|does not support SSL/i;
 
 /** SQLSTATEs: a statement or its transaction took too long, or more memory than there is. */
 const excessCodes = [canceled, tookLong, '53200'];

@@ -32,6 +32,17 @@ t.test('an empty database is refused until it is migrated, and migrating again c
       code: 1,
       said: 'sendwright: the database has no Sendwright tables yet: run npm start or sendwright migrate to create them',
     });
+  for (const [option, value, reason] of [
+    ['sslmode', 'require', 'The server does not support SSL connections'],
+    ['sslrootcert', '/nowhere', "ENOENT: no such file or directory, open '/nowhere'"],
+  ] as const) {
+    const url = new URL(env.DATABASE_URL ?? '');
+    url.searchParams.set(option, value);
+    t.match(await sendwright({ ...env, DATABASE_URL: url.href }, 'accounts', 'list'), {
+      code: 1,
+      said: `sendwright: the database cannot be reached (${reason}): check DATABASE_URL and its server`,
+    });
+  }
   const rotating = { ...env, ENCRYPTION_KEY_NEXT: randomBytes(32).toString('hex') };
   t.match(await sendwright(rotating, 'keys', 'rotate-encryption'), {
     code: 1,

@@ -36,6 +36,8 @@ t.test('an error says that the database is away, that a statement was too much f
   const codes = {
     ...{ ECONNREFUSED: away, EPIPE: away, EPROTO: away, ETIMEDOUT: away, EHOSTUNREACH: away, ENETUNREACH: away },
     ...{ ENOTFOUND: away, EAI_AGAIN: away, ERR_SSL_WRONG_VERSION_NUMBER: away, ERR_TLS_CERT_ALTNAME_INVALID: away },
+    ...{ CERT_HAS_EXPIRED: away, DEPTH_ZERO_SELF_SIGNED_CERT: away, SELF_SIGNED_CERT_IN_CHAIN: away },
+    ...{ UNABLE_TO_VERIFY_LEAF_SIGNATURE: away, UNABLE_TO_GET_ISSUER_CERT_LOCALLY: away },
     ...{ ERR_SOCKET_CLOSED: away, ERR_STREAM_DESTROYED: away, ENOENT: neither, ERR_INVALID_ARG_TYPE: neither },
     ...{ '08006': away, '57P01': away, '57P03': away, '25P03': away, 25006: away, 55000: away },
     ...{ 53100: away, 53300: away, 28000: away, '28P01': away, '3D000': away, 42501: away },
@@ -54,6 +56,7 @@ t.test('an error says that the database is away, that a statement was too much f
     'timeout exceeded when trying to connect': away,
     'Connection terminated due to connection timeout': away,
     'Client has encountered a connection error and is not queryable': away,
+    'The server does not support SSL connections': away,
     'Query read timeout': tooMuch,
     'Cannot use a pool after calling end on the pool': { unavailable: false, away: true },
     'Invalid string length': neither,

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { refuseSettings, refuseSharing } from '../../src/db/check.ts';
 import { connect, type Statement } from '../../src/db/client.ts';
+import { startErrorOf } from '../../src/db/failure.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase } from '../support/db.ts';
 import { figure } from '../support/figure.ts';
@@ -25,6 +26,11 @@ t.test('a database that cannot be reached', async (t) => {
     /^the database cannot be reached \(connect ECONNREFUSED 127\.0\.0\.1:1\): check DATABASE_URL and its server$/,
   );
   t.match(await refusalOf(env('postgres://u:p@127.0.0.1:1/x?sslrootcert=/nowhere')), /ENOENT.*: check DATABASE_URL/);
+  const ofUnknown = Object.assign(new Error('self-signed certificate'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
+  t.equal(
+    startErrorOf(ofUnknown, true)?.message,
+    'the database cannot be reached (self-signed certificate): add sslrootcert= to DATABASE_URL, with the path of the PEM file of its authority',
+  );
 });
 
 t.test('a database that cannot store every character', async (t) => {
