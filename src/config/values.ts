@@ -62,6 +62,8 @@ export function dnsServer(text: string): string {
 /** Refuses the content of a file in place of its path: an error that names the file would show a key in the log. */
 export function filePath(text: string): string {
   if (/\p{Cc}|-----BEGIN /u.test(text)) throw new Error('the path of a file or folder');
+  // It would be a folder of this name, in the project's.
+  if (/^~(?:\/|$)/.test(text)) throw new Error('a path without ~, which only a shell replaces');
   return text;
 }
 
