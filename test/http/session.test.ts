@@ -180,27 +180,36 @@ t.test('a stream ends with its login or account, or if nobody reads it, and othe
   const { db } = await sharedNode('api');
   const live = new Live(db, silentLog, { beatEveryMs: 100 });
   t.teardown(() => live.stop());
-  const view = async ({ hours = 1, unread = '' } = {}) => {
+  const view = async ({ id = null as string | null, hours = 1, unread = '' } = {}) => {
     const { id: accountId } = await buildAccount(db);
     const user = await db.prisma.user.findFirstOrThrow({ where: { accountId } });
     const passwordAt = user.passwordChangedAt.getTime();
     const expiresAt = new Date(Date.now() + hours * 3_600_000);
     const stream = new PassThrough();
     stream.write(unread);
-    const session = { id: null, userId: user.id, accountId, passwordAt, expiresAt } as Parameters<Live['add']>[0];
+    const session = { id, userId: user.id, accountId, passwordAt, expiresAt } as Parameters<Live['add']>[0];
     await live.add(session, stream);
     return { accountId, stream };
   };
+  const login = randomUUID();
+  const loggedOut = await view({ id: login });
+  const changed = await view();
   const suspended = await view();
   const expired = await view({ hours: -1 });
   const stuck = await view({ unread: 'x'.repeat(100_000) });
   const good = await view();
+  // At another node, which cannot end the streams of this one.
+  await end(db, { id: login, expiresAt: new Date(Date.now() + 3_600_000) });
+  const { accountId } = changed;
+  await db.prisma.user.updateMany({ where: { accountId }, data: { passwordChangedAt: new Date() } });
   await db.prisma.account.update({ where: { id: suspended.accountId }, data: { suspendedAt: new Date() } });
   let written = '';
   good.stream.on('data', (chunk: Buffer) => {
     written += chunk;
   });
   await eventually(async () => written.includes('event: alive'), 20_000);
+  t.ok(loggedOut.stream.writableEnded);
+  t.ok(changed.stream.writableEnded);
   t.ok(suspended.stream.writableEnded);
   t.ok(expired.stream.writableEnded);
   t.ok(stuck.stream.destroyed);
