@@ -34,6 +34,7 @@ const waiting = async (node: TestNode, pool: string) =>
 
 const environment = () => ({
   SENDING_IPS: '127.0.0.1,marketing=127.0.0.6,bulk=127.0.0.7,dual=127.0.0.8,dual=::1',
+  EHLO_NAMES: '127.0.0.6=marketing.sender.test',
   WARM_UP: `127.0.0.7=${dayFromNow(0)},127.0.0.8=${dayFromNow(9)}`,
   WARM_UP_PLAN: '5,20',
   RETRY_SCHEDULE: '1h',
@@ -49,10 +50,17 @@ t.test('pools and warm-up', async (t) => {
   };
 
   await t.test('a domain or type of mail has its own pool, and pools do not share connections', async (t) => {
-    await node.send({ to: 'a@pools.test' });
+    const attempts = async (id: string) =>
+      (await node.call('GET', `/api/v1/emails/${id}/attempts`, { key: node.key })).body.attempts;
+    const attemptOf = ({ id }: { id: string }) => eventually(async () => (await attempts(id))[0]);
+    const said = async (email: { id: string }): Promise<string[]> =>
+      (await attemptOf(email)).conversation.map(({ text }: { text: string }) => text);
+    const first = await node.send({ to: 'a@pools.test' });
     t.equal(await sent(1), '127.0.0.1');
-    await node.send({ to: 'a@pools.test', type: 'marketing' });
+    t.ok((await said(first)).includes('EHLO out.sender.test'));
+    const other = await node.send({ to: 'a@pools.test', type: 'marketing' });
     t.equal(await sent(2), '127.0.0.6');
+    t.ok((await said(other)).includes('EHLO marketing.sender.test'), 'each address says its own name');
     await node.send({ to: 'a@pools.test' });
     t.equal(await sent(3), '127.0.0.1');
     await node.send({ to: 'a@pools.test', type: 'marketing' });
@@ -67,14 +75,8 @@ t.test('pools and warm-up', async (t) => {
     t.match(await use('marketing'), { status: 200, body: { domain: { pool: 'marketing', tls: 'opportunistic' } } });
     const last = await node.send({ to: 'a@pools.test' });
     t.equal(await sent(5), '127.0.0.6');
-    const { body } = await eventually(async () => {
-      const answer = await node.call('GET', `/api/v1/emails/${last.id}/attempts`, { key: node.key });
-      return answer.body.attempts.length > 0 && answer;
-    });
-    t.match(body.attempts[0], { local_address: '127.0.0.6' });
-    t.ok(
-      body.attempts[0].conversation.some((line: { text: string }) => line.text === 'pool marketing: from 127.0.0.6'),
-    );
+    t.match(await attemptOf(last), { local_address: '127.0.0.6' });
+    t.ok((await said(last)).includes('pool marketing: from 127.0.0.6'));
     t.ok(sink.connections <= fewest(), `${sink.connections} connections`);
   });
 
