@@ -49,8 +49,8 @@ const idleInTransactionMs = 15_000;
 /** How long an unused connection is kept: a new one has to prepare and plan every statement of the hot path. */
 const idleMs = 300_000;
 
-/** A connection that has been quiet for this long is probed. */
-const keepAliveMs = 30_000;
+/** A connection that has been quiet for a while is probed: a device between us and the server may forget it, and either may vanish. */
+export const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
 /** A setting of a session: its name and value. */
 type Setting = readonly [name: string, value: string];
@@ -151,9 +151,7 @@ function createPool(url: string, max: number, acquireMs: number): pg.Pool {
     // A node that freezes in a transaction must not keep its locks from the others.
     idle_in_transaction_session_timeout: idleInTransactionMs,
     idleTimeoutMillis: idleMs,
-    keepAlive: true,
-    // A device between us and the server may forget a connection after a few silent minutes.
-    keepAliveInitialDelayMillis: keepAliveMs,
+    ...keepAlive,
     options: asOptions(serverOptions),
     application_name: 'sendwright',
   });

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../process/start-error.ts';
-import { plainOptions, type Sql, startTimeoutMs } from './client.ts';
+import { keepAlive, plainOptions, type Sql, startTimeoutMs } from './client.ts';
 import { codeOf, isUnavailable } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';
 
@@ -31,6 +31,8 @@ export async function migrate(url: string): Promise<string[]> {
     connectionTimeoutMillis: startTimeoutMs,
     // However long a large table, or another node that migrates, takes.
     options: `${plainOptions} -c statement_timeout=0`,
+    // However long that is, a server that vanished without a word is not waited for.
+    ...keepAlive,
     application_name: 'sendwright migrate',
   });
   // Between two statements, only this listener keeps a broken connection from ending the process; the next statement fails.

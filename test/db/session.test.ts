@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import t from 'tap';
 import { connect, type Sql } from '../../src/db/client.ts';
 import { migrate } from '../../src/db/migrate.ts';
@@ -46,6 +47,24 @@ t.test('a session leaves nothing on its connection, which is used again unless i
   const after = await read(db);
   t.match(after, usual);
   t.not(after.pid, before.pid, 'nobody knows what it was doing');
+});
+
+t.test('each connection is probed while it is quiet, so that nobody waits for a server that vanished', async (t) => {
+  const url = await createDatabase();
+  const probed = t.capture(Socket.prototype, 'setKeepAlive', function (this: Socket) {
+    return this;
+  });
+  const db = connect(url, silentLog, 1);
+  t.teardown(() => db.close());
+  await db.query({ text: 'SELECT 1' });
+  await migrate(url);
+  t.strictSame(
+    probed().map(({ args }) => args),
+    [
+      [true, 30_000],
+      [true, 30_000],
+    ],
+  );
 });
 
 t.test('what an operator sets for a role or a database does not change what statements do', async (t) => {
