@@ -2,20 +2,24 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { PrismaClient } from '../generated/prisma/client.ts';
 import type { Logger } from '../log.ts';
-import { codeOf, isSilence, lacksPartition } from './errors.ts';
+import { isConflict, isSilence, lacksPartition } from './errors.ts';
 import { FullDisk } from './full-disk.ts';
 import { ensurePartitions } from './partitions.ts';
 import type { Sql, Statement } from './sql.ts';
 
 export type { Sql, Statement };
 
-/** One pool for everything: Prisma for the nouns that people manage, SQL if a thousand rows are one statement. */
+/**
+ * One pool for everything: Prisma for the nouns that people manage, SQL if a thousand rows are one statement. A statement by
+ * itself that fails on a deadlock or a serialization conflict has done nothing, and is repeated like a transaction.
+ */
 export interface Database extends Sql {
   prisma: PrismaClient;
   /**
    * Runs the work in one transaction and commits it. Work that fails on a deadlock or a serialization conflict is repeated,
    * and run at most three times, so it must not do anything outside the transaction. Work that writes to a week without
-   * partitions is repeated once they are made.
+   * partitions is repeated once they are made. If a statement of the work fails, all of it fails with that error, even if the
+   * work goes on: nothing can be committed then.
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
@@ -119,7 +123,7 @@ export function connect(url: string, log: Logger, max = poolSize, acquireMs = ac
   };
   return {
     prisma,
-    query: (statement) => run(pool, statement),
+    query: (statement) => despiteConflicts(() => run(pool, statement)),
     transaction: (work) => transact(pool, work, makePartitions),
     session: (work, statementMs = statementTimeoutMs) => runAlone(pool, work, statementMs),
     connections: () => ({
@@ -174,36 +178,46 @@ async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement | pg.Q
   return ((Array.isArray(result) ? result.at(-1)?.rows : result.rows) ?? []) as Row[];
 }
 
-/** SQLSTATEs of a serialization conflict and a deadlock. */
-const conflictCodes = ['40001', '40P01'];
 const mostRounds = 3;
+
+async function despiteConflicts<T>(work: () => Promise<T>): Promise<T> {
+  for (let round = 1; ; round += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (round >= mostRounds || !isConflict(error)) throw error;
+    }
+  }
+}
 
 async function transact<T>(
   pool: pg.Pool,
   work: (tx: Sql) => Promise<T>,
   makePartitions: () => Promise<void>,
 ): Promise<T> {
-  let areMade = false;
-  for (let round = 1; ; round += 1) {
-    try {
-      return await transactOnce(pool, work);
-    } catch (error) {
-      const isFirstLack: boolean = !areMade && lacksPartition(error);
-      if (!isFirstLack && (round >= mostRounds || !conflictCodes.includes(codeOf(error)))) throw error;
-      // The clock of the database or of this machine was set to another week, which the chore has not seen yet.
-      if (isFirstLack) await makePartitions();
-      areMade ||= isFirstLack;
-    }
-  }
+  const inRounds = () => despiteConflicts(() => transactOnce(pool, work));
+  return inRounds().catch(async (error: unknown) => {
+    if (!lacksPartition(error)) throw error;
+    // The clock of the database or of this machine was set to another week, which the chore has not seen yet.
+    await makePartitions();
+    return inRounds();
+  });
 }
 
 async function transactOnce<T>(pool: pg.Pool, work: (tx: Sql) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  let failure: unknown;
+  const noting = (error: unknown) => {
+    failure ??= error;
+    throw error;
+  };
   try {
     await client.query('BEGIN');
-    const result = await work({ query: (statement) => run(client, statement) });
-    await client.query('COMMIT');
+    const result = await work({ query: (statement) => run<never>(client, statement).catch(noting) });
+    const { command } = await client.query('COMMIT');
+    // PostgreSQL does not refuse to commit after a failed statement: it rolls back, and says only so.
+    if (command !== 'COMMIT') throw failure;
     return result;
   } catch (error) {
     // A ROLLBACK would wait for a silent server once more.

@@ -73,6 +73,13 @@ export function isAway(error: unknown): boolean {
 export const isSilence = (error: unknown): error is Error =>
   error instanceof Error && /Query read timeout/i.test(error.message);
 
+/** SQLSTATEs of a serialization conflict and a deadlock. */
+const conflictCodes = ['40001', '40P01'];
+
+/** Whether another transaction was in the way: this one was rolled back, and the same can succeed at once. */
+export const isConflict = (error: unknown): boolean =>
+  [...causesOf(error)].some((cause) => conflictCodes.includes(codeOf(cause)));
+
 /** Whether a statement was canceled, as it took longer than it may. */
 export const tookTooLong = (error: unknown): boolean => codeOf(error) === canceled;
 

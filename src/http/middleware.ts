@@ -1,5 +1,5 @@
 import type { Context, Middleware } from 'koa';
-import { isUnavailable } from '../db/errors.ts';
+import { isConflict, isUnavailable } from '../db/errors.ts';
 import {
   ApiError,
   internalError,
@@ -166,7 +166,7 @@ async function discardRest({ req, res }: Context): Promise<void> {
 
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (isUnavailable(error)) return unavailable(error as Error);
+  if (isUnavailable(error) || isConflict(error)) return unavailable(error as Error);
   // koa and koa-jwt throw their own errors, which have a status.
   const status = (error as { status?: unknown } | null)?.status;
   if (status === 401) return unauthorized();

@@ -1,11 +1,12 @@
 import t from 'tap';
-import { codeOf, isAway, isUnavailable } from '../../src/db/errors.ts';
+import { codeOf, isAway, isConflict, isUnavailable } from '../../src/db/errors.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 
 t.test('PostgreSQL errors that come through Prisma are understood like direct ones', async (t) => {
   const db = await openDatabase(t);
   const errorOf = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
+  const raise = (code: string) => `DO 'BEGIN RAISE EXCEPTION SQLSTATE ''${code}''; END'`;
   const late = await db.transaction(async (tx) => {
     await tx.query({ text: 'LOCK TABLE templates' });
     const timeout = db.prisma.$executeRaw`SET LOCAL statement_timeout = 20`;
@@ -20,9 +21,12 @@ t.test('PostgreSQL errors that come through Prisma are understood like direct on
     55000: true,
     22012: false,
   })) {
-    const error = await errorOf(db.prisma.$executeRawUnsafe(`DO 'BEGIN RAISE EXCEPTION SQLSTATE ''${code}''; END'`));
+    const error = await errorOf(db.prisma.$executeRawUnsafe(raise(code)));
     t.equal(isUnavailable(error), unavailable, code);
+    t.notOk(isConflict(error), code);
   }
+  for (const code of ['40001', '40P01'])
+    t.ok(isConflict(await errorOf(db.prisma.$executeRawUnsafe(raise(code)))), code);
   const account = { data: { id: newId(), name: 'one', plan: 'free' } };
   await db.prisma.account.create(account);
   const error = await errorOf(db.prisma.account.create(account));

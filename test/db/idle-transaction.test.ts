@@ -88,4 +88,42 @@ t.test('transactions that block each other are run again, and each counts once: 
     t.equal(begun, runs, `${code}: this many times, and no more`);
   }
   t.strictSame(await counts(), [4, 2], 'failed transactions left nothing');
+
+  const broken = { text: 'SELECT 1 / 0' };
+  const careless = db.transaction(async (tx) => {
+    await add(tx, 1);
+    await tx.query(broken).catch(() => undefined);
+    return 'done';
+  });
+  await t.rejects(careless, { code: '22012' }, 'nothing was committed, although the work went on');
+  const careful = db.transaction(async (tx) => {
+    await tx.query({ text: 'SAVEPOINT before' });
+    await tx.query(broken).catch(() => undefined);
+    await tx.query({ text: 'ROLLBACK TO before' });
+    await add(tx, 2);
+    return 'done';
+  });
+  t.equal(await careful, 'done');
+  t.strictSame(await counts(), [4, 3]);
+});
+
+t.test('a statement by itself that gets into a deadlock is run again', async (t) => {
+  await db.query({ text: 'CREATE SEQUENCE runs' });
+  /** Fails with this code until it has run this often. */
+  const failing = (code: string, times: number) => ({
+    text: `DO $$ BEGIN IF nextval('runs') <= ${times} THEN RAISE 'in the way' USING ERRCODE = '${code}'; END IF; END $$`,
+  });
+  const runs = async () =>
+    (await db.query<{ runs: number }>({ text: `SELECT nextval('runs')::int - 1 AS runs` }))[0]?.runs;
+  for (const code of ['40001', '40P01']) {
+    await db.query({ text: 'ALTER SEQUENCE runs RESTART' });
+    await t.resolves(db.query(failing(code, 2)));
+    t.equal(await runs(), 3, code);
+    await db.query({ text: 'ALTER SEQUENCE runs RESTART' });
+    await t.rejects(db.query(failing(code, 9)), { code });
+    t.equal(await runs(), 3, `${code}: no more than three times`);
+  }
+  await db.query({ text: 'ALTER SEQUENCE runs RESTART' });
+  await t.rejects(db.query(failing('23505', 9)), { code: '23505' });
+  t.equal(await runs(), 1);
 });

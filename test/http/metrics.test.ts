@@ -383,6 +383,8 @@ t.test('a refusal for overload is one line, with why, and a warning once a minut
   thrown = unavailable('200 such calls of one account wait already');
   const refused = await fetch(`http://127.0.0.1:${server.port}/x`);
   t.strictSame(await refused.json(), { error: 'unavailable' }, 'the client is not told');
+  thrown = Object.assign(new Error('deadlock detected'), { code: '40P01' });
+  t.equal((await fetch(`http://127.0.0.1:${server.port}/x`)).status, 503, 'what was in the way again and again');
   const what = { error: '200 such calls of one account wait already' };
   t.match(lines, [
     { level: 40, ...what },
