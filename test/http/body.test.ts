@@ -172,6 +172,8 @@ t.test('only uncompressed JSON is read: DOS-01', async (t) => {
   });
   for (const type of ['application/json', 'Application/JSON; charset=utf-8', 'application/problem+json'])
     t.equal((await post(node, login, { 'Content-Type': type }, '{}')).status, 400, type);
+  const plain = { 'Content-Type': 'application/json', 'Content-Encoding': 'Identity' };
+  t.equal((await post(node, login, plain, '{}')).status, 400, 'not compressed');
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity', 'x'])
     t.strictSame(
       await post(node, login, { 'Content-Type': 'application/json', 'Content-Encoding': encoding }, Buffer.alloc(50)),

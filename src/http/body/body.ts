@@ -101,8 +101,8 @@ async function readValue(
     throw unsupportedMediaType('the body must be JSON, with the header Content-Type: application/json');
   const charset = ctx.request.charset.toLowerCase();
   if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') throw unsupportedMediaType('the body must be UTF-8');
-  const encoding = ctx.get('Content-Encoding');
-  if (encoding && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
+  const encoding = ctx.get('Content-Encoding').toLowerCase();
+  if (encoding !== '' && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
   return readAll(ctx, limit, async (bytes) => ({
     value: await parse(bytes, mostValues),
     escapes: await hasEscapes(bytes),
