@@ -23,7 +23,8 @@ export async function readIdempotency(ctx: Context, body: unknown): Promise<Idem
   }
   const hash = createHash('sha256');
   const pace = new Pace();
-  let text = `${ctx.method} ${ctx.path} `;
+  // An id in the path may be in capitals; all else in it is in lower case.
+  let text = `${ctx.method} ${ctx.path.toLowerCase()} `;
   for (const piece of canonical(body)) {
     text += piece;
     if (text.length < hashedAtOnce) continue;

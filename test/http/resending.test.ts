@@ -35,6 +35,8 @@ t.test('the content of an email can be read, and sent again', async (t) => {
   t.strictSame((await node.call('GET', `/api/v1/emails/${body.email.id}/content`, { key })).body, said);
   const replayed = await node.call('POST', `/api/v1/emails/${id}/resend`, once);
   t.equal(replayed.body.email.id, body.email.id, 'pressing the button twice sends it once');
+  const capital = await node.call('POST', `/api/v1/emails/${id.toUpperCase()}/resend`, once);
+  t.equal(capital.body.email?.id, body.email.id, 'however its id is written');
 });
 
 t.test('it can be sent again to some of its recipients', async (t) => {
