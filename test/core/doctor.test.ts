@@ -150,6 +150,12 @@ t.test('the doctor finds everything that is wrong, and says what to do about it'
     );
     zone.set(name, right[name]);
   }
+
+  // As the domain that the sandbox has made, once its database goes to the internet.
+  for (const name of [domain, dkim, `_sendwright.${domain}`, `_dmarc.${domain}`]) zone.set(name, undefined);
+  const ofDomain = (await examine(patient, 'mx.sender.test')).filter(({ subject }) => subject.endsWith(domain));
+  t.match(shown(ofDomain), [/^domain problem: It is a name for tests, .* Delete it on the dashboard/]);
+  t.equal(ofDomain.length, 1, 'and not a record to publish');
 });
 
 t.test('domains that are not verified yet are listed, and are no problem if others can send', async (t) => {

@@ -5,7 +5,7 @@ import { type Answer, ask, type Resolver } from '../../smtp/dns/resolver.ts';
 import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 import { findDmarc } from '../domains/dmarc.ts';
 import * as domains from '../domains/domains.ts';
-import { check as checkDomain, type Surroundings } from '../domains/record-checks.ts';
+import { type Checks, check as checkDomain, type Surroundings } from '../domains/record-checks.ts';
 import { askSpf } from '../domains/spf.ts';
 import { about, type Finding } from './finding.ts';
 
@@ -174,11 +174,7 @@ async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {
 /** The three records of each verified domain, and its DMARC policy; then the domains that are not verified yet. */
 export async function checkDomains(db: Database, where: Surroundings): Promise<Finding[]> {
   const all = await domains.listAll(db, { limit: mostDomains + 1, verified: true });
-  const found = await Promise.all(
-    all
-      .slice(0, mostDomains)
-      .map(async (domain) => [...(await checkRecords(domain, where)), await checkDmarc(domain.domain, where)]),
-  );
+  const found = await Promise.all(all.slice(0, mostDomains).map((domain) => checkOne(domain, where)));
   const [next] = all.slice(mostDomains);
   const rest = next ? await olderDomains(db, next.id) : [];
   return [...found.flat(), ...rest, ...(await pendingDomains(db, all.length > 0))];
@@ -218,10 +214,25 @@ async function pendingDomains(db: Database, othersCanSend: boolean): Promise<Fin
   return [...found, more];
 }
 
-async function checkRecords(domain: Parameters<typeof checkDomain>[0], where: Surroundings): Promise<Finding[]> {
+/** Names that do not exist on the internet (RFC 6761), such as that of the domain that the sandbox makes. */
+const forTests = /\.(test|example|invalid|localhost)$/;
+
+async function checkOne(domain: Parameters<typeof checkDomain>[0], where: Surroundings): Promise<Finding[]> {
   const checks = await checkDomain(domain, where);
+  const nothingIsThere = Object.values(checks).every(({ found, failed }) => found.length === 0 && !failed);
+  if (nothingIsThere && forTests.test(domain.domain))
+    return [
+      about('domain', domain.domain).problem(
+        'It is a name for tests, which does not exist on the internet: receivers refuse mail from it.',
+        'Delete it on the dashboard (Domains), and add one of your own if you have none.',
+      ),
+    ];
+  return [...checkRecords(domain.domain, checks), await checkDmarc(domain.domain, where)];
+}
+
+function checkRecords(domain: string, checks: Checks): Finding[] {
   return Object.entries(checks).map(([name, { ok: good, problem: wrong, failed, name: at, expected }]) => {
-    const { ok, problem, unknown } = about('domain', `${name} of ${domain.domain}`);
+    const { ok, problem, unknown } = about('domain', `${name} of ${domain}`);
     if (good) return ok('The record is right.');
     const sentence = `${capitalized(wrong ?? '')}.`;
     if (failed) return unknown(sentence, again);
