@@ -19,7 +19,7 @@ const order: RegExp[] = [
   /^(pace|process)\//,
   /^crypto\//,
   /^trouble\.ts$/,
-  /^(errors|log|ids|numbers|clock|ip|timestamp|spelling|bounded-map)\.ts$|^generated\//,
+  /^(errors|log|ids|numbers|clock|ip|memory|timestamp|spelling|bounded-map)\.ts$|^generated\//,
   /^log-file\.ts$/,
   /^dashboard\//,
   /^client\//,

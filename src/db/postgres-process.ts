@@ -5,6 +5,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log.ts';
+import { memoryBytes } from '../memory.ts';
 import { type Binaries, identity, serverEnv } from './postgres-binaries.ts';
 import { type Cluster, isAlive } from './postgres-cluster.ts';
 
@@ -27,8 +28,6 @@ const defaults = {
   max_connections: '200',
   // PostgreSQL's defaults assume a small, old machine. Fewer checkpoints mean fewer full pages in the log; after a crash,
   // replaying two gigabytes of it takes well under a minute.
-  shared_buffers: '256MB',
-  wal_buffers: '16MB',
   max_wal_size: '2GB',
   checkpoint_timeout: '10min',
   random_page_cost: '1.1',
@@ -39,6 +38,12 @@ const defaults = {
   log_min_error_statement: 'panic',
   log_error_verbosity: 'terse',
 };
+
+/** PostgreSQL's own memory. On a small machine the service beside it needs the rest. @param memory in bytes */
+export function buffersIn(memory: number): { shared_buffers: string; wal_buffers: string } {
+  const shared = Math.min(256, Math.max(64, Math.floor(memory / 8 / 1024 ** 2)));
+  return { shared_buffers: `${shared}MB`, wal_buffers: `${Math.floor(shared / 16)}MB` };
+}
 
 /** The server that runs on this data directory, by its postmaster.pid; undefined if there is none or it is dead. */
 export function findPostmaster(dir: string): Postmaster | undefined {
@@ -70,6 +75,7 @@ export async function spawnPostmaster(
   removeDeadSockets(cluster.dir);
   const all = {
     ...defaults,
+    ...buffersIn(memoryBytes()),
     port: String(await freePort()),
     // Its data directory, which is its working directory and closed to all but its user and root.
     unix_socket_directories: (await takesSockets(cluster.dir)) ? '.' : '',

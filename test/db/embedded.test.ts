@@ -11,7 +11,14 @@ import t, { type Test } from 'tap';
 import { type EmbeddedOptions, findRunning, startEmbedded } from '../../src/db/embedded.ts';
 import { serverUser } from '../../src/db/postgres-binaries.ts';
 import { initdbFailure, serverFailure } from '../../src/db/postgres-cluster.ts';
-import { findPostmaster, lastLines, linesAfter, sizeOf, stopPostmaster } from '../../src/db/postgres-process.ts';
+import {
+  buffersIn,
+  findPostmaster,
+  lastLines,
+  linesAfter,
+  sizeOf,
+  stopPostmaster,
+} from '../../src/db/postgres-process.ts';
 import { silentLog } from '../../src/log.ts';
 
 const password = "p ä:/@'%";
@@ -66,6 +73,12 @@ async function otherOwner(t: Test, { dataDir, settings, systemDir }: EmbeddedOpt
   ]);
   return child;
 }
+
+t.test('on a small machine PostgreSQL leaves memory to the service', async (t) => {
+  const sharedIn = (memory: number) => buffersIn(memory * 1024 ** 2).shared_buffers;
+  t.strictSame([256, 512, 1_024, 2_048, 24_576].map(sharedIn), ['64MB', '64MB', '128MB', '256MB', '256MB']);
+  t.strictSame(buffersIn(1024 ** 3), { shared_buffers: '128MB', wal_buffers: '8MB' });
+});
 
 t.test('the first start creates the cluster, and the second finds what was written', async (t) => {
   const at = place(t);

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
-import { MemoryRoom } from '../../src/pace/memory-room.ts';
+import { MemoryRoom, roomIn } from '../../src/pace/memory-room.ts';
 
 const program = `
   import { MemoryRoom } from '${new URL('../../src/pace/memory-room.ts', import.meta.url).href}';
@@ -23,6 +23,12 @@ t.test(
     t.equal(roomWith(100), 128);
     t.equal(roomWith(192), 144);
     t.equal(roomWith(1_000), 256);
+    const roomOf = (memory: number) => roomIn(memory * 1024 ** 2, 4_096 * 1024 ** 2) / 1024 ** 2;
+    t.strictSame(
+      [512, 1_024, 1_536, 2_048, 24_576].map(roomOf),
+      [128, 128, 192, 256, 256],
+      'whatever heap it is given',
+    );
   },
 );
 
