@@ -513,14 +513,18 @@ t.test(
     t.equal(await erase(db, one, { onProgress, stop: stop.signal }), false);
     t.strictSame([...new Set(seen)], [0, 20]);
     t.match(await get(id), { doneAt: null, counts: { emails: 20, canceled: emails } });
+    const canceled = { ...anyTime, accountId, status: 'canceled' as const };
+    const found = async () => {
+      const { emails: shown, count } = await list(db, canceled, { limit: 100, offset: 0, cursor: null });
+      return [shown.length, count];
+    };
+    t.strictSame(await found(), [emails, emails], 'found as canceled, although none was scheduled');
     t.strictSame(await Promise.all([erase(db, one), erase(db, one)]), [true, true]);
     t.match(await get(id), {
       doneAt: Date,
       counts: { emails, contents: emails, recipients: emails, canceled: emails },
     });
-    const canceled = { ...anyTime, accountId, status: 'canceled' as const };
-    const { emails: shown, count } = await list(db, canceled, { limit: 100, offset: 0, cursor: null });
-    t.strictSame([shown.length, count], [emails, emails], 'found as canceled, although none was scheduled');
+    t.strictSame(await found(), [emails, emails], 'and once they are erased');
   },
 );
 

@@ -48,7 +48,8 @@ export async function cancelWaiting(
 
 /**
  * Cancels the recipients who have the address and whom no node holds. If no other recipient of the email waits, the email ends:
- * its status follows from what became of the others, and the event of that status is emitted.
+ * its status follows from what became of the others, and the event of that status is emitted. One that is canceled counts as
+ * erased from now on: nobody sends it again, and the log finds it.
  *
  * @param recipients all of their emails, locked
  */
@@ -66,7 +67,8 @@ export async function cancel(tx: Sql, work: Work, recipients: RecipientRow[], co
   });
   // A separate statement, so that it sees what became of the others meanwhile.
   const ended = await tx.query<{ email_id: string; status: EmailStatus }>({
-    text: `UPDATE emails e SET status = s.status, sent_at = CASE WHEN s.status = 'sent' THEN now() END
+    text: `UPDATE emails e SET status = s.status, sent_at = CASE WHEN s.status = 'sent' THEN now() END,
+                  erased_at = CASE WHEN s.status = 'canceled' THEN now() ELSE e.erased_at END
              FROM (SELECT id, CASE WHEN failed > 0 THEN 'failed'::email_status WHEN suppressed > 0 THEN 'suppressed'
                                    WHEN EXISTS (SELECT FROM recipients r WHERE r.email_id = emails.id AND r.status = 'delivered') THEN 'sent'
                                    ELSE 'canceled' END AS status
