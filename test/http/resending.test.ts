@@ -1,5 +1,6 @@
 import t from 'tap';
-import { startMailer } from './scene.ts';
+import { eventually, startTestNode } from '../support/node.ts';
+import { encryptionKey, startMailer } from './scene.ts';
 
 t.test('the content of an email can be read, and sent again', async (t) => {
   const { node, key, send } = await startMailer();
@@ -72,6 +73,40 @@ t.test('it can be sent again to some of its recipients', async (t) => {
   t.equal((await resend(['bob@b.test'], once)).status, 200);
   t.equal((await resend(['c@d.test'], once)).status, 409, 'with other recipients it is another call');
 });
+
+t.test(
+  'two resends of an account are under way at once, and three of all: each holds its files in memory',
+  async (t) => {
+    const own = await startTestNode(t, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+    const mailers = [await startMailer('api', own), await startMailer('api', own)];
+    const ids = await Promise.all(mailers.map(async ({ send }) => (await send({})).body.email.id as string));
+    const resends = (mailer: 0 | 1, times: number) =>
+      Array.from({ length: times }, () =>
+        own.call('POST', `/api/v1/emails/${ids[mailer]}/resend`, { key: mailers[mailer]?.key ?? '' }),
+      );
+    const reading = async () => {
+      const [row] = await own.db.query<{ n: number }>({
+        text: `SELECT count(*)::int AS n FROM pg_locks
+              WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      });
+      return row?.n ?? 0;
+    };
+    const under = await own.db.transaction(async (tx) => {
+      await tx.query({ text: 'LOCK TABLE email_contents' });
+      const first = resends(0, 5);
+      await eventually(async () => (await reading()) >= 2);
+      // Those that came later would have begun by the time that this is answered.
+      await own.call('GET', `/api/v1/emails/${ids[0]}`, { key: mailers[0]?.key ?? '' });
+      t.equal(await reading(), 2);
+      const second = resends(1, 3);
+      await eventually(async () => (await reading()) >= 3);
+      await own.call('GET', `/api/v1/emails/${ids[1]}`, { key: mailers[1]?.key ?? '' });
+      t.equal(await reading(), 3);
+      return [...first, ...second];
+    });
+    for (const { status } of await Promise.all(under)) t.equal(status, 200);
+  },
+);
 
 t.test('a user sends, moves and cancels as a key does', async (t) => {
   const { node, account, fields } = await startMailer();
