@@ -8,7 +8,7 @@ import { migrate, schemaOf } from '../db/migrate.ts';
 import { silentLog } from '../log.ts';
 import { keyringIn, readSecrets, type Secrets, writeSecrets } from '../process/data-dir.ts';
 import { StartError } from '../process/start-error.ts';
-import type { Command, Say } from './command.ts';
+import type { Command, Output, Say } from './command.ts';
 import { existingSecrets, onEmbedded, refuseUnprepared } from './database.ts';
 
 export const rotateEncryption = {
@@ -31,10 +31,9 @@ export const rotateEncryption = {
   ].join('\n'),
   async run(env, say) {
     const config = readConfig(env);
-    if (config.databaseUrl) await rotateExternal(config, config.databaseUrl, say);
-    else if (config.encryptionKey) await rotateEmbedded(config, await existingSecrets(config), keysOf(config), say);
-    else await rotateGenerated(config, say);
-    return null;
+    if (config.databaseUrl) return rotateExternal(config, config.databaseUrl, say);
+    if (config.encryptionKey) return rotateEmbedded(config, await existingSecrets(config), keysOf(config), say);
+    return rotateGenerated(config, say);
   },
 } satisfies Command;
 
@@ -52,15 +51,15 @@ function keysOf({ encryptionKey, nextEncryptionKey }: Config): Keys {
   return { keyring: keyringOf(encryptionKey, nextEncryptionKey), next: keyringOf(nextEncryptionKey, null).first };
 }
 
-async function rotateExternal(config: Config, databaseUrl: string, say: Say): Promise<void> {
-  await rotateIn(databaseUrl, keysOf(config), say);
-  say(
-    'Nothing uses the old key any more: on every node set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart it. Keep the old key for as long as you keep backups made before.',
-  );
+async function rotateExternal(config: Config, databaseUrl: string, say: Say): Promise<Output> {
+  const { json, text } = await rotateIn(databaseUrl, keysOf(config), say);
+  const then =
+    'Nothing uses the old key any more: on every node set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart it. Keep the old key for as long as you keep backups made before.';
+  return { json, text: `${text}\n${then}` };
 }
 
 /** Of the embedded database, if its key was generated: the key is in `secrets.json`, and only there. */
-async function rotateGenerated(config: Config, say: Say): Promise<void> {
+async function rotateGenerated(config: Config, say: Say): Promise<Output> {
   const { dataDir } = config;
   let secrets = await existingSecrets(config);
   if (secrets.nextEncryptionKey === undefined) {
@@ -70,17 +69,17 @@ async function rotateGenerated(config: Config, say: Say): Promise<void> {
   }
   const { nextEncryptionKey = '' } = secrets;
   const next = keyringOf(Buffer.from(nextEncryptionKey, 'base64'), null).first;
-  await rotateEmbedded(config, secrets, { keyring: keyringIn(secrets), next }, say);
+  const { json, text } = await rotateEmbedded(config, secrets, { keyring: keyringIn(secrets), next }, say);
   // Read again: a start may have added its sandbox key meanwhile.
   const { nextEncryptionKey: _, ...others } = await readSecrets(dataDir);
   await writeSecrets(dataDir, { ...others, encryptionKey: nextEncryptionKey });
-  say('Nothing uses the old key any more, and secrets.json has only the new one.');
+  return { json, text: `${text}\nNothing uses the old key any more, and secrets.json has only the new one.` };
 }
 
-async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say: Say): Promise<void> {
-  await onEmbedded(config, secrets, say, async (url, joined) => {
+async function rotateEmbedded(config: Config, secrets: Secrets, keys: Keys, say: Say): Promise<Output> {
+  return onEmbedded(config, secrets, say, async (url, joined) => {
     if (!joined) await migrate(url);
-    await rotateIn(url, keys, say);
+    return rotateIn(url, keys, say);
   });
 }
 
@@ -96,12 +95,15 @@ async function demandTables(db: Database): Promise<void> {
 
 const connections = 3;
 
-async function rotateIn(databaseUrl: string, { keyring, next }: Keys, say: Say): Promise<void> {
+async function rotateIn(databaseUrl: string, { keyring, next }: Keys, say: Say): Promise<Output> {
   const db = connect(databaseUrl, silentLog, connections);
   try {
     await demandTables(db);
     const done = await rotate(db, keyring, next, (sealed, all) => say(`  ${sealed} of ${all} re-encrypted`));
-    say(`Everything is encrypted with the key ${next.id}; ${done} secrets were re-encrypted now.`);
+    return {
+      json: { key_id: next.id, re_encrypted: done },
+      text: `Everything is encrypted with the key ${next.id}; ${done} secrets were re-encrypted now.`,
+    };
   } catch (error) {
     throw error instanceof RotationRefused ? new StartError(error.message) : error;
   } finally {

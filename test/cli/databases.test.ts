@@ -62,6 +62,7 @@ t.test('an empty database is refused until it is migrated, and migrating again c
       code: 1,
       said: /^sendwright: there is no admin yet, .* npm start creates one$/,
     });
+  t.match(await told(rotating, 'keys', 'rotate-encryption'), { code: 0, key_id: /^[0-9a-f]+$/, re_encrypted: Number });
 });
 
 t.test('a command refuses the database of another version, and says which of the two is older', async (t) => {
