@@ -3,7 +3,7 @@ import { Connection } from '../../src/smtp/connections/connection.ts';
 import { SiteConnections, type SiteLimits } from '../../src/smtp/connections/site-connections.ts';
 import type { Peer } from '../support/mx.ts';
 import type { ZoneEntry } from '../support/zone.ts';
-import { resultOf, startMx, startScene } from './scene.ts';
+import { resultOf, startMx, startScene, twoHosts } from './scene.ts';
 
 const site = (connections: number, name = 'Provider'): SiteLimits => ({ name, connections, perConnection: null });
 const said = (peer: Peer, text: string) => peer.received.toString('latin1').includes(text);
@@ -180,20 +180,13 @@ t.test('an open connection to a host of lower preference attracts no mail from a
     for (;;) await peer.message();
   };
   await startMx(t, taking, { host: '127.0.0.2', port: better.port });
-  const zone: Record<string, ZoneEntry> = {
-    'all.test': {
-      MX: [
-        [10, 'mx.a.test'],
-        [20, 'mx.b.test'],
-      ],
-    },
-    'mx.a.test': { A: ['127.0.0.1'] },
-    'mx.b.test': { A: ['127.0.0.2'] },
-  };
-  const { send } = await startScene(t, better.port, zone);
-  const sendOne = async () => (await send({ destination: 'all.test', to: ['b@all.test'] })).sessions;
-  t.match(await sendOne(), [{ host: 'mx.a.test' }, { host: 'mx.b.test', results: [{ outcome: 'delivered' }] }]);
-  t.match(await sendOne(), [{ host: 'mx.a.test', results: [{ outcome: 'delivered' }] }]);
+  const { send } = await startScene(t, better.port, twoHosts);
+  const sendOne = async () => (await send()).sessions;
+  t.match(await sendOne(), [
+    { host: 'mx1.example.test' },
+    { host: 'mx2.example.test', results: [{ outcome: 'delivered' }] },
+  ]);
+  t.match(await sendOne(), [{ host: 'mx1.example.test', results: [{ outcome: 'delivered' }] }]);
 });
 
 t.test('new connections are spread over equal hosts', async (t) => {
