@@ -80,7 +80,7 @@ t.test('variables that are set are used', async (t) => {
   const databaseUrl = (options: string) =>
     readConfig({ ...external, DATABASE_URL: `postgres://u:p@h/db?${options}` }).databaseUrl?.split('?')[1];
   t.equal(databaseUrl('a=b&sslmode=require&c=d'), 'a=b&sslmode=verify-full&c=d', 'as the driver takes it');
-  for (const options of ['sslmode=no-verify', 'sslmode=required', 'uselibpqcompat=true&sslmode=require'])
+  for (const options of ['sslmode=no-verify', 'sslmode=required', 'a=b/c@d', 'uselibpqcompat=true&sslmode=require'])
     t.equal(databaseUrl(options), options);
 });
 
@@ -208,6 +208,10 @@ t.test('a wrong value is one line that names the variable and what it must be', 
       { DATABASE_URL: 'postgres://a,b/db?target_session_attrs=read-write' },
       /^DATABASE_URL must be an address with one/,
     ],
+    ...['#x', '1#x', 'x/', '1/x', 'x?', '1?x'].map((password): [Record<string, string>, RegExp] => [
+      { DATABASE_URL: `postgres://u:${password}@h/db` },
+      /^DATABASE_URL must be an address in which #, \/ and \? of a password are written as [^']* \(the value is not shown\)$/,
+    ]),
     [{ ...external, JWT_SECRET: '' }, /^JWT_SECRET is missing/],
     [{ ...external, ENCRYPTION_KEY: '' }, /^ENCRYPTION_KEY is missing/],
     [

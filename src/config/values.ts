@@ -93,12 +93,17 @@ export function privateNetworks(text: string): PrivateNetworks {
 /** The modes of TLS that are `verify-full` to the driver, which warns at each start that this may change. */
 const strictModes = /(?<=[?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
 
+/** The rest of a password with one of these characters would be taken for the path, and the user for the host. */
+const cutPassword = /#|^[^/]*\/\/[^/?@]*[/?][^=@]*@/;
+
 export function postgresUrl(text: string): string {
   if (/^postgres(?:ql)?:\/\/(?:[^@/]*@)?[^@/]*,/.test(text)) {
     throw new Error(
       'an address with one host: for several servers, use the address of a proxy that finds the primary (see docs/scaling.md)',
     );
   }
+  if (cutPassword.test(text))
+    throw new Error('an address in which #, / and ? of a password are written as %23, %2F and %3F');
   if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
     throw new Error('a PostgreSQL address such as postgres://user:password@host:5432/name');
   }
