@@ -201,6 +201,8 @@ t.test('hostile policy hosts', async (t) => {
     host.answer = answer;
     t.match(await fetchOnce(), { failure, reason }, name);
   }
+  host.answer = (r) => r.writeHead(200, { ...text, 'Content-Encoding': 'Identity' }).end(enforce);
+  t.match(await fetchOnce(), { mode: 'enforce' }, 'names of codings are the same in any case');
   host.answer = (response) => response.writeHead(200, text).write('version: STSv1\n');
   t.match(await fetchOnce({ timeoutMs: 150 }), { failure: 'sts-policy-fetch-error', reason: /within 0.15 seconds/ });
 });

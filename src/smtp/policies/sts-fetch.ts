@@ -68,7 +68,8 @@ async function get(socket: Socket, url: URL, signal: AbortSignal): Promise<strin
   // If users can upload files to that host, only the content type tells the operator's policy from an uploaded file.
   const type = response.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
   if (type !== 'text/plain') throw new StsFileError('is not of the type text/plain');
-  if ((response.headers['content-encoding'] ?? 'identity') !== 'identity') throw new StsFileError('is compressed');
+  if ((response.headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
+    throw new StsFileError('is compressed');
   return (await before(signal, readAll(response))).toString('latin1');
 }
 
