@@ -1,5 +1,5 @@
 import { type Clock, PgBoss } from 'pg-boss';
-import { plainOptions, type Sql, startTimeoutMs } from './db/client.ts';
+import { keepAlive, plainOptions, type Sql, startTimeoutMs } from './db/client.ts';
 import { rowOf, unseen } from './db/prepared.ts';
 import type { Logger } from './log.ts';
 import { Trouble } from './trouble.ts';
@@ -75,6 +75,7 @@ export function createQueue(databaseUrl: string, log: Logger): Queue {
     connectionString: databaseUrl,
     max: ownConnections,
     connectionTimeoutMillis: startTimeoutMs,
+    ...keepAlive,
     options: plainOptions,
     schedule: false,
     clock: steadyClock,
