@@ -18,9 +18,8 @@ const placeholder = randomUUID();
 
 const brackets = [0x5b, 0x5d] as const;
 
-/** A byte order mark is allowed only at the start of the body. */
-const atStart = new TextDecoder('utf-8', { fatal: true });
-const within = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+/** Leaves out a byte order mark at the start, as JSON may have one there: elements begin with the bracket before them. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 type Closed = List & { end: number };
 
@@ -29,7 +28,7 @@ const notJson = (fault: string | null = null) =>
 
 /** @throws ApiError 400, which says where the fault is, unless the body is long */
 export function parseJson(bytes: Buffer): unknown {
-  const text = textOf(bytes, atStart);
+  const text = textOf(bytes);
   return parseText(text, () => (text.length > parsedAtOnce ? null : jsonFault(text)));
 }
 
@@ -53,7 +52,7 @@ export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknow
     from = end;
   }
   if (taken.length === 0) return parseJson(bytes);
-  const root = parseText(textOf(Buffer.concat([...rest, bytes.subarray(from)]), atStart));
+  const root = parseText(textOf(Buffer.concat([...rest, bytes.subarray(from)])));
   if (typeof root !== 'object' || root === null) return root;
   for (const [name, list] of Object.entries(root)) {
     if (!Array.isArray(list) || list[0] !== placeholder) continue;
@@ -79,7 +78,7 @@ function parseAsList(bytes: Buffer, start: number, end: number): unknown[] {
   const around = [bytes[start - 1], bytes[end]] as [number, number];
   try {
     [bytes[start - 1], bytes[end]] = brackets;
-    return parseText(textOf(bytes.subarray(start - 1, end + 1), within)) as unknown[];
+    return parseText(textOf(bytes.subarray(start - 1, end + 1))) as unknown[];
   } finally {
     [bytes[start - 1], bytes[end]] = around;
   }
@@ -105,9 +104,9 @@ function runsOf({ start, commas, end }: Closed): Run[] {
   return runs;
 }
 
-function textOf(bytes: Buffer, decoder: typeof within): string {
+function textOf(bytes: Buffer): string {
   try {
-    return decoder.decode(bytes);
+    return utf8.decode(bytes);
   } catch {
     throw invalidRequest('the body is not UTF-8');
   }
