@@ -52,12 +52,12 @@ export async function parseInTurns(bytes: Buffer, lists: List[]): Promise<unknow
     from = end;
   }
   if (taken.length === 0) return parseJson(bytes);
-  const root = parseText(textOf(Buffer.concat([...rest, bytes.subarray(from)])));
-  if (typeof root !== 'object' || root === null) return root;
+  // An object: the lists that were taken out are its members.
+  const root = parseText(textOf(Buffer.concat([...rest, bytes.subarray(from)]))) as Record<string, unknown>;
   for (const [name, list] of Object.entries(root)) {
     if (!Array.isArray(list) || list[0] !== placeholder) continue;
     // Assigning to `__proto__` would set the prototype.
-    Object.defineProperty(root, name, { ...Object.getOwnPropertyDescriptor(root, name), value: taken[list[1]] });
+    Object.defineProperty(root, name, { value: taken[list[1]] });
   }
   return root;
 }
