@@ -33,6 +33,9 @@ t.test('the doctor over HTTP: for admins only, and run once for simultaneous cal
     [['ok'], ['problem'], ['unknown'], ['ok']],
   );
   t.equal((await examine(member)).status, 403);
+  await examine(admin, '?mx=given.test');
+  const askedLater = node.zone.queries.slice(before).filter((query) => query === `ptr ${reverse}`);
+  t.equal(askedLater.length, 2, 'once it is over, the next call looks again');
 
   const queries = node.zone.queries.length;
   const machine = await examine(admin, '?only=machine');

@@ -54,4 +54,12 @@ t.test('pipelined exports end with their client, and one that breaks off is cut 
   const requestId = broken.headers.get('x-request-id');
   t.match(lines, [{ requestId, error: /webhooks/, msg: 'an export broke off' }]);
   t.equal(lines.length, 1);
+
+  await node.db.query({ text: 'ALTER TABLE suppressions RENAME TO old_suppressions' });
+  for (const _ of [1, 2, 3])
+    t.equal(
+      (await fetch(`${node.baseUrl}/api/v1/suppressions/export`, { headers })).status,
+      500,
+      'one that does not begin is not under way',
+    );
 });

@@ -102,12 +102,15 @@ t.test('statistics', async (t) => {
     Object.values<number>(bucket.failed_by_class).reduce((sum, n) => sum + n, 0),
     bucket.failed,
   );
-  const hours: { start: string; accepted: number }[] = (await stats('interval=hour')).body.buckets;
+  const rangeOf = ({ from, to }: { from: string; to: string }) => Date.parse(to) - Date.parse(from);
+  t.equal(rangeOf((await stats('')).body), 30 * 86_400_000);
+  const { buckets: hours, ...lastDay } = (await stats('interval=hour')).body;
+  t.equal(rangeOf(lastDay), 86_400_000);
   for (const { start } of hours) t.match(start, /:00:00\.000Z$/);
   // Two if an hour begins just now.
   t.ok(hours.length <= 2);
   t.equal(
-    hours.reduce((sum, { accepted }) => sum + accepted, 0),
+    hours.reduce((sum: number, { accepted }: { accepted: number }) => sum + accepted, 0),
     4,
   );
   t.same((await stats('from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z')).body.buckets, []);
