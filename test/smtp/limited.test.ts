@@ -8,6 +8,7 @@ const limits: Record<string, string[]> = {
   'DATA put off': ['250 ok', '250 ok', '452 4.4.5 Maximum number of messages per session exceeded.'],
   'RCPT too many': ['250 ok', '452 4.1.0 Too many recipients for this connection. RL000003'],
   'RCPT too many, on the first': ['250 ok', '452 4.5.3 Error: too many recipients'],
+  'RCPT put off, whoever it is': ['250 ok', '450 4.3.2 Service currently unavailable'],
   'RCPT 421': ['250 ok', '421 4.7.0 closing'],
   'MAIL refused for the session': ['550 5.7.0 Only one message per session'],
   'MAIL refused because of their number': ['554 5.7.1 Too many messages for this connection'],
@@ -46,6 +47,18 @@ for (const [name, answers] of Object.entries(limits)) {
     t.equal(transport.pool.size, name === 'RCPT 421' ? 0 : 1, 'it may carry another message');
   });
 }
+
+t.test('a server that takes mail of new clients only once they have hung up keeps back one message', async (t) => {
+  const { send, mx } = await startScripted(t, async (peer, number) => {
+    await peer.greet();
+    if (number > 0) return void (await peer.message());
+    // Postfix's postscreen, if it tests clients beyond the greeting.
+    for (;;) for (const answer of ['250 ok', '450 4.3.2 Service currently unavailable']) await peer.answer(answer);
+  });
+  t.match(resultOf(await send()), { outcome: 'deferred', enhanced: '4.3.2' });
+  t.match(resultOf(await send()), { outcome: 'delivered' });
+  t.equal(mx.peers.length, 2);
+});
 
 t.test('a message that was begun on a kept connection is not begun again on a new one', async (t) => {
   const { send, mx } = await startScripted(t, async (peer, number) => {

@@ -158,7 +158,9 @@ export class RecipientResults {
     const saysTooMany = saysTooManyRecipients('rcpt', reply);
     const othersAccepted = this.open[0] !== recipient;
     const isFull = saysTooMany && ((!othersAccepted && isTemporary(reply)) || /connection|session/i.test(reply.text));
-    this.#limited ||= isFull || this.#mayMeanConnection('rcpt', reply);
+    // Postfix's postscreen takes no mail over the connection with which it tests a client.
+    const isHostClosed = reply.enhanced === '4.3.2';
+    this.#limited ||= isFull || isHostClosed || this.#mayMeanConnection('rcpt', reply);
     const result = this.#refused(recipient, 'rcpt', reply);
     // RFC 5321 section 4.5.3.1.10: a 552 after accepted recipients means "too many recipients" and is temporary. So is any
     // reply that plainly says so, whatever its code: that others were accepted before does not speak against this recipient.
