@@ -45,7 +45,7 @@ const maxRecipients = 100;
  */
 export async function transactAll(connection: Connection, request: SeriesRequest): Promise<SeriesEnd | Stale> {
   const { envelope, deadlines, reused, alone, mayCarry } = request;
-  const atOnce = Math.min(maxRecipients, connection.capabilities.recipients ?? maxRecipients);
+  let atOnce = Math.min(maxRecipients, connection.capabilities.recipients ?? maxRecipients);
   const begunAt = performance.now();
   const crowdedOut = new CrowdedOut();
   const series: SeriesEnd = {
@@ -74,8 +74,9 @@ export async function transactAll(connection: Connection, request: SeriesRequest
     series.again ||= end.again;
     const inTime = performance.now() - begunAt < deadlines.transaction;
     const isOver = series.limited || series.givenUp || connection.lost !== null || !inTime;
+    atOnce = Math.min(atOnce, end.room ?? atOnce);
     // If the server deferred recipients here, another connection to this host would hear the same again and again.
-    const hasDeferred = end.limited || series.elsewhere.length > 0;
+    const hasDeferred = end.limited || end.room !== null || series.elsewhere.length > 0;
     if (!isOver && mayCarry()) nextOver = 'this connection';
     else nextOver = isOver || hasDeferred ? null : 'a fresh one';
 

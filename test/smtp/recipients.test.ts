@@ -115,6 +115,23 @@ t.test('recipients for whom a message has no room go into the next one at once',
   );
 });
 
+for (const keyword of ['8BITMIME', 'PIPELINING'])
+  t.test(`a message for too many goes to those who were accepted, and then to the others: ${keyword}`, async (t) => {
+    const to = Array.from({ length: 5 }, (_, at) => `r${at}@example.test`);
+    // Exim, with `recipients_max_reject`.
+    const tooMany = { rcpt: ['250 ok', '250 ok', ...to.slice(2).map(() => '552 too many recipients')] };
+    const { send, mx } = await startScripted(t, async (peer) => {
+      await peer.greet(keyword);
+      await peer.message({ ...tooMany, data: '554 Too many recipients' });
+      await peer.answer('250 reset');
+      for (const count of [2, 2, 1]) await peer.message({ rcpt: Array.from({ length: count }, () => '250 ok') });
+    });
+    const delivery = await send({ to });
+    for (const recipient of to) t.match(resultOf(delivery, recipient), { outcome: 'delivered' });
+    t.equal(delivery.sessions.flatMap(({ results }) => results).length, to.length, 'each once');
+    t.equal(mx.peers.length, 1);
+  });
+
 t.test('recipients for whom no further message has room wait, whatever the code says', async (t) => {
   const to = Array.from({ length: 5 }, (_, at) => `r${at}@example.test`);
   const most = 2;

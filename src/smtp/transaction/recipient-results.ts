@@ -17,8 +17,13 @@ export interface RecipientsEnd {
   alone: string[];
   /** True if the connection ended because of one recipient: over another one, this host may take the message for the others. */
   again: boolean;
-  /** Recipients refused as too many for this message, which others got: send the next message to them. */
+  /**
+   * Recipients refused as too many for this message, which others got: send the next message to them. If the others were
+   * refused it because of them, they come first.
+   */
   crowdedOut: string[];
+  /** How many recipients the server takes for a message, if it refused this one because there were more. */
+  room: number | null;
   /**
    * True if the server may only have had enough of this connection: it deferred MAIL or DATA, took no further recipient,
    * or says so.
@@ -35,6 +40,7 @@ export class RecipientResults {
   readonly #crowdedOut: string[] = [];
   #alone: string[] = [];
   #accepted = false;
+  #room: number | null = null;
   #limited = false;
   #again = false;
 
@@ -61,7 +67,8 @@ export class RecipientResults {
       elsewhere: [...this.#elsewhere],
       alone: this.#alone,
       again: this.#again,
-      crowdedOut: this.#accepted ? this.#crowdedOut : [],
+      crowdedOut: this.#accepted || this.#room !== null ? this.#crowdedOut : [],
+      room: this.#room,
       limited: this.#limited,
     };
   }
@@ -84,6 +91,10 @@ export class RecipientResults {
       return;
     }
     const { reply } = answer;
+    if (this.#isBecauseOfOthers(phase, reply)) {
+      this.#crowdOutAll(reply);
+      return;
+    }
     const isDeferral = reply.code === 421 ? phase !== 'dot' : isForNobody(phase) && isTemporary(reply);
     this.#limited ||= isDeferral || this.#mayMeanConnection(phase, reply);
     if (isNoVerdict(reply)) {
@@ -92,6 +103,22 @@ export class RecipientResults {
     }
     if (isAboutThisHost(phase, reply)) for (const recipient of this.open) this.#elsewhere.add(recipient);
     this.refuseAll(phase, reply);
+  }
+
+  /** True if DATA is refused because there were more recipients than the server took. */
+  #isBecauseOfOthers(phase: Phase, reply: Reply): boolean {
+    return (
+      phase === 'data' && this.#crowdedOut.length > 0 && !isNoVerdict(reply) && saysTooManyRecipients(phase, reply)
+    );
+  }
+
+  /** The next message is for those that had room in this one. */
+  #crowdOutAll(reply: Reply): void {
+    const { open } = this;
+    this.#room = open.length;
+    this.#crowdedOut.unshift(...open);
+    for (const recipient of open)
+      this.#results.set(recipient, { ...this.#refused(recipient, 'data', reply), outcome: 'deferred', class: 'rate' });
   }
 
   /**

@@ -46,6 +46,7 @@ export async function transact(connection: Connection, request: TransactionReque
       alone: [],
       again: false,
       crowdedOut: [],
+      room: null,
       alive: true,
       limited: false,
       begun: false,
