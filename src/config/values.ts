@@ -116,7 +116,13 @@ export function httpUrl(text: string): string {
   if (!url || !/^https?:$/.test(url.protocol) || /[?#]/.test(text) || url.username || url.password) {
     throw new Error('an http or https address such as https://send.example.com');
   }
-  return url.href.replace(/\/{1,100}$/, '');
+  // The dashboard, its cookie and the reference are at the root of their host, behind any proxy.
+  if (!/^\/{1,100}$/.test(url.pathname)) {
+    throw new Error(
+      'an address without a path: the dashboard needs a host name of its own, such as https://send.example.com',
+    );
+  }
+  return url.origin;
 }
 
 export function hostname(text: string): string {

@@ -19,7 +19,11 @@ export const variables: Variable[] = [
   { name: 'DATA_DIR', fallback: '`./data`', meaning: 'embedded database, generated secrets, journal of deliveries' },
   { name: 'HTTP_HOST', fallback: '`127.0.0.1`', meaning: 'address that the REST API listens on' },
   { name: 'HTTP_PORT', fallback: '`3000`', meaning: 'its port; `0` takes any free one' },
-  { name: 'BASE_URL', fallback: '`http://localhost:` and `HTTP_PORT`', meaning: 'the service as clients see it' },
+  {
+    name: 'BASE_URL',
+    fallback: '`http://localhost:` and `HTTP_PORT`',
+    meaning: 'the service as clients see it; without a path',
+  },
   {
     name: 'TRUSTED_PROXIES',
     fallback: '`0`',
