@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import { silentLog } from '../log.ts';
-import { findInternet, type Internet } from '../node/internet.ts';
+import { findInternet, type Internet, surroundingsOf } from '../node/internet.ts';
 import { type Stops, stopAll } from '../process/stops.ts';
-import { resolveWith } from '../smtp/dns/resolver.ts';
 import type { Opened } from './database.ts';
 
 /** Where names are looked up, and what verifying a domain needs besides. */
@@ -23,14 +22,7 @@ export async function withLookups<T>(
     const withoutRoles = { ...config, roles: new Set<never>() };
     const returnPath = { key: randomBytes(32), host: config.mailHostname };
     const internet = await findInternet(withoutRoles, db, silentLog, returnPath, stops);
-    const surroundings = {
-      resolve: resolveWith(internet.resolver),
-      mailHostname: config.mailHostname,
-      ehloNames: config.ehloNames,
-      sendingIps: internet.knownIps,
-      keyring,
-    };
-    return await work({ internet, surroundings });
+    return await work({ internet, surroundings: surroundingsOf(config, internet, keyring) });
   } finally {
     await stopAll(stops);
   }

@@ -1,7 +1,9 @@
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
+import type { Surroundings } from '../core/domains/record-checks.ts';
 import type { Installation } from '../core/operations/doctor.ts';
 import { KnownPolicies } from '../core/tls/tls-policies.ts';
+import type { Keyring } from '../crypto/seal.ts';
 import type { Database } from '../db/client.ts';
 import type { PrivateNetworks } from '../ip.ts';
 import type { Logger } from '../log.ts';
@@ -12,7 +14,7 @@ import { noPools, type SendingPools } from '../smtp/connections/sending-pools.ts
 import { publicSourceAddresses } from '../smtp/connections/source.ts';
 import type { LookUpOptions } from '../smtp/dns/mx.ts';
 import { isOwnAddress } from '../smtp/dns/own-address.ts';
-import { createResolver, type Resolver } from '../smtp/dns/resolver.ts';
+import { createResolver, type Resolver, resolveWith } from '../smtp/dns/resolver.ts';
 import { ValidatingResolver } from '../smtp/dns/validating-resolver.ts';
 import { DanePolicies } from '../smtp/policies/dane-policies.ts';
 import { fetchStsFile } from '../smtp/policies/sts-fetch.ts';
@@ -87,6 +89,15 @@ export const lookUpOf = (config: Config, { resolver, knownIps, allowPrivate }: I
   ownHosts: [config.mailHostname, ...config.ehloNames.values()],
   ownAddresses: knownIps,
   allowPrivate,
+});
+
+/** What the verification of domains goes by. */
+export const surroundingsOf = (config: Config, { resolver, knownIps }: Internet, keyring: Keyring): Surroundings => ({
+  resolve: resolveWith(resolver),
+  mailHostname: config.mailHostname,
+  ehloNames: config.ehloNames,
+  sendingIps: knownIps,
+  keyring,
 });
 
 /** What the doctor examines. */

@@ -28,13 +28,12 @@ import { type MetricsServer, openMetrics } from '../process/metrics-port.ts';
 import { openAll, TakenPorts } from '../process/start-error.ts';
 import { Lifetime, type Stops } from '../process/stops.ts';
 import type { Queue } from '../queue.ts';
-import { resolveWith } from '../smtp/dns/resolver.ts';
 import { type Admin, prepareAdmin } from './admin.ts';
 import { openDatabase } from './database.ts';
 import { type DispatcherParts, startDispatchers } from './dispatchers.ts';
 import { openHttp, openInbound, openSubmission } from './doors.ts';
 import { noteHold } from './hold.ts';
-import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf } from './internet.ts';
+import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf, surroundingsOf } from './internet.ts';
 import { recoverJournals } from './journals.ts';
 import { machineOf } from './machine.ts';
 import { type Siblings, shareBuckets } from './siblings.ts';
@@ -152,13 +151,7 @@ async function makeParts(
   const internet = await findInternet(config, db, log, returnPath, stops);
   const providers = await readProviders(config.providersFile);
   life.goOn();
-  const surroundings: Surroundings = {
-    resolve: resolveWith(internet.resolver),
-    mailHostname: config.mailHostname,
-    ehloNames: config.ehloNames,
-    sendingIps: internet.knownIps,
-    keyring,
-  };
+  const surroundings = surroundingsOf(config, internet, keyring);
   const lease = new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue));
   const tlsPolicies = findTlsPolicies(config, internet, { db, log, clock: lease.clock }, stops);
   const rounds = new Rounds(log);
