@@ -31,7 +31,7 @@ export function lookingAtMachine(
   /** When each problem was last said. */
   const told = new Map<string, number>();
   return async () => {
-    for (const { check, subject, health, found, advice } of await examineMachine({ db, installation: machine })) {
+    for (const { check, subject, health, found, advice } of await examineMachine(db, machine)) {
       const last = told.get(check);
       if (health === 'problem') {
         if (last !== undefined && now() - last < dayMs) continue;

@@ -87,8 +87,8 @@ export async function examine(
  *
  * @returns the findings; it does not throw
  */
-export function examineMachine({ db, installation }: { db: Database; installation: Machine }): Promise<Finding[]> {
-  const { clock, disk, rights, certificate } = machineChecksOf(db, installation);
+export function examineMachine(db: Database, machine: Machine): Promise<Finding[]> {
+  const { clock, disk, rights, certificate } = machineChecksOf(db, machine);
   return run([clock, disk, rights, ...certificate], machineMs);
 }
 

@@ -37,7 +37,8 @@ export function doctorRoutes(router: Router, services: Services): void {
 
   router.get('/admin/doctor', ...operator, async (ctx) => {
     const { mx = null, only } = parse(doctorQuery, ctx.query);
-    const findings = only === 'machine' ? await examineMachine(services) : await examineAll(mx);
+    const findings =
+      only === 'machine' ? await examineMachine(services.db, services.installation) : await examineAll(mx);
     ctx.body = { well: isWell(findings), checked_at: services.clock.now().toISOString(), findings };
   });
 }
