@@ -139,7 +139,7 @@ export async function load(db: Database, deliveryIds: string[]): Promise<Map<str
  */
 export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<EndpointNews> {
   const givenUpOld: string[] = [];
-  for (const part of oneForEach(outcomes)) givenUpOld.push(...(await settlePart(tx, part)));
+  for (const part of partsWithEachOnce(outcomes)) givenUpOld.push(...(await settlePart(tx, part)));
   return recordVerdicts(tx, verdictsOf(outcomes, new Set(givenUpOld)));
 }
 
@@ -147,7 +147,7 @@ export async function settle(tx: Sql, outcomes: CallOutcome[]): Promise<Endpoint
  * The outcomes in parts, usually one, that have each delivery once, in the same order on every node, to avoid deadlocks: of two in one
  * statement, PostgreSQL would apply either. A success comes first: if it counts, the other one does not any more.
  */
-function oneForEach(outcomes: CallOutcome[]): CallOutcome[][] {
+function partsWithEachOnce(outcomes: CallOutcome[]): CallOutcome[][] {
   const place = ({ claim, status }: CallOutcome) => `${claim.deliveryId} ${status === 'succeeded' ? 1 : 2}`;
   const turns = new Map<string, number>();
   const parts: CallOutcome[][] = [];
