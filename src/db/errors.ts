@@ -3,6 +3,9 @@ const canceled = '57014';
 /** The SQLSTATE of a transaction that took longer than an operator allows (`transaction_timeout`). */
 const tookLong = '25P04';
 
+/** The beginnings of the codes with which Node refuses a certificate because it does not know its authority. */
+const unknownAuthorityCodes = ['SELF_SIGNED_CERT', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'UNABLE_TO_'];
+
 /**
  * The beginnings of the codes with which the database is away or does not answer: those of the system and of TLS, of PostgreSQL
  * (its appendix A), and of Prisma.
@@ -11,7 +14,7 @@ const unavailableCodes = [
   ...['ECONN', 'EPIPE', 'EPROTO', 'ETIMEDOUT', 'EHOST', 'ENET', 'ENOTFOUND', 'EAI_AGAIN'],
   ...['ERR_SSL', 'ERR_TLS', 'ERR_SOCKET', 'ERR_STREAM'],
   // Its certificate is not valid any more, or is another authority's.
-  ...['CERT_', 'UNABLE_TO_', 'SELF_SIGNED_CERT', 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+  ...['CERT_', ...unknownAuthorityCodes],
   // The connection failed, the server stops or starts, and the connection was idle in a transaction for too long.
   ...['08', '57P0', '25P03'],
   // No memory, disk or connections are left.
@@ -38,6 +41,12 @@ export function codeOf(error: unknown): string {
   return [code, cause?.originalCode].find((one) => typeof one === 'string') ?? '';
 }
 
+/** Whether the certificate of the database was refused because its authority is not known. */
+export const isOfUnknownAuthority = (error: unknown): boolean => startsWithOneOf(codeOf(error), unknownAuthorityCodes);
+
+const startsWithOneOf = (code: string, beginnings: readonly string[]) =>
+  beginnings.some((beginning) => code.startsWith(beginning));
+
 /** An error and its causes: Prisma wraps those of pg in errors of its own, and keeps its adapter's error beside them. */
 export function* causesOf(error: unknown): Generator<Error> {
   for (let at = error, depth = 0; at instanceof Error && depth < 4; at = insideOf(at), depth += 1) yield at;
@@ -52,8 +61,7 @@ const insideOf = (error: Error) =>
  */
 export function isUnavailable(error: unknown): boolean {
   for (const cause of causesOf(error)) {
-    const code = codeOf(cause);
-    if (unavailableCodes.some((beginning) => code.startsWith(beginning))) return true;
+    if (startsWithOneOf(codeOf(cause), unavailableCodes)) return true;
     if (unavailableWords.test(cause.message)) return true;
   }
   return false;

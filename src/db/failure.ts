@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import pg from 'pg';
 import { oneLine, outOfFiles, StartError, TakenPorts } from '../process/start-error.ts';
-import { causesOf, codeOf, isUnavailable } from './errors.ts';
+import { causesOf, isOfUnknownAuthority, isUnavailable } from './errors.ts';
 
 /** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */
 const remedies: Record<string, string> = {
@@ -12,9 +12,6 @@ const remedies: Record<string, string> = {
   '53300': "raise the limit, or stop the database's other clients",
   '53100': 'make room on the disk of the database',
 };
-
-/** What Node says of a certificate whose authority it does not know. */
-const unknownAuthority = /^(SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_)/;
 
 /**
  * The start error for an error of the database; null for any other error, such as a defect of ours.
@@ -33,7 +30,7 @@ export function startErrorOf(error: unknown, unreached = false): StartError | nu
   }
   if (!unreached && !refusal && !isUnavailable(error)) return null;
   const { message } = refusal ?? (error as Error);
-  const advice = unknownAuthority.test(codeOf(error))
+  const advice = isOfUnknownAuthority(error)
     ? 'add sslrootcert= to DATABASE_URL, with the path of the PEM file of its authority'
     : 'check DATABASE_URL and its server';
   return new StartError(
