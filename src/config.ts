@@ -29,6 +29,7 @@ import {
   workerCount,
 } from './config/values.ts';
 import { quickSchedule, usualBlocklists, usualPlan } from './config/variables.ts';
+import type { CertificateFiles } from './crypto/certificate.ts';
 import type { PrivateNetworks } from './ip.ts';
 import { grouped } from './numbers.ts';
 import type { SendingPools } from './smtp/connections/sending-pools.ts';
@@ -72,8 +73,8 @@ export interface Config {
   smtp: {
     /** The address that the SMTP servers listen on; null: all. */
     host: string | null;
-    /** Paths of PEM files; null: a certificate of our own. */
-    tls: { cert: string; key: string } | null;
+    /** Null: a certificate of our own. */
+    tls: CertificateFiles | null;
   };
   /** 0: off. */
   ports: { inbound: number; submission: number; submissions: number };
@@ -262,7 +263,7 @@ function refuseEndlessTrying({ retryScheduleMs, retryForMs }: Config): void {
   throw new ConfigError(`${most}: make its last delay longer, or RETRY_FOR shorter`);
 }
 
-function certificateFiles(cert: string | null, key: string | null): { cert: string; key: string } | null {
+function certificateFiles(cert: string | null, key: string | null): CertificateFiles | null {
   if (cert && key) return { cert, key };
   if (cert) throw missing('SMTP_TLS_KEY', 'a PEM file with the key of SMTP_TLS_CERT');
   if (key) throw missing('SMTP_TLS_CERT', 'a PEM file with the certificate of SMTP_TLS_KEY');

@@ -1,5 +1,17 @@
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 
+/** A TLS server's certificate and its private key, as PEM. */
+export interface TlsCertificate {
+  key: string;
+  cert: string;
+}
+
+/** Paths of the PEM files of both; that of the certificate may hold the chain, the server's own certificate first. */
+export interface CertificateFiles {
+  cert: string;
+  key: string;
+}
+
 const dayMs = 86_400_000;
 const validForDays = 365;
 
@@ -12,7 +24,7 @@ const subjectAltName = Buffer.from('0603551d11', 'hex');
  * A key and a certificate that it signed itself (X.509 v3, P-256), for one host name and a year, for a mail exchanger that
  * has no certificate from an authority. Both are PEM.
  */
-export function selfSignedCertificate(host: string, now: Date = new Date()): { key: string; cert: string } {
+export function selfSignedCertificate(host: string, now: Date = new Date()): TlsCertificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const cert = certify({
     issuer: host,

@@ -2,23 +2,17 @@ import { createPrivateKey, randomUUID, X509Certificate } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { selfSignedCertificate } from '../crypto/certificate.ts';
+import { type CertificateFiles, selfSignedCertificate, type TlsCertificate } from '../crypto/certificate.ts';
 import { makeDataDir, unusableDataDir } from '../process/data-dir.ts';
 import { StartError } from '../process/start-error.ts';
-
-/** A TLS server's certificate and its private key, as PEM. */
-export interface TlsCertificate {
-  key: string;
-  cert: string;
-}
 
 /** Where the certificate of the SMTP servers comes from. */
 export interface CertificateSource {
   dataDir: string;
   /** The host that it is for, if we make it. */
   host: string;
-  /** Paths of PEM files; `cert` may hold the chain, the server's own certificate first. Null: none was given. */
-  files: { cert: string; key: string } | null;
+  /** Null: none were given. */
+  files: CertificateFiles | null;
 }
 
 /** A start replaces a certificate that expires sooner, so that it lasts until the next start. */
@@ -34,7 +28,7 @@ export async function readCertificate({ dataDir, host, files }: CertificateSourc
   return files ? readGiven(files) : readOwn(dataDir, host);
 }
 
-async function readGiven(files: { cert: string; key: string }): Promise<TlsCertificate> {
+async function readGiven(files: CertificateFiles): Promise<TlsCertificate> {
   const [cert, key] = await Promise.all([read('SMTP_TLS_CERT', files.cert), read('SMTP_TLS_KEY', files.key)]);
   const certificate = parsed('SMTP_TLS_CERT', files.cert, 'a certificate', () => new X509Certificate(cert));
   const privateKey = parsed('SMTP_TLS_KEY', files.key, 'a private key without a password', () => createPrivateKey(key));

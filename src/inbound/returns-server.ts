@@ -1,5 +1,5 @@
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerEnvelope, type SMTPServerSession } from 'smtp-server';
-import type { TlsCertificate } from './certificate.ts';
+import type { TlsCertificate } from '../crypto/certificate.ts';
 import { limitConnections } from './connection-limit.ts';
 import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection-rules.ts';
 import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';

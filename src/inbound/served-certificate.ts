@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import type { TlsCertificate } from '../crypto/certificate.ts';
 import type { Logger } from '../log.ts';
-import { type CertificateSource, readCertificate, type TlsCertificate } from './certificate.ts';
+import { type CertificateSource, readCertificate } from './certificate.ts';
 
 /** A server that shows a certificate. */
 export interface CertificateUser {

@@ -2,13 +2,13 @@ import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp
 import { limits } from '../core/accounts/send-limits.ts';
 import { Acceptance } from '../core/emails/acceptance.ts';
 import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
+import type { TlsCertificate } from '../crypto/certificate.ts';
 import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { AccountTurns } from '../pace/account-turns.ts';
 import type { TokenBuckets } from '../pace/rate-limit.ts';
 import { openAll } from '../process/start-error.ts';
 import type { Queue } from '../queue.ts';
-import type { TlsCertificate } from './certificate.ts';
 import { limitConnections } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
 import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';

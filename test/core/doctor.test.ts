@@ -6,15 +6,10 @@ import { mock } from 'node:test';
 import t from 'tap';
 import * as domains from '../../src/core/domains/domains.ts';
 import { examine, examineMachine, isWell, type Patient } from '../../src/core/operations/doctor.ts';
-import {
-  type CertificateFiles,
-  checkBaseUrl,
-  checkCertificate,
-  checkClock,
-} from '../../src/core/operations/doctor-machine.ts';
+import { checkBaseUrl, checkCertificate, checkClock } from '../../src/core/operations/doctor-machine.ts';
 import { checkEhloNames, checkReverse } from '../../src/core/operations/doctor-names.ts';
 import { checkNames, type Finding } from '../../src/core/operations/finding.ts';
-import { certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
+import { type CertificateFiles, certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import { connect } from '../../src/db/client.ts';
 import { listPartitions } from '../../src/db/partitions.ts';

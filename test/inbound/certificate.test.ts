@@ -4,8 +4,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { certify, forHosts, selfSignedCertificate } from '../../src/crypto/certificate.ts';
-import { readCertificate, type TlsCertificate } from '../../src/inbound/certificate.ts';
+import { certify, forHosts, selfSignedCertificate, type TlsCertificate } from '../../src/crypto/certificate.ts';
+import { readCertificate } from '../../src/inbound/certificate.ts';
 import { ServedCertificate } from '../../src/inbound/served-certificate.ts';
 import { silentLog } from '../../src/log.ts';
 import { StartError } from '../../src/process/start-error.ts';

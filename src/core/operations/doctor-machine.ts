@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile, stat, statfs } from 'node:fs/promises';
+import type { CertificateFiles } from '../../crypto/certificate.ts';
 import { foreignTables, missingRight } from '../../db/check.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { listPartitions } from '../../db/partitions.ts';
@@ -102,12 +103,6 @@ export function checkBaseUrl(baseUrl: string): Finding[] {
       ),
     ];
   return [ok('It is https.')];
-}
-
-/** Paths of PEM files: a certificate, or a chain that begins with it, and its private key. */
-export interface CertificateFiles {
-  cert: string;
-  key: string;
 }
 
 /** Whether the certificate of the SMTP servers is valid, can be shown with its key, and will be renewed in time. */

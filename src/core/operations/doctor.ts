@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { CertificateFiles } from '../../crypto/certificate.ts';
 import type { Database } from '../../db/client.ts';
 import { type Greeted, greetedBy } from '../../smtp/connections/greeting.ts';
 import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
 import * as domains from '../domains/domains.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
 import {
-  type CertificateFiles,
   checkBaseUrl,
   checkCertificate,
   checkClock,
