@@ -247,16 +247,13 @@ class Attempt {
     let routes = routesTo(addresses, this.#sendingIps);
     if (routes.length === 0) return this.#progress.fail(start, host, noSendingIp(host));
     while (routes.length > 0 && this.#mayTryMore) {
-      const tried = await this.#sessions.connectAndSend(host, routes, tls);
-      const { winner, left } = tried;
-      let { refusal } = tried;
+      let untaken = await this.#sessions.connectAndSend(host, routes, tls);
+      if (untaken === null) return;
+      const { inClear, left } = untaken;
       // With and without TLS count as one session, so that the last session of an attempt can also fall back to clear.
-      if (winner !== null && refusal?.tryClear && this.#isWanted) {
-        ({ refusal } = await this.#sessions.connectAndSend(host, [winner], tls, 'clear'));
-      }
-      if (refusal === null) return;
-      // The host greeted as this server itself.
-      if (refusal.permanent) this.#stopped = true;
+      if (inClear && this.#isWanted) untaken = await this.#sessions.connectAndSend(host, [inClear], tls, 'clear');
+      if (untaken === null) return;
+      if (untaken.permanent) this.#stopped = true;
       routes = left;
     }
   }

@@ -1,4 +1,4 @@
-import { greet, type Refusal, refused } from './connections/connect.ts';
+import { greet } from './connections/connect.ts';
 import type { Connection } from './connections/connection.ts';
 import type { KeptConnections } from './connections/kept-connections.ts';
 import { race, unreached } from './connections/race.ts';
@@ -13,13 +13,13 @@ import { endpointsOf, type SessionReports, type Start } from './session-reports.
 import type { Content } from './transaction/content.ts';
 import type { Transport } from './transport.ts';
 
-/** The result of trying some addresses of a host. */
-export interface Tried {
-  /** Null if there was a transaction. */
-  refusal: Refusal | null;
-  /** The route that answered. */
-  winner: Route | null;
-  /** The routes to try next. */
+/** What to try next at a host if there was no transaction over the addresses tried so far. */
+export interface Untaken {
+  /** No other host may be asked: this one greeted as this server itself. */
+  permanent: boolean;
+  /** The route that answered, if it may still take the mail in clear because only TLS failed. */
+  inClear: Route | null;
+  /** The other routes. */
   left: Route[];
 }
 
@@ -92,13 +92,14 @@ export class HostSessions {
    * Connects to the first of these routes that answers, greets it and sends the message.
    *
    * @param mode `clear`: without TLS, because that failed here just now
+   * @returns null if there was a transaction
    */
   async connectAndSend(
     host: string,
     routes: Route[],
     { policy, published }: HostTls,
     mode: 'tls' | 'clear' = 'tls',
-  ): Promise<Tried> {
+  ): Promise<Untaken | null> {
     const tls = mode === 'tls';
     const { ehloNameOf, ownHosts, deadlines, mxPort, connect, terms, tlsResults } = this.#transport;
     const { signal, site } = this.#request;
@@ -118,7 +119,7 @@ export class HostSessions {
       if (end.losses.some(({ lost }) => lost.lost === 'timeout')) this.#transport.silentHosts.note(host);
       const [only, ...others] = end.losses;
       this.#progress.fail(start, others.length === 0 && only ? only.connection : host, failure);
-      return { refusal: refused(failure), winner: null, left: [] };
+      return { permanent: false, inClear: null, left: [] };
     }
     const { connection, route } = end.winner;
     this.#connection = connection;
@@ -131,13 +132,13 @@ export class HostSessions {
     if (tls && (refusal === null || refusal.objection === null)) this.#triesLeft.countSession();
     if (refusal === null) {
       await this.#send(start, connection, policy.name, false);
-    } else {
-      // Do not wait for the reply to QUIT.
-      this.#transport.pool.dismiss(connection);
-      this.#connection = null;
-      this.#progress.fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
+      return null;
     }
-    return { refusal, winner: route, left: end.left };
+    // Do not wait for the reply to QUIT.
+    this.#transport.pool.dismiss(connection);
+    this.#connection = null;
+    this.#progress.fail(start, connection, refusal, refusal.objection === null ? undefined : policy.name);
+    return { permanent: refusal.permanent, inClear: refusal.tryClear ? route : null, left: end.left };
   }
 
   async #send(start: Start, connection: Connection, policyName: TlsPolicyName, reused: boolean): Promise<boolean> {

@@ -111,7 +111,7 @@ function brokenTls(connection: Connection, phase: Phase, lost: Lost): Refusal {
 }
 
 /** A refusal for which neither TLS nor a policy is to blame. */
-export const refused = (failure: Failure): Refusal => ({ ...failure, tryClear: false, objection: null });
+const refused = (failure: Failure): Refusal => ({ ...failure, tryClear: false, objection: null });
 
 const lostClasses: Record<Lost['lost'], Classification> = {
   timeout: 'network',
