@@ -5,7 +5,7 @@ import type { Keyring } from '../crypto/seal.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../process/metrics.ts';
 import { decide, defaultSchedule, undone } from './outcome.ts';
-import { type Poster, post } from './post.ts';
+import { type Poster, post, unanswered } from './post.ts';
 import { signatureHeaders } from './sign.ts';
 
 /** What all calls share. */
@@ -53,8 +53,7 @@ export async function makeCall(
       : decide(claim, call, { ...answer, startedAt }, clock.now(), { schedule });
   } catch (error) {
     log.error({ deliveryId: claim.deliveryId, error: (error as Error).stack }, 'a webhook call could not be made');
-    const answer = { status: null, body: null, retryAfter: null, untried: true, startedAt, durationMs: 0 };
-    const sentence = 'the call could not be made; the log of the server says why';
-    return decide(claim, call, { ...answer, error: sentence }, clock.now(), { schedule });
+    const answer = unanswered('the call could not be made; the log of the server says why', true);
+    return decide(claim, call, { ...answer, startedAt, durationMs: 0 }, clock.now(), { schedule });
   }
 }

@@ -13,9 +13,7 @@ const spread = 0.1;
 const longestWaitMs = 24 * hour;
 
 /** The answer to a call that began at this moment. */
-export interface CallAnswer extends Answer {
-  startedAt: Date;
-}
+export type CallAnswer = Answer & { startedAt: Date };
 
 /** Decides what one answer means for its delivery and for the endpoint. */
 export function decide(
@@ -40,7 +38,7 @@ export function decide(
   }
   // A test is for the person who waits for its result, and says nothing about how long an endpoint has been failing.
   if (call.event === testEvent) return { ...over, status: 'failed', error: null, made: madeTo('unknown') };
-  const made = madeTo(answer.untried ? 'unknown' : 'fails');
+  const made = madeTo(answer.status === null && answer.untried ? 'unknown' : 'fails');
   const delay = schedule[attemptCount - 1];
   if (delay === undefined) return { ...over, status: 'failed', error: `given up after ${attemptCount} attempts`, made };
   const asked = status === 429 || status === 503 ? waitOf(answer.retryAfter, now) : 0;

@@ -16,17 +16,27 @@ import {
 import { hostOf, refuseUrl } from '../smtp/calls/endpoint.ts';
 import type { KeptSockets, Way } from './kept-sockets.ts';
 
-/** The result of one call: a status, or an error that says why there is none. */
-export interface Answer {
-  status: number | null;
-  /** What was read of the body: cleaned, and cut to what the log keeps. */
+/** What came of one call. */
+export type Answer = (Answered | Unanswered) & { durationMs: number };
+
+interface Answered {
+  status: number;
+  /** What was read of it: cleaned, and cut to what the log keeps. */
   body: string | null;
   retryAfter: string | null;
-  /** True if this server could not even call: there is no status, and the endpoint is not to blame. */
+  /** One sentence for the owner of the endpoint, if the status does not say what is wrong. */
+  error: string | null;
+}
+
+/** There was no answer, or not in time. */
+interface Unanswered {
+  status: null;
+  body: null;
+  retryAfter: null;
+  /** True if this server could not even call: the endpoint is not to blame. */
   untried: boolean;
   /** One sentence for the owner of the endpoint; it never says what a name resolved to. */
-  error: string | null;
-  durationMs: number;
+  error: string;
 }
 
 export interface Poster extends CheckedLookUp {
@@ -70,45 +80,55 @@ export async function post(
   const start = performance.now();
   const timeoutMs = poster.timeoutMs ?? defaultTimeoutMs;
   const end = endAfter(timeoutMs, signal);
-  const answer = { status: null, body: null, retryAfter: null, untried: false, error: null };
-  const done = (fields: Partial<Answer>): Answer => ({
-    ...answer,
-    ...fields,
-    durationMs: Math.round(performance.now() - start),
-  });
+  const answer = await postInTime(poster, call, end.signal, line)
+    .catch((error: unknown) => {
+      if (signal.aborted) return unanswered('the call was cut short by this server');
+      if (end.signal.aborted) return unanswered(`there was no answer within ${timeoutMs / 1000} seconds`);
+      const untried = error instanceof UntriedCall;
+      if (untried) poster.onUntried?.();
+      return unanswered(sentenceOf(error), untried);
+    })
+    .finally(() => end.clear());
+  return { ...answer, durationMs: Math.round(performance.now() - start) };
+}
+
+/** @param error one sentence for the owner of the endpoint */
+export const unanswered = (error: string, untried = false): Unanswered => ({
+  status: null,
+  body: null,
+  retryAfter: null,
+  untried,
+  error,
+});
+
+/** @throws whatever keeps it from being answered */
+async function postInTime(
+  poster: Poster,
+  call: PostedCall,
+  signal: AbortSignal,
+  line: string | null,
+): Promise<Answered> {
+  const url = new URL(call.url);
+  const refused = refuseUrl(url, poster.allowPrivate);
+  if (refused) throw new CallError(`the URL ${refused}`);
+  const open = async () => {
+    const addresses = await addressesOf(hostOf(url), poster, signal);
+    return openSocket(url, addresses, signal, { ca: poster.ca, connect: poster.connect });
+  };
+  // What an endpoint did to a connection must not affect another account's endpoint on the same host.
+  const way = line !== null && poster.kept ? { agent: poster.kept, name: `${line} ${url.origin}`, open } : null;
+  const answered = way && (await postOverKept(way, url, call, signal));
+  if (answered) return answered;
+  const socket = await open();
   try {
-    const url = new URL(call.url);
-    const refused = refuseUrl(url, poster.allowPrivate);
-    if (refused) throw new CallError(`the URL ${refused}`);
-    const open = async () => {
-      const addresses = await addressesOf(hostOf(url), poster, end.signal);
-      return openSocket(url, addresses, end.signal, { ca: poster.ca, connect: poster.connect });
-    };
-    // What an endpoint did to a connection must not affect another account's endpoint on the same host.
-    const way = line !== null && poster.kept ? { agent: poster.kept, name: `${line} ${url.origin}`, open } : null;
-    const answered = way && (await postOverKept(way, url, call, end.signal));
-    if (answered) return done(answered);
-    const socket = await open();
-    try {
-      return done(await answerOf(await exchange(socket, url, requestOf(call), end.signal), end.signal));
-    } finally {
-      socket.destroy();
-    }
-  } catch (error) {
-    if (signal.aborted) return done({ error: 'the call was cut short by this server' });
-    if (end.signal.aborted) return done({ error: `there was no answer within ${timeoutMs / 1000} seconds` });
-    const untried = error instanceof UntriedCall;
-    if (untried) poster.onUntried?.();
-    return done({ error: sentenceOf(error), untried });
+    return await answerOf(await exchange(socket, url, requestOf(call), signal), signal);
   } finally {
-    end.clear();
+    socket.destroy();
   }
 }
 
-type Reply = Omit<Answer, 'durationMs' | 'untried'>;
-
 /** @returns null if the kept connection was gone before an answer came */
-async function postOverKept(way: Way, url: URL, call: PostedCall, signal: AbortSignal): Promise<Reply | null> {
+async function postOverKept(way: Way, url: URL, call: PostedCall, signal: AbortSignal): Promise<Answered | null> {
   try {
     return await answerOf(await exchangeAgain(way, url, requestOf(call), signal), signal);
   } catch (error) {
@@ -122,7 +142,7 @@ const requestOf = ({ headers, body }: PostedCall) => ({
   body,
 });
 
-async function answerOf(response: IncomingMessage, signal: AbortSignal): Promise<Reply> {
+async function answerOf(response: IncomingMessage, signal: AbortSignal): Promise<Answered> {
   const status = response.statusCode ?? 0;
   const redirect = status >= 300 && status < 400;
   return {

@@ -2,6 +2,7 @@ import t from 'tap';
 import type { Call, Claim } from '../../src/core/webhooks/webhook-calls.ts';
 import { newId } from '../../src/ids.ts';
 import { type CallAnswer, decide, defaultSchedule, waitOf } from '../../src/webhooks/outcome.ts';
+import { unanswered } from '../../src/webhooks/post.ts';
 
 const claim: Claim = {
   nodeId: newId(),
@@ -22,11 +23,7 @@ const call = (attemptCount = 0, event = 'email.sent'): Call => ({
   sealedPreviousSecret: null,
 });
 const answer = (status: number | null, retryAfter: string | null = null): CallAnswer => ({
-  status,
-  body: null,
-  retryAfter,
-  untried: false,
-  error: status === null ? 'the connection was refused' : null,
+  ...(status === null ? unanswered('the connection was refused') : { status, body: null, retryAfter, error: null }),
   startedAt: now,
   durationMs: 1,
 });
@@ -77,7 +74,7 @@ t.test('what each status means: WH-04', async (t) => {
 });
 
 t.test('what this server could not even try counts as an attempt, and not against the endpoint', async (t) => {
-  const untried = { ...answer(null), untried: true };
+  const untried = { ...unanswered('no free file descriptors', true), startedAt: now, durationMs: 1 };
   t.match(decide(claim, call(), untried, now), { status: 'pending', made: { attemptCount: 1, endpoint: 'unknown' } });
   const last = decide(claim, call(8), untried, now);
   t.match(last, { status: 'failed', error: 'given up after 9 attempts', made: { endpoint: 'unknown' } });
