@@ -323,11 +323,14 @@ t.test('a required member that is missing is found under its name at Resend, Pos
   const { text, ...empty } = { ...email, subject: 's' };
   const url = { events: ['email.sent'] };
   const noBody = 'html: html, text or template is required';
+  const both = (html: string, text: string) => `${html}: must be called html, and ${text} must be called text`;
   const asTemplate = 'must be sent as template, such as {"alias": "welcome", "variables": {"NAME": "Ann"}}';
   const cases: [schema: z.ZodType, body: Fields, refusal: string][] = [
     [sendRequest, { ...empty, HtmlBody: '<p>' }, 'HtmlBody: must be called html'],
     [sendRequest, { ...empty, html: '', TextBody: 't' }, 'TextBody: must be called text'],
-    [sendRequest, { ...empty, html_body: '<p>', plain_body: 't' }, 'html_body: must be called html'],
+    [sendRequest, { ...empty, html_body: '<p>', plain_body: 't' }, both('html_body', 'plain_body')],
+    [sendRequest, { ...empty, Html: '<p>', Text: 't' }, both('Html', 'Text')],
+    [sendRequest, { ...empty, Text: 't' }, 'Text: must be called text'],
     [sendRequest, { ...empty, plain_body: 't' }, 'plain_body: must be called text'],
     [sendRequest, { ...empty, Html: '<p>' }, 'Html: must be called html'],
     [sendRequest, { ...empty, react: {} }, noBody],

@@ -4,7 +4,7 @@ import type { SendRequest } from '../../core/emails/draft.ts';
 import type { Sendable, TemplatedRequest } from '../../core/emails/template-sending.ts';
 import { sendFields } from './send-fields.ts';
 import { templateUse } from './template-use.ts';
-import { miscalled } from './unknown-members.ts';
+import { type Fault, miscalled } from './unknown-members.ts';
 import { examine, line, mailbox, unescapedText } from './validation.ts';
 
 /** Null counts as absent, as in `sendFields`. */
@@ -41,10 +41,17 @@ function withOrWithoutTemplate(withoutTemplate: z.ZodType<SendRequest>) {
     const schema: z.ZodType<Sendable> = template === null ? withoutTemplate : withTemplate;
     const { fault, value } = examine(schema, input);
     if (!fault) return value;
-    const meant = fault.message === noBody ? miscalled(fault.path, input) : null;
+    const meant = fault.message === noBody ? misnamedBody(input) : null;
     context.addIssue({ code: 'custom', ...(meant ?? fault) });
     return z.NEVER;
   });
+}
+
+/** Names both bodies if both are misnamed: who renamed only the first would lose the second without a word. */
+function misnamedBody(input: object): Fault | null {
+  const [html, text] = [miscalled(['html'], input), miscalled(['text'], input)];
+  if (!html || !text) return html ?? text;
+  return { ...html, message: `${html.message}, and ${String(text.path[0])} ${text.message}` };
 }
 
 function toRequest(input: z.output<typeof sendFields>, context: z.RefinementCtx): SendRequest {

@@ -203,7 +203,7 @@ export function miscalled(path: PropertyKey[], input: unknown): Fault | null {
 /** What Resend, Postmark, Postal and nodemailer call what is required here, in the form of `plainly`. */
 const calledElsewhere: { missing: string[]; names: string[]; words: string }[] = [
   { missing: ['html'], names: ['htmlbody'], words: 'must be called html' },
-  { missing: ['html'], names: ['textbody', 'plainbody'], words: 'must be called text' },
+  { missing: ['text'], names: ['textbody', 'plainbody'], words: 'must be called text' },
   { missing: ['html'], names: ['react'], words: 'must be rendered, and the result sent as html' },
   {
     missing: ['html', 'subject'],
