@@ -2,84 +2,27 @@ import { createHash } from 'node:crypto';
 import type { Idempotency } from '../core/accounts/idempotency.ts';
 import { limits, pastToleranceMs } from '../core/accounts/send-limits.ts';
 import type { SendRequest } from '../core/emails/draft.ts';
+import { findForeignRequest } from '../mail/headers/foreign-controls.ts';
 import type { SubmittedMessage } from '../mail/submission/submission.ts';
 import { parseTimestamp } from '../timestamp.ts';
 import { badContent } from './refusal.ts';
 
-type Control = keyof SubmittedMessage['controls'];
-
-/** A header that tells another service what to do with the message. */
-interface ForeignControl {
-  /** In lower case. */
-  name: string;
-  /** Why the message is refused. */
-  words: string;
-  /** What it asks for: if our own control says that, ours counts. */
-  ours?: Control;
-  /** Whether the value asks for something other than what happens anyway. */
-  asks?: (value: string) => boolean;
-}
-
-/** If ignored, they would let mail go out twice, too early, in clear, to people who opted out, or not to those who are meant. */
-const foreignControls: ForeignControl[] = [
-  { name: 'resend-idempotency-key', ours: 'idempotencyKey', words: 'must be called X-Sendwright-Idempotency-Key' },
-  { name: 'idempotency-key', ours: 'idempotencyKey', words: 'must be called X-Sendwright-Idempotency-Key' },
-  {
-    name: 'x-pm-message-stream',
-    ours: 'type',
-    words: 'must be called X-Sendwright-Type',
-    asks: (value) => /^broadcasts?$/i.test(value),
-  },
-  { name: 'x-mailgun-deliver-at', ours: 'scheduledAt', words: 'must be called X-Sendwright-Scheduled-At' },
-  { name: 'x-mailgun-require-tls', ours: 'tls', words: 'must be called X-Sendwright-TLS', asks: isYes },
-  {
-    name: 'x-mailgun-drop-message',
-    words: 'asks for a test, but the message would be sent: use POST /api/v1/emails?dry_run=true',
-    asks: isYes,
-  },
-  // Mandrill.
-  { name: 'x-mc-sendat', ours: 'scheduledAt', words: 'must be called X-Sendwright-Scheduled-At' },
-  // SendGrid, whose recipients are those that the header names.
-  { name: 'x-smtpapi', words: '"to" must be recipients of the envelope', asks: hasMember('to') },
-  {
-    name: 'x-smtpapi',
-    ours: 'scheduledAt',
-    words: '"send_at" must be the header X-Sendwright-Scheduled-At',
-    asks: hasMember('send_at'),
-  },
-];
-
-function isYes(value: string): boolean {
-  return /^(yes|true)$/i.test(value);
-}
-
-/** Whether the value is a JSON object that has the member. */
-function hasMember(member: string): (value: string) => boolean {
-  return (value) => {
-    try {
-      const { [member]: found } = Object(JSON.parse(value));
-      return found !== undefined;
-    } catch {
-      return false;
-    }
-  };
-}
-
-/** Whether this header is another service's control. It is not sent on: it is meant for the service that sends the mail. */
-export const isForeignControl = (name: string): boolean =>
-  foreignControls.some((one) => one.name === name.toLowerCase());
+/** What a message must have instead of another service's header. */
+const called = {
+  idempotencyKey: 'must be called X-Sendwright-Idempotency-Key',
+  scheduledAt: 'must be called X-Sendwright-Scheduled-At',
+  type: 'must be called X-Sendwright-Type',
+  tls: 'must be called X-Sendwright-TLS',
+  to: 'must be recipients of the envelope',
+  bcc: 'must be a recipient of the envelope',
+  separateEmails: 'must be a separate message for each recipient: all would read who else gets it, with the variables',
+  dryRun: 'asks for a test, but the message would be sent: use POST /api/v1/emails?dry_run=true',
+};
 
 /** @throws Refusal for another service's control that asks for something, unless our own control is there as well: that counts */
 export function refuseForeignControls({ headers, controls }: SubmittedMessage): void {
-  for (const { name, value } of headers) {
-    const refused = foreignControls.find(
-      (one) =>
-        one.name === name.toLowerCase() &&
-        (one.ours === undefined || controls[one.ours] === undefined) &&
-        (one.asks?.(value.trim()) ?? true),
-    );
-    if (refused) throw badContent(`${name}: ${refused.words}`);
-  }
+  const refused = findForeignRequest(headers, called, (asked) => asked in controls);
+  if (refused) throw badContent(`${refused.name}: ${refused.words}`);
 }
 
 /** The tags, separated by commas. @throws Refusal 554 if there are too many, or one is too long */

@@ -4,18 +4,12 @@ import type { SendRequest } from '../core/emails/draft.ts';
 import { uncertainPolicies } from '../core/orders/uncertainty.ts';
 import type { Mailbox } from '../mail/address/address.ts';
 import { refuseAttachment } from '../mail/compose/attachments.ts';
+import { isForeignControl } from '../mail/headers/foreign-controls.ts';
 import type { SubmittedMessage } from '../mail/submission/submission.ts';
 import { grouped } from '../numbers.ts';
 import { tlsLevels } from '../smtp/replies/tls-names.ts';
 import { badContent, tooLarge } from './refusal.ts';
-import {
-  isForeignControl,
-  readChoice,
-  readIdempotency,
-  readTags,
-  readTime,
-  refuseForeignControls,
-} from './submission-controls.ts';
+import { readChoice, readIdempotency, readTags, readTime, refuseForeignControls } from './submission-controls.ts';
 
 /** The equivalent REST API request. */
 export interface Submission {

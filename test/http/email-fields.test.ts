@@ -109,7 +109,19 @@ t.test('an invalid field is named with the reason, and nothing is stored: DOS-04
       ['Subject', 'subject'],
       ['Reply-To', 'reply_to'],
     ].map(([name = '', field]): Refusal => [own({ [name]: 'x' }), `headers.${name}: use the field ${field} instead`]),
-    [own({ 'Idempotency-key': 'x' }), 'headers.Idempotency-key: is a header of the call, not of the email'],
+    ...[
+      ['Idempotency-key', 'x', 'is a header of the call, not of the email'],
+      ['Resend-Idempotency-Key', 'x', 'is a header of the call, not of the email'],
+      ['X-PM-Message-Stream', 'broadcast', 'must be the field type'],
+      ['X-Mailgun-Deliver-At', 'Fri, 01 Jan 2031 09:00:00 GMT', 'must be the field scheduled_at'],
+      ['X-Mailgun-Require-TLS', 'yes', 'must be the field tls'],
+      ['X-MC-BccAddress', 'c@b.test', 'must be the field bcc'],
+      ['X-SMTPAPI', '{"to": ["a@b.test"]}', '"to" must be the field to'],
+      ['X-Mailgun-Drop-Message', 'yes', /Message: asks for a test, but the email would be sent: use POST /],
+    ].map(([name, value, words]): Refusal => {
+      const refusal = typeof words === 'string' ? `headers.${name}: ${words}` : (words as RegExp);
+      return [own({ [String(name)]: value }), refusal];
+    }),
     ...['X A', 'X:A', 'X\r\nY', 'X\0', 'X\u00e9'].map(
       (name): Refusal => [own({ [name]: 'x' }), /^headers(\.\S.*)?: is not a header name$/],
     ),

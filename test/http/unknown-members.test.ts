@@ -117,6 +117,23 @@ t.test('what programs for other services send is accepted', async (t) => {
       t.equal(refusalOf(sendRequest, { ...email, ...fields }), null, `${service}: ${JSON.stringify(fields)}`);
 });
 
+t.test(
+  'headers for other services are not sent on, and those that ask for what is given by our name are accepted',
+  async (t) => {
+    const headers = {
+      'X-Order': '7',
+      'X-PM-Message-Stream': 'broadcast',
+      'X-Mailgun-Deliver-At': 'Fri, 01 Jan 2031 09:00:00 GMT',
+      'X-Mailgun-Require-TLS': 'yes',
+      'X-MC-BccAddress': 'c@b.test',
+      'X-SMTPAPI': '{"unique_args": {"customer": 7}, "to": null}',
+    };
+    const ours = { type: 'marketing', scheduled_at: at(3_600_000), tls: 'required', bcc: 'c@b.test' };
+    const sent = parse(sendRequest, { ...email, ...ours, headers });
+    t.strictSame(sent.headers, [{ name: 'X-Order', value: '7' }]);
+  },
+);
+
 const scheduled = 'must be called scheduled_at; otherwise the email would be sent at once';
 const answers = 'must be called reply_to; otherwise replies would go to the sender';
 const copies = (name: string) => `must be called ${name}; otherwise nobody would get a copy`;

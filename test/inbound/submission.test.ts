@@ -35,6 +35,7 @@ t.test('fields of the REST API are headers here, and are removed', async (t) => 
       'X-Sendwright-Type': 'marketing',
       'X-PM-Message-Stream': 'broadcast',
       'X-Mailgun-Drop-Message': 'no',
+      'X-Mailgun-Recipient-Variables': '{}',
       'X-SMTPAPI': '{"category": ["welcome"], "unique_args": {"to": 7}}',
       'X-Sendwright-Scheduled-At': when,
       'X-Entity-Ref-ID': '42',
@@ -205,8 +206,22 @@ t.test('what the REST API refuses is refused with a sentence that names the head
     ],
     [
       { headers: { 'X-SMTPAPI': '{"send_at": 1924992000}' } },
-      /X-SMTPAPI: "send_at" must be the header X-Sendwright-Scheduled-At$/i,
+      /X-SMTPAPI: "send_at" must be called X-Sendwright-Scheduled-At$/i,
     ],
+    ...Object.entries({
+      'X-PM-Message-Stream': 'weekly-newsletter',
+      'X-SMTPAPI': '{"asm_group_id": 7}',
+      'X-SES-List-Management-Options': 'contactListName=news; topic=weekly',
+    }).map(([name, value]): (typeof cases)[number] => [
+      { headers: { [name]: value } },
+      new RegExp(`${name}: ("asm_group_id" )?must be called X-Sendwright-Type$`, 'i'),
+    ]),
+    [{ headers: { 'X-MC-BccAddress': 'c@b.test' } }, /X-MC-BccAddress: must be a recipient of the envelope$/i],
+    [
+      { headers: { 'X-Mailgun-Recipient-Variables': '{"a@b.test": {"code": 7}}' } },
+      /Recipient-Variables: must be a separate message for each recipient: /i,
+    ],
+    [{ headers: { 'X-Sib-Sandbox': 'drop' } }, /Sandbox: asks for a test, but the message would be sent: use POST /i],
     [{ headers: { 'X-Sendwright-Type': 'spam' } }, /^554 5\.6\.0 X-Sendwright-Type: must be one of/],
     [
       { headers: { 'X-Sendwright-Scheduled-At': 'tomorrow' } },

@@ -17,11 +17,8 @@ const fieldOf = new Map([
   ['reply-to', 'reply_to'],
 ]);
 
-/** Also refuses a header meant for the call: it would be sent to readers, and the email could be sent twice. */
 function refuseOwnHeader(name: string, value: string): string | null {
-  const lower = name.toLowerCase();
-  if (lower === 'idempotency-key') return 'is a header of the call, not of the email';
-  const field = fieldOf.get(lower);
+  const field = fieldOf.get(name.toLowerCase());
   return field === undefined ? refuseHeader(name, value, longestValueOf(name)) : `use the field ${field} instead`;
 }
 

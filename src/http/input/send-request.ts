@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { limits } from '../../core/accounts/send-limits.ts';
 import type { SendRequest } from '../../core/emails/draft.ts';
 import type { Sendable, TemplatedRequest } from '../../core/emails/template-sending.ts';
+import { type Asked, findForeignRequest, isForeignControl } from '../../mail/headers/foreign-controls.ts';
 import { sendFields } from './send-fields.ts';
 import { templateUse } from './template-use.ts';
 import { type Fault, miscalled } from './unknown-members.ts';
@@ -58,7 +59,7 @@ function toRequest(input: z.output<typeof sendFields>, context: z.RefinementCtx)
   const { from, subject } = input;
   // Mail programs might show an empty part instead of the other one.
   const [html, text] = [input.html || null, input.text || null];
-  const request = { ...sharedParts(input), from, subject, html, text };
+  const request = { ...sharedParts(input, context), from, subject, html, text };
   refuseConflicts(request, context);
   if (html === null && text === null) context.addIssue({ code: 'custom', path: ['html'], message: noBody });
   return request;
@@ -66,19 +67,21 @@ function toRequest(input: z.output<typeof sendFields>, context: z.RefinementCtx)
 
 function toTemplatedRequest(input: z.output<typeof templatedFields>, context: z.RefinementCtx): TemplatedRequest {
   const { from = null, subject = null, template } = input;
-  const request = { ...sharedParts(input), from, subject, template };
+  const request = { ...sharedParts(input, context), from, subject, template };
   refuseConflicts(request, context);
   return request;
 }
 
+type SharedFields = z.output<typeof sendFields> | z.output<typeof templatedFields>;
+
 /** The parts that do not depend on a template. */
-function sharedParts(input: z.output<typeof sendFields> | z.output<typeof templatedFields>) {
+function sharedParts(input: SharedFields, context: z.RefinementCtx) {
   return {
     to: input.to,
     cc: input.cc ?? [],
     bcc: input.bcc ?? [],
     replyTo: input.reply_to ?? [],
-    headers: input.headers ?? [],
+    headers: headersToSend(input, context),
     tags: input.tags ?? [],
     attachments: input.attachments ?? [],
     scheduledAt: input.scheduled_at ?? null,
@@ -86,6 +89,27 @@ function sharedParts(input: z.output<typeof sendFields> | z.output<typeof templa
     tls: input.tls ?? 'opportunistic',
     onUncertain: input.on_uncertain ?? 'retry',
   };
+}
+
+/** What an email must have instead of another service's header. */
+const called = {
+  idempotencyKey: 'is a header of the call, not of the email',
+  scheduledAt: 'must be the field scheduled_at',
+  type: 'must be the field type',
+  tls: 'must be the field tls',
+  to: 'must be the field to',
+  bcc: 'must be the field bcc',
+  separateEmails: 'must be a separate email for each recipient: all would read who else gets it, with the variables',
+  dryRun: 'asks for a test, but the email would be sent: use POST /api/v1/emails?dry_run=true',
+};
+
+/** Without the headers by which another service is told what to do; those that ask for something are reported. */
+function headersToSend({ headers, scheduled_at, type, tls, bcc }: SharedFields, context: z.RefinementCtx) {
+  if (!headers) return [];
+  const given: Partial<Record<Asked, unknown>> = { scheduledAt: scheduled_at, type, tls, bcc: bcc?.[0] };
+  const refused = findForeignRequest(headers, called, (asked) => (given[asked] ?? null) !== null);
+  if (refused) context.addIssue({ code: 'custom', path: ['headers', refused.name], message: refused.words });
+  return headers.filter(({ name }) => !isForeignControl(name));
 }
 
 /** Reports conflicts between fields that are valid by themselves. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { pastToleranceMs } from '../../core/accounts/send-limits.ts';
+import { isMarketing } from '../../mail/headers/foreign-controls.ts';
 import { isNearly, plainly } from '../../spelling.ts';
 
 /** What is wrong with an input, and which member it is about. */
@@ -59,7 +60,7 @@ const guarded: Guarded[] = [
     otherwise: 'unsubscribed recipients would get it too',
     // Postmark; Resend, which leaves out those who opted out of the topic.
     elsewhere: ['messagestream', 'emailtype', 'topicid'],
-    asks: (value, plain) => plain === 'topicid' || isWord(value, marketing),
+    asks: (value, plain) => plain === 'topicid' || (typeof value === 'string' && isMarketing(value)),
     each: 'emails',
   },
   {
@@ -115,9 +116,6 @@ const guarded: Guarded[] = [
     values: '"enabled" or "disabled"',
   },
 ];
-
-/** Does not match `newsletter-confirmation` or `non-marketing`. */
-const marketing = /(?<!no[nt][-_ .]?)(broadcast|marketing|newsletter)s?([-_ .]e?mails?)?$/i;
 
 /** A past time means now. Seconds and milliseconds since 1970 are told apart by their size. */
 function isAhead(value: unknown): boolean {
