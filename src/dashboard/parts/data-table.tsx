@@ -15,7 +15,7 @@ export interface Column<Row> {
   plain?: true;
 }
 
-interface Props<Row> {
+export interface TableProps<Row> {
   /** What the table lists, for screen readers. */
   label: string;
   columns: Column<Row>[];
@@ -32,7 +32,7 @@ const classOf = <Row,>({ kind, spare }: Column<Row>) =>
   [kind === 'acts' && 'narrow', kind, spare && 'spare'].filter(Boolean).join(' ') || undefined;
 
 /** A table of a page's rows. When refetched, rows keep their identity, including an open question and the focus. */
-export function DataTable<Row>({ label, columns, rows, idOf, hrefOf, empty }: Props<Row>) {
+export function DataTable<Row>({ label, columns, rows, idOf, hrefOf, empty }: TableProps<Row>) {
   const [, navigate] = useLocation();
   const box = useRef<HTMLDivElement>(null);
   /** The row that last had the focus, including its dialog. */

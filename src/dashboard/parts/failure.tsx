@@ -6,8 +6,8 @@ import { Empty } from './empty.tsx';
 import { PageHead } from './page.tsx';
 
 /** What `useQuery` returns. */
-interface Query {
-  data: unknown;
+export interface Query<Data = unknown> {
+  data: Data | undefined;
   error: unknown;
   refetch: () => Promise<unknown>;
 }

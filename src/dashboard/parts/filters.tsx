@@ -74,10 +74,17 @@ export function ListSearch(props: {
     <search className="filters">
       <SearchField {...field} first width={240} />
       {children}
-      <span className="count" aria-live="polite">
-        {found}
-      </span>
+      <Found>{found}</Found>
     </search>
+  );
+}
+
+/** How many match, in words. */
+export function Found({ children }: { children: ReactNode }) {
+  return (
+    <span className="count" aria-live="polite">
+      {children}
+    </span>
   );
 }
 

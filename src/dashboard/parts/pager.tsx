@@ -5,6 +5,9 @@ import { Empty } from './empty.tsx';
 
 export const pageSize = 25;
 
+/** What to ask the server for, to get this page of a list. */
+export const rangeOf = (page: number) => ({ limit: pageSize, offset: (page - 1) * pageSize });
+
 /** Moves between the pages of a list; draws nothing if there is only one. */
 export function Pager(props: { page: number; total: number; exact?: boolean; go: (page: number) => void }) {
   const { page, total, exact = true, go } = props;

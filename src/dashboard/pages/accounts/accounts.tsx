@@ -3,20 +3,20 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import type { Account, ListedAccount } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { useIsBack } from '../../browser/interrupted.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
-import { type Column, DataTable } from '../../parts/data-table.tsx';
+import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Known } from '../../parts/failure.tsx';
 import { ChoiceField, ListSearch } from '../../parts/filters.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
-import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { PagedTable } from '../../parts/paged-table.tsx';
+import { rangeOf } from '../../parts/pager.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { Status } from '../../parts/status.tsx';
 import { count, plural } from '../../words/format.ts';
@@ -171,8 +171,7 @@ export function Accounts() {
   const [state, change] = useAddressState(['new', 'q', 'webhooks', 'sort', 'page']);
   const page = pageOf(state.page);
   const query = {
-    limit: pageSize,
-    offset: (page - 1) * pageSize,
+    ...rangeOf(page),
     ...(state.q ? { q: state.q } : {}),
     ...(state.webhooks === failing ? { webhooks: failing } : {}),
     ...(state.sort === byUsage ? { sort: byUsage } : {}),
@@ -213,27 +212,23 @@ export function Accounts() {
           />
         </ListSearch>
       )}
-      <Known query={list}>
-        <DataTable
-          label="Accounts"
-          columns={columns}
-          rows={data?.accounts}
-          idOf={({ id }) => id}
-          // Without a search or a filter the list is never empty: it has at least the user's own account.
-          empty={
-            data?.count === 0 ? (
-              state.webhooks && !state.q ? (
-                <Empty title="All webhooks answer" words="Calls to none of them fail, and none was disabled for it." />
-              ) : (
-                <Empty title="No account matches" words="Remove the search to see more." />
-              )
-            ) : (
-              <PastEnd go={(to) => change(pageState(to))} />
-            )
-          }
-        />
-      </Known>
-      {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
+      <PagedTable
+        query={list}
+        page={page}
+        change={change}
+        label="Accounts"
+        columns={columns}
+        rows={data?.accounts}
+        idOf={({ id }) => id}
+        // Without a search or a filter the list is never empty: it has at least the user's own account.
+        empty={
+          state.webhooks && !state.q ? (
+            <Empty title="All webhooks answer" words="Calls to none of them fail, and none was disabled for it." />
+          ) : (
+            <Empty title="No account matches" words="Remove the search to see more." />
+          )
+        }
+      />
       {state.new === '1' && <NewAccount close={() => change({ new: null })} />}
     </>
   );

@@ -3,16 +3,16 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Fragment, useState } from 'react';
 import { Link } from 'wouter';
 import type { Destination, SendingAddress } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { useAction } from '../../parts/action.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Known } from '../../parts/failure.tsx';
-import { ChoiceField, ClearFilters, SearchField } from '../../parts/filters.tsx';
+import { ChoiceField, ClearFilters, Found, SearchField } from '../../parts/filters.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
-import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { PagedTable } from '../../parts/paged-table.tsx';
+import { rangeOf } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
 import { count, plural, spaced } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
@@ -191,8 +191,7 @@ export function Destinations() {
   const [state, change] = useAddressState(['q', 'now', 'page']);
   const page = pageOf(state.page);
   const query = {
-    limit: pageSize,
-    offset: (page - 1) * pageSize,
+    ...rangeOf(page),
     ...(state.q ? { q: state.q } : {}),
     ...(state.now === refusing ? { refusing: 'true' as const } : state.now ? { state: state.now as State } : {}),
   };
@@ -203,7 +202,6 @@ export function Destinations() {
     refetchInterval: 5_000,
   });
   const { data } = list;
-  const go = (to: number) => change(pageState(to));
   const isFiltered = Boolean(state.q || state.now);
   return (
     <>
@@ -230,33 +228,27 @@ export function Destinations() {
           change={(now) => change({ now, page: null })}
         />
         {isFiltered && <ClearFilters clear={() => change({ q: null, now: null, page: null })} />}
-        {data && (
-          <span className="count" aria-live="polite">
-            {plural(data.count, 'destination')}
-          </span>
-        )}
+        {data && <Found>{plural(data.count, 'destination')}</Found>}
       </search>
-      <Known query={list}>
-        <DataTable
-          label="Destinations"
-          columns={columns}
-          rows={data?.destinations}
-          idOf={({ site }) => site}
-          empty={
-            data && data.count > 0 ? (
-              <PastEnd go={go} />
-            ) : isFiltered ? (
-              <Empty title="No destination matches" words="Remove a filter to see more." />
-            ) : (
-              <Empty
-                title="No destinations"
-                words="A destination is listed if mail waits for it, if it got mail within the last hour, or if it is paused."
-              />
-            )
-          }
-        />
-      </Known>
-      {data && <Pager page={page} total={data.count} go={go} />}
+      <PagedTable
+        query={list}
+        page={page}
+        change={change}
+        label="Destinations"
+        columns={columns}
+        rows={data?.destinations}
+        idOf={({ site }) => site}
+        empty={
+          isFiltered ? (
+            <Empty title="No destination matches" words="Remove a filter to see more." />
+          ) : (
+            <Empty
+              title="No destinations"
+              words="A destination is listed if mail waits for it, if it got mail within the last hour, or if it is paused."
+            />
+          )
+        }
+      />
       <div style={{ height: 16 }} />
       {data && <Addresses addresses={data.sending_ips} />}
     </>

@@ -10,9 +10,9 @@ import { useSession } from '../../data/session.ts';
 import { DataTable } from '../../parts/data-table.tsx';
 import { Empty } from '../../parts/empty.tsx';
 import { Known } from '../../parts/failure.tsx';
-import { ChoiceField, ClearFilters } from '../../parts/filters.tsx';
+import { ChoiceField, ClearFilters, Found } from '../../parts/filters.tsx';
 import { PageHead } from '../../parts/page.tsx';
-import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { Pager, PastEnd, pageSize, rangeOf } from '../../parts/pager.tsx';
 import { addressIn, count } from '../../words/format.ts';
 import { UntilFirstEmail } from '../sandbox/until-first-email.tsx';
 import { OnTheList } from '../suppressions/suppression-standing.tsx';
@@ -34,7 +34,7 @@ export function Emails() {
   const ofOne = useAccount(one);
   const sought = addressIn(state.to ?? '');
   const [pace] = useState(() => new Pace(10_000));
-  const query: ListEmailsQuery = { ...filtersOf(state, all), limit: pageSize, offset: (page - 1) * pageSize };
+  const query: ListEmailsQuery = { ...filtersOf(state, all), ...rangeOf(page) };
   const list = useQuery({
     queryKey: ['emails', all, one, query],
     queryFn: () =>
@@ -82,10 +82,10 @@ export function Emails() {
         <EmailFilters state={state} change={change} all={all} />
         {isFiltered && <ClearFilters clear={clear} />}
         {data && (
-          <span className="count" aria-live="polite">
+          <Found>
             {count(data.count)}
             {data.count_exact ? '' : '+'} {data.count === 1 ? 'email' : 'emails'}
-          </span>
+          </Found>
         )}
       </search>
       {all && (

@@ -5,7 +5,7 @@ import { api } from '../../data/api.ts';
 import { Failed, Waiting } from '../../parts/failure.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
-import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { Pager, PastEnd, rangeOf } from '../../parts/pager.tsx';
 import { shownSubject } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { SandboxMessageView } from './sandbox-message.tsx';
@@ -18,7 +18,7 @@ export function Sandbox() {
   const page = pageOf(state.page);
   const query = useQuery({
     queryKey: ['sandbox', 'list', page],
-    queryFn: () => api.sandbox.list({ limit: pageSize, offset: (page - 1) * pageSize }),
+    queryFn: () => api.sandbox.list(rangeOf(page)),
     refetchInterval: 3_000,
   });
   const { data, error } = query;

@@ -3,21 +3,21 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useRef } from 'react';
 import { Link } from 'wouter';
 import type { Suppression } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
-import { type Column, DataTable } from '../../parts/data-table.tsx';
+import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Known } from '../../parts/failure.tsx';
-import { ChoiceField, ClearFilters, SearchField } from '../../parts/filters.tsx';
+import { ChoiceField, ClearFilters, Found, SearchField } from '../../parts/filters.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
-import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { PagedTable } from '../../parts/paged-table.tsx';
+import { rangeOf } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
-import { addressIn, count } from '../../words/format.ts';
+import { addressIn, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { Evidence } from './suppression-evidence.tsx';
 import { importCsv, wordsFor } from './suppressions-import.ts';
@@ -79,8 +79,7 @@ export function Suppressions() {
   const [state, change] = useAddressState(['q', 'reason', 'page', 'new', 'evidence', 'about']);
   const page = pageOf(state.page);
   const query = {
-    limit: pageSize,
-    offset: (page - 1) * pageSize,
+    ...rangeOf(page),
     ...(state.q ? { address: addressIn(state.q) } : {}),
     ...(state.reason ? { reason: state.reason as Suppression['reason'] } : {}),
   };
@@ -139,34 +138,28 @@ export function Suppressions() {
           change={(reason) => change({ reason, page: null })}
         />
         {isFiltered && <ClearFilters clear={() => change({ q: null, reason: null, page: null })} />}
-        {data && (
-          <span className="count" aria-live="polite">
-            {count(data.count)} {data.count === 1 ? 'address' : 'addresses'}
-          </span>
-        )}
+        {data && <Found>{plural(data.count, 'address', 'addresses')}</Found>}
       </search>
-      <Known query={list}>
-        <DataTable
-          label="Suppressions"
-          columns={columnsOf(evidenceOf)}
-          rows={data?.suppressions}
-          idOf={({ address }) => address}
-          empty={
-            data && data.count > 0 ? (
-              <PastEnd go={(to) => change(pageState(to))} />
-            ) : isFiltered ? (
-              <Empty title="No address matches" words="Remove a filter to see more." />
-            ) : (
-              <Empty
-                title="Nobody is suppressed"
-                words="Import the list of your previous service: a CSV file with an address, and optionally a reason, on each line."
-                command={`curl ${service.base_url}/api/v1/suppressions -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"address": "gone@example.net", "reason": "bounce"}'`}
-              />
-            )
-          }
-        />
-      </Known>
-      {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
+      <PagedTable
+        query={list}
+        page={page}
+        change={change}
+        label="Suppressions"
+        columns={columnsOf(evidenceOf)}
+        rows={data?.suppressions}
+        idOf={({ address }) => address}
+        empty={
+          isFiltered ? (
+            <Empty title="No address matches" words="Remove a filter to see more." />
+          ) : (
+            <Empty
+              title="Nobody is suppressed"
+              words="Import the list of your previous service: a CSV file with an address, and optionally a reason, on each line."
+              command={`curl ${service.base_url}/api/v1/suppressions -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"address": "gone@example.net", "reason": "bounce"}'`}
+            />
+          )
+        }
+      />
       {state.new === '1' && <AddAddress close={() => change({ new: null })} />}
       {state.evidence && (
         <Evidence

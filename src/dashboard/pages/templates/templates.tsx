@@ -2,19 +2,19 @@ import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { TemplateSummary } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { useAction } from '../../parts/action.tsx';
-import { type Column, DataTable } from '../../parts/data-table.tsx';
+import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Known } from '../../parts/failure.tsx';
 import { ListSearch } from '../../parts/filters.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
-import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { PagedTable } from '../../parts/paged-table.tsx';
+import { rangeOf } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
 import { plural } from '../../words/format.ts';
 
@@ -57,7 +57,7 @@ export function Templates() {
   const { service } = useSession();
   const [state, change] = useAddressState(['new', 'q', 'page']);
   const page = pageOf(state.page);
-  const query = { limit: pageSize, offset: (page - 1) * pageSize, ...(state.q ? { q: state.q } : {}) };
+  const query = { ...rangeOf(page), ...(state.q ? { q: state.q } : {}) };
   const list = useQuery({
     queryKey: ['templates', query],
     queryFn: () => api.templates.list(query),
@@ -79,29 +79,27 @@ export function Templates() {
           found={plural(data.count, 'template')}
         />
       )}
-      <Known query={list}>
-        <DataTable
-          label="Templates"
-          columns={columns}
-          rows={data?.templates}
-          idOf={({ id }) => id}
-          hrefOf={({ id }) => `/templates/${id}`}
-          empty={
-            data && data.count > 0 ? (
-              <PastEnd go={(to) => change(pageState(to))} />
-            ) : state.q ? (
-              <Empty title="No template matches" words="Remove the search to see more." />
-            ) : (
-              <Empty
-                title="No template yet"
-                words="Write one here, publish it, and send with its alias instead of a body."
-                command={`curl ${service.base_url}/api/v1/templates -H 'X-API-Key: sk_live_…' -H 'Content-Type: application/json' \\\n  -d '{"name": "Welcome", "alias": "welcome", "subject": "Hello {{NAME}}", "html": "<p>Hello {{NAME}}</p>"}'`}
-              />
-            )
-          }
-        />
-      </Known>
-      {data && <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />}
+      <PagedTable
+        query={list}
+        page={page}
+        change={change}
+        label="Templates"
+        columns={columns}
+        rows={data?.templates}
+        idOf={({ id }) => id}
+        hrefOf={({ id }) => `/templates/${id}`}
+        empty={
+          state.q ? (
+            <Empty title="No template matches" words="Remove the search to see more." />
+          ) : (
+            <Empty
+              title="No template yet"
+              words="Write one here, publish it, and send with its alias instead of a body."
+              command={`curl ${service.base_url}/api/v1/templates -H 'X-API-Key: sk_live_…' -H 'Content-Type: application/json' \\\n  -d '{"name": "Welcome", "alias": "welcome", "subject": "Hello {{NAME}}", "html": "<p>Hello {{NAME}}</p>"}'`}
+            />
+          )
+        }
+      />
       {state.new === '1' && <NewTemplate close={() => change({ new: null })} />}
     </>
   );

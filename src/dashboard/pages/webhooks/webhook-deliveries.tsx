@@ -3,18 +3,19 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../../client/index.ts';
-import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api, isUnshown } from '../../data/api.ts';
 import { useAction } from '../../parts/action.tsx';
-import { type Column, DataTable } from '../../parts/data-table.tsx';
+import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Failed, Known, Waiting } from '../../parts/failure.tsx';
+import { Failed, Waiting } from '../../parts/failure.tsx';
 import { ChoiceField } from '../../parts/filters.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { Panel } from '../../parts/page.tsx';
-import { Pager, PastEnd, pageSize } from '../../parts/pager.tsx';
+import { PagedTable } from '../../parts/paged-table.tsx';
+import { rangeOf } from '../../parts/pager.tsx';
 import { PlainText } from '../../parts/preview.tsx';
 import { Status } from '../../parts/status.tsx';
 import { count, duration, exact, forField, plural, shownSubject } from '../../words/format.ts';
@@ -31,8 +32,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
   const page = pageOf(state.page);
   const query = {
     webhook_id: webhook.id,
-    limit: pageSize,
-    offset: (page - 1) * pageSize,
+    ...rangeOf(page),
     ...(state.status ? { status: state.status as WebhookDelivery['status'] } : {}),
     ...(state.event ? { event: state.event as EventType } : {}),
   };
@@ -107,32 +107,26 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
           />
         </search>
       </div>
-      <Known query={list}>
-        <DataTable
-          label="Calls"
-          columns={columns}
-          rows={data?.deliveries}
-          idOf={({ id }) => id}
-          hrefOf={hrefOf}
-          empty={
-            data && data.count > 0 ? (
-              <PastEnd go={(to) => change(pageState(to))} />
-            ) : state.status || state.event ? (
-              <Empty title="No call matches" words="Remove a filter to see more." />
-            ) : (
-              <Empty
-                title="No calls"
-                words="Calls are made when something happens to an email. You can also make a test call."
-              />
-            )
-          }
-        />
-      </Known>
-      {data && (
-        <div style={{ padding: '0 14px 10px' }}>
-          <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />
-        </div>
-      )}
+      <PagedTable
+        query={list}
+        page={page}
+        change={change}
+        label="Calls"
+        columns={columns}
+        rows={data?.deliveries}
+        idOf={({ id }) => id}
+        hrefOf={hrefOf}
+        empty={
+          state.status || state.event ? (
+            <Empty title="No call matches" words="Remove a filter to see more." />
+          ) : (
+            <Empty
+              title="No calls"
+              words="Calls are made when something happens to an email. You can also make a test call."
+            />
+          )
+        }
+      />
       <Drawer
         opened={state.delivery !== undefined}
         onClose={() => change({ delivery: null })}

@@ -1,0 +1,28 @@
+import { pageState } from '../browser/address-state.ts';
+import { DataTable, type TableProps } from './data-table.tsx';
+import { Known, type Query } from './failure.tsx';
+import { Pager, PastEnd } from './pager.tsx';
+
+interface Props<Row> extends TableProps<Row> {
+  query: Query<{ count: number }>;
+  page: number;
+  change: (state: { page: string | null }) => void;
+}
+
+/** One page of a list that the server has, and the way to the others; `empty` is shown if the list has no rows at all. */
+export function PagedTable<Row>({ query, page, change, empty, ...table }: Props<Row>) {
+  const go = (to: number) => change(pageState(to));
+  const total = query.data?.count;
+  return (
+    <>
+      <Known query={query}>
+        <DataTable {...table} empty={total ? <PastEnd go={go} /> : empty} />
+      </Known>
+      {total !== undefined && (
+        <div className="pages">
+          <Pager page={page} total={total} go={go} />
+        </div>
+      )}
+    </>
+  );
+}
