@@ -31,7 +31,6 @@ export function Emails() {
   const isAdmin = user.role === 'admin';
   const all = isAdmin && state.accounts !== undefined;
   const one = all && state.accounts !== 'all' ? state.accounts : undefined;
-  const ofOne = useAccount(one);
   const sought = addressIn(state.to ?? '');
   const [pace] = useState(() => new Pace(10_000));
   const query: ListEmailsQuery = { ...filtersOf(state, all), ...rangeOf(page) };
@@ -61,16 +60,7 @@ export function Emails() {
         actions={
           <Group gap={12} wrap="nowrap">
             {isAdmin && (
-              <ChoiceField
-                label="Accounts"
-                all="This account"
-                choices={[
-                  { value: 'all', label: 'All accounts' },
-                  ...(one ? [{ value: one, label: ofOne.data?.account.name ?? one }] : []),
-                ]}
-                value={state.accounts}
-                change={(accounts) => change({ accounts, page: null })}
-              />
+              <WhoseEmails value={state.accounts} one={one} change={(accounts) => change({ accounts, page: null })} />
             )}
             <span className="live-dot dim" data-on={connected} style={{ fontSize: 12.5 }}>
               {connected ? 'Live' : 'Not live'}
@@ -107,16 +97,7 @@ export function Emails() {
             ) : data && data.count > 0 ? (
               <PastEnd go={(to) => change(pageState(to))} />
             ) : isFiltered ? (
-              <Empty
-                title="No email matches"
-                words={
-                  sought && !sought.includes('@')
-                    ? 'Recipients are found by the whole address, or by @ and the domain, as in @example.com.'
-                    : 'Remove a filter, or look further back.'
-                }
-              >
-                <ClearFilters clear={clear} />
-              </Empty>
+              <NoMatch sought={sought} clear={clear} />
             ) : one ? (
               <Empty title="No emails" words="This account has sent nothing." />
             ) : (
@@ -135,5 +116,40 @@ export function Emails() {
       )}
       {data && <Pager page={page} total={data.count} exact={data.count_exact} go={(to) => change(pageState(to))} />}
     </>
+  );
+}
+
+/** For operators: their own emails, those of all accounts, or of the `one` that a link named. */
+function WhoseEmails(props: {
+  value: string | undefined;
+  one: string | undefined;
+  change: (value: string | null) => void;
+}) {
+  const { value, one, change } = props;
+  const { data } = useAccount(one);
+  return (
+    <ChoiceField
+      label="Accounts"
+      all="This account"
+      choices={[
+        { value: 'all', label: 'All accounts' },
+        ...(one ? [{ value: one, label: data?.account.name ?? one }] : []),
+      ]}
+      value={value}
+      change={change}
+    />
+  );
+}
+
+/** @param props.sought the address that was searched for */
+function NoMatch({ sought, clear }: { sought: string; clear: () => void }) {
+  const words =
+    sought && !sought.includes('@')
+      ? 'Recipients are found by the whole address, or by @ and the domain, as in @example.com.'
+      : 'Remove a filter, or look further back.';
+  return (
+    <Empty title="No email matches" words={words}>
+      <ClearFilters clear={clear} />
+    </Empty>
   );
 }

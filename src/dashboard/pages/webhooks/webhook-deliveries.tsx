@@ -26,6 +26,49 @@ const answerOf = ({ attempts, error }: WebhookDelivery) => {
   return last?.response_status ? String(last.response_status) : (last?.error ?? error ?? '–');
 };
 
+/** @param hrefOf the address that shows one call */
+const columnsOf = (hrefOf: (one: WebhookDelivery) => string): Column<WebhookDelivery>[] => [
+  {
+    id: 'event',
+    header: 'Event',
+    cell: (one) => (
+      <Link href={hrefOf(one)} className="row-link" data-row>
+        <span className="cut">{one.event}</span>
+      </Link>
+    ),
+  },
+  { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: ({ status }) => <Status value={status} /> },
+  {
+    id: 'email',
+    header: 'Email',
+    cell: ({ email_id: email, recipient, subject }) =>
+      email ? (
+        <Link href={`/emails/${email}`} className="link cut" title={shownSubject(subject ?? '')}>
+          {recipient ? inOwnLetters(recipient) : shownSubject(subject ?? '')}
+        </Link>
+      ) : (
+        <span className="dim">none</span>
+      ),
+  },
+  {
+    id: 'answer',
+    header: 'Last answer',
+    cell: (one) => (
+      <span className="cut" title={answerOf(one)}>
+        {answerOf(one)}
+      </span>
+    ),
+  },
+  { id: 'attempts', header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts.length },
+  {
+    id: 'next',
+    header: 'Next try',
+    kind: 'narrow',
+    cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} ahead="try" /> : <span className="dim">–</span>),
+  },
+  { id: 'created', header: 'When', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+];
+
 /** Every call of an endpoint, to inspect and to repeat. */
 export function Deliveries({ webhook }: { webhook: Webhook }) {
   const [state, change] = useAddressState(['status', 'event', 'delivery', 'page']);
@@ -46,47 +89,6 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
   // Keeps the filters, so that the same list is there after closing.
   const hrefOf = ({ id }: WebhookDelivery) =>
     `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`;
-  const columns: Column<WebhookDelivery>[] = [
-    {
-      id: 'event',
-      header: 'Event',
-      cell: (one) => (
-        <Link href={hrefOf(one)} className="row-link" data-row>
-          <span className="cut">{one.event}</span>
-        </Link>
-      ),
-    },
-    { id: 'status', header: 'Status', kind: 'narrow', plain: true, cell: ({ status }) => <Status value={status} /> },
-    {
-      id: 'email',
-      header: 'Email',
-      cell: ({ email_id: email, recipient, subject }) =>
-        email ? (
-          <Link href={`/emails/${email}`} className="link cut" title={shownSubject(subject ?? '')}>
-            {recipient ? inOwnLetters(recipient) : shownSubject(subject ?? '')}
-          </Link>
-        ) : (
-          <span className="dim">none</span>
-        ),
-    },
-    {
-      id: 'answer',
-      header: 'Last answer',
-      cell: (one) => (
-        <span className="cut" title={answerOf(one)}>
-          {answerOf(one)}
-        </span>
-      ),
-    },
-    { id: 'attempts', header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts.length },
-    {
-      id: 'next',
-      header: 'Next try',
-      kind: 'narrow',
-      cell: ({ next_attempt_at: at }) => (at ? <Moment at={at} ahead="try" /> : <span className="dim">–</span>),
-    },
-    { id: 'created', header: 'When', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
-  ];
   return (
     <Panel title={data ? `Calls (${count(data.count)})` : 'Calls'} actions={<Replay webhook={webhook} />}>
       <div className="body" style={{ paddingBottom: 0 }}>
@@ -112,7 +114,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
         page={page}
         change={change}
         label="Calls"
-        columns={columns}
+        columns={columnsOf(hrefOf)}
         rows={data?.deliveries}
         idOf={({ id }) => id}
         hrefOf={hrefOf}
