@@ -34,24 +34,7 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
   const isAdmin = user.role === 'admin';
   const query = useQuery({
     queryKey: ['concerns', isAdmin, hasOthers],
-    queryFn: async () => {
-      const [{ domains }, { webhooks }, destinations, missing] = await Promise.all([
-        api.domains.list(),
-        api.webhooks.list(),
-        isAdmin ? unreachedDestinations() : { stopped: [], refusing: [], otherRefusing: 0 },
-        hasOthers ? api.admin.accounts.list({ webhooks: 'failing', limit: 1 }) : { count: 0 },
-      ]);
-      const own = ofWebhooks(webhooks);
-      // Their own account is among them, and its webhooks are named.
-      const others = missing.count - Number(own.length > 0);
-      return [
-        ...ofRefusing(destinations),
-        ...ofStopped(destinations),
-        ...ofDomains(domains),
-        ...own,
-        ...ofWebhooksOfOthers(others),
-      ];
-    },
+    queryFn: () => findTroubles(isAdmin, hasOthers),
     refetchInterval: 30_000,
   });
   const { data } = query;
@@ -92,28 +75,55 @@ export function Concerns({ buckets, time, hasOthers }: { buckets: Bucket[]; time
         </div>
       )}
       <ul className="concerns">
-        {concerns.map(({ urgent, words, href, link, more }) => (
-          <li key={`${href} ${words}`}>
-            <Status value={urgent ? 'now' : 'soon'} tone={urgent ? 'bad' : 'wait'} />
-            <span className="wrap-anywhere">
-              {inOwnLetters(words)}{' '}
-              <Link href={href} className="link">
-                {link}
-              </Link>
-              {more && (
-                <>
-                  {' · '}
-                  <Link href={more.href} className="link">
-                    {more.link}
-                  </Link>
-                </>
-              )}
-            </span>
-          </li>
+        {concerns.map((concern) => (
+          <ConcernLine key={`${concern.href} ${concern.words}`} concern={concern} />
         ))}
       </ul>
     </Panel>
   );
+}
+
+function ConcernLine({ concern }: { concern: Concern }) {
+  const { urgent, words, href, link, more } = concern;
+  return (
+    <li>
+      <Status value={urgent ? 'now' : 'soon'} tone={urgent ? 'bad' : 'wait'} />
+      <span className="wrap-anywhere">
+        {inOwnLetters(words)}{' '}
+        <Link href={href} className="link">
+          {link}
+        </Link>
+        {more && (
+          <>
+            {' · '}
+            <Link href={more.href} className="link">
+              {more.link}
+            </Link>
+          </>
+        )}
+      </span>
+    </li>
+  );
+}
+
+/** What is wrong with the destinations, domains and webhooks that mail depends on. */
+async function findTroubles(isAdmin: boolean, hasOthers: boolean): Promise<Concern[]> {
+  const [{ domains }, { webhooks }, destinations, missing] = await Promise.all([
+    api.domains.list(),
+    api.webhooks.list(),
+    isAdmin ? unreachedDestinations() : { stopped: [], refusing: [], otherRefusing: 0 },
+    hasOthers ? api.admin.accounts.list({ webhooks: 'failing', limit: 1 }) : { count: 0 },
+  ]);
+  const own = ofWebhooks(webhooks);
+  // Their own account is among them, and its webhooks are named.
+  const others = missing.count - Number(own.length > 0);
+  return [
+    ...ofRefusing(destinations),
+    ...ofStopped(destinations),
+    ...ofDomains(domains),
+    ...own,
+    ...ofWebhooksOfOthers(others),
+  ];
 }
 
 /** Whether the server can store mail. Any answer but this one says nothing about that. */

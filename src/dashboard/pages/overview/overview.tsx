@@ -39,24 +39,26 @@ function Scope({ hasOthers }: { hasOthers: boolean }) {
   );
 }
 
+async function numbersOf(range: Range) {
+  const { span, interval } = ranges[range];
+  const times = intervalsOf(span);
+  const from = times[0]?.toISOString() ?? '';
+  const [{ buckets }, grouped, queue, any] = await Promise.all([
+    api.stats.get({ from, interval }),
+    api.stats.get({ from, interval, group_by: 'provider' }),
+    api.emails.list({ limit: 1, status: 'queued' }),
+    api.emails.list({ limit: 1 }),
+  ]);
+  return { times, buckets, byProvider: together(grouped.buckets), queued: queue.count, any: any.count > 0 };
+}
+
 /** How sending is going. */
 export function Overview() {
   const [state, change] = useAddressState(['range']);
   const range: Range = state.range !== undefined && state.range in ranges ? (state.range as Range) : 'day';
   const query = useQuery({
     queryKey: ['stats', range],
-    queryFn: async () => {
-      const { span, interval } = ranges[range];
-      const times = intervalsOf(span);
-      const from = times[0]?.toISOString() ?? '';
-      const [{ buckets }, grouped, queue, any] = await Promise.all([
-        api.stats.get({ from, interval }),
-        api.stats.get({ from, interval, group_by: 'provider' }),
-        api.emails.list({ limit: 1, status: 'queued' }),
-        api.emails.list({ limit: 1 }),
-      ]);
-      return { times, buckets, byProvider: together(grouped.buckets), queued: queue.count, any: any.count > 0 };
-    },
+    queryFn: () => numbersOf(range),
     placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });

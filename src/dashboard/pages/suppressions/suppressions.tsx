@@ -89,14 +89,6 @@ export function Suppressions() {
     placeholderData: keepPreviousData,
   });
   const { data } = list;
-  const load = useAction(importCsv, wordsFor);
-  const resetFile = useRef<() => void>(null);
-  const take = (file: File | null) => {
-    if (!file) return;
-    load.mutate(file);
-    // So that choosing the same file again, after correcting it, counts as a change.
-    resetFile.current?.();
-  };
   // Keeps the filters, so that the same list is there after closing.
   const evidenceOf = (evidence: string, about: string) =>
     `/suppressions?${new URLSearchParams({ ...state, evidence, about })}`;
@@ -108,13 +100,7 @@ export function Suppressions() {
         words="Addresses that get no mail. Bounces, complaints and unsubscribes are added automatically."
         actions={
           <Group gap={6} wrap="nowrap">
-            <FileButton accept=".csv,text/csv,text/plain" onChange={take} resetRef={resetFile}>
-              {(props) => (
-                <Button variant="default" loading={load.isPending} {...props}>
-                  Import CSV
-                </Button>
-              )}
-            </FileButton>
+            <Import />
             <Button variant="default" component="a" href="/api/v1/suppressions/export" download="suppressions.csv">
               Export CSV
             </Button>
@@ -169,6 +155,26 @@ export function Suppressions() {
         />
       )}
     </>
+  );
+}
+
+function Import() {
+  const load = useAction(importCsv, wordsFor);
+  const resetFile = useRef<() => void>(null);
+  const take = (file: File | null) => {
+    if (!file) return;
+    load.mutate(file);
+    // So that choosing the same file again, after correcting it, counts as a change.
+    resetFile.current?.();
+  };
+  return (
+    <FileButton accept=".csv,text/csv,text/plain" onChange={take} resetRef={resetFile}>
+      {(props) => (
+        <Button variant="default" loading={load.isPending} {...props}>
+          Import CSV
+        </Button>
+      )}
+    </FileButton>
   );
 }
 
