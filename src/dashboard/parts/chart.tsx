@@ -53,6 +53,35 @@ function showChosen(plot: uPlot | null, slider: HTMLInputElement): void {
   if (time !== undefined) plot?.setCursor({ left: plot.valToPos(time, 'x'), top: 0 });
 }
 
+/** How the lines are drawn, in the colors of the scheme that is in use now. */
+function optionsFor(width: number, series: Series[], format: Props['format']): uPlot.Options {
+  const style = getComputedStyle(document.documentElement);
+  const color = (name: string) => style.getPropertyValue(name).trim();
+  const axis = { stroke: color('--ink-3'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } };
+  return {
+    width,
+    height,
+    legend: { show: false },
+    cursor: { y: false, points: { size: 6 } },
+    scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
+    axes: [
+      { ...axis, size: 28, values: (_, splits, __, ___, step) => splits.map((split) => moment(split, step)) },
+      { ...axis, size: 56, values: (_, splits) => splits.map((value) => (value % 1 === 0 ? format(value) : '')) },
+    ],
+    series: [
+      {},
+      ...series.map((one) => ({
+        label: one.name,
+        stroke: color(one.color),
+        width: 1.6,
+        // A single value draws no line.
+        points: { show: one.values.filter((value) => value !== null).length < 2, size: 7 },
+        ...(one.filled ? { fill: `color-mix(in srgb, ${color(one.color)} 12%, transparent)` } : {}),
+      })),
+    ],
+  };
+}
+
 /**
  * Lines over time, with the values at the pointer, or where the arrow keys lead, and the same data as a table for screen
  * readers.
@@ -68,9 +97,6 @@ export function Chart({ label, times, series, format }: Props) {
   const step = first && second ? second.getTime() - first.getTime() : 0;
   useEffect(() => {
     if (!target.current || width === 0) return;
-    const style = getComputedStyle(document.documentElement);
-    const color = (name: string) => style.getPropertyValue(name).trim();
-    const axis = { stroke: color('--ink-3'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } };
     const showAt = ({ cursor: { idx } }: uPlot) => {
       const at = idx === null || idx === undefined ? undefined : times[idx];
       const shown = series.map(({ values }) => (at ? wordsFor(values[idx ?? 0], format) : ''));
@@ -80,37 +106,14 @@ export function Chart({ label, times, series, format }: Props) {
       const words = series.map(({ name }, index) => `${name} ${shown[index]}`);
       slider.current?.setAttribute('aria-valuetext', at ? `from ${exact(at)}: ${words.join(', ')}` : '');
     };
-    const plot = new uPlot(
-      {
-        width,
-        height,
-        legend: { show: false },
-        cursor: { y: false, points: { size: 6 } },
-        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
-        axes: [
-          { ...axis, size: 28, values: (_, splits, __, ___, step) => splits.map((split) => moment(split, step)) },
-          { ...axis, size: 56, values: (_, splits) => splits.map((value) => (value % 1 === 0 ? format(value) : '')) },
-        ],
-        series: [
-          {},
-          ...series.map((one) => ({
-            label: one.name,
-            stroke: color(one.color),
-            width: 1.6,
-            // A single value draws no line.
-            points: { show: one.values.filter((value) => value !== null).length < 2, size: 7 },
-            ...(one.filled ? { fill: `color-mix(in srgb, ${color(one.color)} 12%, transparent)` } : {}),
-          })),
-        ],
-        hooks: {
-          setCursor: [showAt],
-          // New data is drawn anew.
-          ready: [(plot) => slider.current?.matches(':focus') && showChosen(plot, slider.current)],
-        },
-      },
-      [times.map((time) => time.getTime() / 1000), ...series.map(({ values }) => values)] as uPlot.AlignedData,
-      target.current,
-    );
+    const options = optionsFor(width, series, format);
+    const hooks: uPlot.Options['hooks'] = {
+      setCursor: [showAt],
+      // New data is drawn anew.
+      ready: [(plot) => slider.current?.matches(':focus') && showChosen(plot, slider.current)],
+    };
+    const data = [times.map((time) => time.getTime() / 1000), ...series.map(({ values }) => values)];
+    const plot = new uPlot({ ...options, hooks }, data as uPlot.AlignedData, target.current);
     drawn.current = plot;
     // The colors depend on the color scheme: redraw when it changes.
     void scheme;
