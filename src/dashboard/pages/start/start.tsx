@@ -2,6 +2,7 @@ import { Button, Group } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
+import type { ApiKey, Domain, ListedEmail } from '../../../client/index.ts';
 import { useShownOnce } from '../../browser/interrupted.ts';
 import { api, askAgain } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
@@ -34,11 +35,6 @@ export function Start() {
     refetchInterval: ({ state }) => (state.data?.emails[0]?.status === 'queued' ? 1_000 : false),
   });
   const sent = useQuery({ queryKey: ['emails', 'sent'], queryFn: () => api.emails.list({ limit: 1, status: 'sent' }) });
-  const createKey = useAction(
-    () => api.keys.create({ name: 'first key' }),
-    null,
-    ({ key }) => setNewKey(key),
-  );
   const error = domains.error ?? keys.error ?? latest.error;
   const retry = () => void askAgain();
   const head = (
@@ -61,58 +57,11 @@ export function Start() {
       {head}
       {error && <Failure error={error} retry={retry} isBelow />}
       <ol className="steps">
-        <Step number={1} title="A sending domain" done={verified !== undefined}>
-          {verified ? (
-            <p>
-              <b>{inOwnLetters(verified.domain)}</b> is verified: mail can be sent from any address there.
-              {service.sandbox && verified.domain === 'example.test' && ' The sandbox created it for you.'}
-            </p>
-          ) : (
-            <>
-              <p>
-                {pending
-                  ? `${inOwnLetters(pending.domain)} is waiting for its DNS records. Its page shows which of them are missing.`
-                  : 'Add a domain that you own, and publish three DNS records.'}
-              </p>
-              <Link href={pending ? `/domains/${pending.id}` : '/domains?new=1'} className="link">
-                {pending ? 'Show the records' : 'Add a domain'} →
-              </Link>
-            </>
-          )}
-        </Step>
-        <Step number={2} title="An API key" done={newKey !== null || key !== undefined}>
-          {newKey ? (
-            <>
-              <p>Keep it now: it is shown only once.</p>
-              <Command text={newKey} what="the key" />
-            </>
-          ) : (
-            <>
-              <p>
-                {key
-                  ? `“${key.name}” (${key.key_prefix}…) can be used. The whole key was shown when it was created.`
-                  : [lacking, 'Programs need a key to send. It is shown once.'].filter(Boolean).join(' ')}
-              </p>
-              <Button
-                variant={key ? 'default' : 'filled'}
-                loading={createKey.isPending}
-                onClick={() => createKey.mutate(undefined)}
-              >
-                {key ? 'Create another one' : 'Create a key'}
-              </Button>
-            </>
-          )}
-        </Step>
+        <DomainStep verified={verified} pending={pending} />
+        <KeyStep usable={key} lacking={lacking} newKey={newKey} show={setNewKey} />
         <Step number={3} title="A first email" done={(sent.data?.count ?? 0) > 0}>
           {email ? (
-            <p>
-              The latest of {plural(latest.data.count, 'email')}:{' '}
-              <Status value={isForLater(email) ? 'scheduled' : email.status} />{' '}
-              <Link href={`/emails/${email.id}`} className="link" dir="auto">
-                {shownSubject(email.subject)}
-              </Link>{' '}
-              to <span title={email.to}>{inOwnLetters(email.to)}</span>, <Moment at={email.created_at} />
-            </p>
+            <Latest email={email} count={latest.data.count} />
           ) : (
             <p>
               {verified
@@ -147,6 +96,87 @@ function Step(props: { number: number; title: string; done: boolean; children: R
         {children}
       </div>
     </li>
+  );
+}
+
+function DomainStep({ verified, pending }: { verified: Domain | undefined; pending: Domain | undefined }) {
+  const { service } = useSession();
+  return (
+    <Step number={1} title="A sending domain" done={verified !== undefined}>
+      {verified ? (
+        <p>
+          <b>{inOwnLetters(verified.domain)}</b> is verified: mail can be sent from any address there.
+          {service.sandbox && verified.domain === 'example.test' && ' The sandbox created it for you.'}
+        </p>
+      ) : (
+        <>
+          <p>
+            {pending
+              ? `${inOwnLetters(pending.domain)} is waiting for its DNS records. Its page shows which of them are missing.`
+              : 'Add a domain that you own, and publish three DNS records.'}
+          </p>
+          <Link href={pending ? `/domains/${pending.id}` : '/domains?new=1'} className="link">
+            {pending ? 'Show the records' : 'Add a domain'} →
+          </Link>
+        </>
+      )}
+    </Step>
+  );
+}
+
+/**
+ * @param props.usable a key that can send
+ * @param props.lacking why no key can; null: there is one, or there is none at all
+ * @param props.newKey the one that was just created, whole
+ */
+function KeyStep(props: {
+  usable: ApiKey | undefined;
+  lacking: string | null;
+  newKey: string | null;
+  show: (newKey: string) => void;
+}) {
+  const { usable, lacking, newKey, show } = props;
+  const create = useAction(
+    () => api.keys.create({ name: 'first key' }),
+    null,
+    ({ key }) => show(key),
+  );
+  return (
+    <Step number={2} title="An API key" done={newKey !== null || usable !== undefined}>
+      {newKey ? (
+        <>
+          <p>Keep it now: it is shown only once.</p>
+          <Command text={newKey} what="the key" />
+        </>
+      ) : (
+        <>
+          <p>
+            {usable
+              ? `“${usable.name}” (${usable.key_prefix}…) can be used. The whole key was shown when it was created.`
+              : [lacking, 'Programs need a key to send. It is shown once.'].filter(Boolean).join(' ')}
+          </p>
+          <Button
+            variant={usable ? 'default' : 'filled'}
+            loading={create.isPending}
+            onClick={() => create.mutate(undefined)}
+          >
+            {usable ? 'Create another one' : 'Create a key'}
+          </Button>
+        </>
+      )}
+    </Step>
+  );
+}
+
+function Latest({ email, count }: { email: ListedEmail; count: number }) {
+  return (
+    <p>
+      The latest of {plural(count, 'email')}: <Status value={isForLater(email) ? 'scheduled' : email.status} />{' '}
+      <Link href={`/emails/${email.id}`} className="link" dir="auto">
+        {shownSubject(email.subject)}
+      </Link>{' '}
+      to <span title={email.to}>{inOwnLetters(email.to)}</span>, <Moment at={email.created_at} />
+    </p>
   );
 }
 
