@@ -3,6 +3,7 @@ import type { Claim } from '../../src/core/recipients/recipients.ts';
 import * as suppressions from '../../src/core/returns/suppressions.ts';
 import { LastTries } from '../../src/delivery/attempt/last-tries.ts';
 import type { AttemptRecord } from '../../src/delivery/outcome/attempt-record.ts';
+import type { Judgment } from '../../src/delivery/outcome/outcome.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
@@ -27,7 +28,8 @@ async function scene(t: Test, firstDelayMs = 60_000) {
     const recipients = [{ position: 0, address, attempts }];
     return { emailId: result.email.id, jobId: newId(), nodeId: newId(), destination, recipients };
   };
-  const unreached = (): Pick<AttemptRecord, 'verdict' | 'reply' | 'attempts'> => ({
+  const unreached = (): Judgment & Pick<AttemptRecord, 'attempts'> => ({
+    host: null,
     verdict: 'unreachable',
     reply: 'mx.test did not accept the connection in time.',
     attempts: [{ at: clock.now() } as AttemptRecord['attempts'][number]],

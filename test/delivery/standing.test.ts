@@ -155,7 +155,7 @@ t.test(
       const attempts = outcomes.map((outcome) => ({ phase: 'end', outcome })) as unknown as AttemptRecord['attempts'];
       standing.judge(await standing.siteOf(destination), destination, {
         verdict: 'fine',
-        reply: null,
+        reply: '250 ok',
         host: null,
         attempts,
       });

@@ -12,6 +12,7 @@ import {
   type RetryRules,
   record,
 } from '../outcome/attempt-record.ts';
+import type { Judgment } from '../outcome/outcome.ts';
 import { isOver, soonestMs } from '../outcome/schedule.ts';
 import type { Source } from '../pools/source-addresses.ts';
 import { unasked } from './attempt.ts';
@@ -76,14 +77,13 @@ export class LastTries {
    */
   heard(
     destination: string,
-    { verdict, reply, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'attempts'>,
+    { verdict, reply, attempts }: Judgment & Pick<AttemptRecord, 'attempts'>,
     source: Pick<Source, 'closed'> | null,
   ): void {
     this.#unreached.delete(destination);
     const [first] = attempts;
     if (verdict !== 'unreachable' || !first || source?.closed) return;
-    const reason = reply ?? 'it could not be reached';
-    this.#unreached.set(destination, { begunAt: first.at, heardAt: this.#now(), reason });
+    this.#unreached.set(destination, { begunAt: first.at, heardAt: this.#now(), reason: reply });
   }
 
   /**

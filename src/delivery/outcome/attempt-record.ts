@@ -6,22 +6,17 @@ import type { Settlement } from '../../core/recipients/settlement.ts';
 import { heldNote, pausedUntil } from '../../core/recipients/waiting-for.ts';
 import { comparable } from '../../mail/address/address.ts';
 import { type Delivery, type RecipientResult, type Session, saysNobodyThere } from '../../smtp/deliver.ts';
-import type { Verdict } from '../sites/throttle.ts';
-import { decide, finalResult, responseOf, verdictOf } from './outcome.ts';
+import { decide, finalResult, type Judgment, responseOf, verdictOf } from './outcome.ts';
 import { lastDelayMs, type RetryPolicy } from './schedule.ts';
 import type { Ending } from './winding-down.ts';
 
 /** The result of one attempt, ready to be stored. */
-export interface AttemptRecord {
+export type AttemptRecord = Judgment & {
   /** The email's account; null if the email is gone. */
   accountId: string | null;
   settlements: Settlement[];
   attempts: AttemptRow[];
-  /** What the attempt says about the site, in which words, and the host that said so; null if none did. */
-  verdict: Verdict;
-  reply: string | null;
-  host: string | null;
-}
+};
 
 /** What `record` needs to know about an email. */
 export type AttemptedEmail = Pick<OutgoingEmail, 'accountId' | 'dueAt' | 'onUncertain'> &

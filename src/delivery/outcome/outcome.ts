@@ -70,10 +70,15 @@ export const leftFrom = (at: Pick<AttemptRow, 'phase' | 'localAddress'>, ipv6: b
 export const lacksFamily = (rows: Pick<AttemptRow, 'phase' | 'classification'>[]) =>
   rows.length > 0 && rows.every(({ phase, classification }) => phase === 'local' && classification === 'network');
 
-/** What a delivery says about the site, in which words, and the host that said so; null if none did. */
-export function verdictOf({ sessions }: Delivery): { verdict: Verdict; reply: string | null; host: string | null } {
+/** What an attempt says about the site, in which words, and the host that said so; null if none did. */
+export type Judgment =
+  | { verdict: Exclude<Verdict, 'nothing'>; reply: string; host: string | null }
+  | { verdict: 'nothing'; reply: string | null; host: string | null };
+
+/** What a delivery says about the site. */
+export function verdictOf({ sessions }: Delivery): Judgment {
   const results = sessions.flatMap((session) => session.results);
-  const as = (verdict: Verdict, by: RecipientResult) => {
+  const as = (verdict: Verdict, by: RecipientResult): Judgment => {
     const host = by.reply && (sessions.findLast((session) => session.results.includes(by))?.host ?? null);
     return { verdict, reply: responseOf(by), host };
   };

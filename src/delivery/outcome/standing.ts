@@ -10,6 +10,7 @@ import { Apart } from '../sites/apart.ts';
 import { type Provider, type Site, siteOf } from '../sites/providers.ts';
 import { type SiteState, Throttle, type ThrottleOptions, type Verdict } from '../sites/throttle.ts';
 import type { AttemptRecord } from './attempt-record.ts';
+import type { Judgment } from './outcome.ts';
 
 const siteKeptMs = 300_000;
 const mostSites = 100_000;
@@ -90,7 +91,7 @@ export class Standing {
   judge(
     site: Site,
     destination: string,
-    { verdict, reply, host, attempts }: Pick<AttemptRecord, 'verdict' | 'reply' | 'host' | 'attempts'>,
+    { verdict, reply, host, attempts }: Judgment & Pick<AttemptRecord, 'attempts'>,
   ): { verdict: Verdict; moved: boolean } {
     if (attempts.some(({ outcome }) => outcome === 'delivered'))
       for (const name of [site.name, destination]) this.#delivered.set(name, this.#now());
