@@ -50,10 +50,18 @@ const table: { [name: string]: [how: (question: RawQuestion) => RawAnswer, expec
   nxdomain: [(question) => [packet(question, [], { rcode: 'NXDOMAIN' })], nobody],
   nodata: [(question) => [packet(question, [])], nobody],
   implicit: [mxOf(), to('implicit.test')],
+  'no-edns': [
+    (question) => (question.edns ? [packet(question, [], { rcode: 'FORMERR' })] : mxOf()(question)),
+    to('no-edns.test'),
+  ],
   'null-mx': [mxOf(mx('.', 0)), { kind: 'permanent', enhanced: '5.1.10', class: 'bad_domain' }],
   'empty-mx': [mxOf(mx('.', 10), mx('.', 20)), { kind: 'permanent', enhanced: '5.1.10', class: 'bad_domain' }],
   servfail: [(question) => [packet(question, [], { rcode: 'SERVFAIL' })], later],
   refused: [(question) => [packet(question, [], { rcode: 'REFUSED' })], later],
+  notauth: [(question) => [packet(question, [], { rcode: 'NOTAUTH' })], later],
+  'notauth-for-addresses': [(question) => [packet(question, [], isMx(question) ? {} : { rcode: 'NOTAUTH' })], later],
+  // A name that a DNAME record would make too long.
+  yxdomain: [(question) => [packet(question, [], { rcode: 'YXDOMAIN' })], nobody],
   'no-answer': [() => [], later],
   'half-nothing': [(question) => (isMx(question) ? [packet(question, [])] : []), later],
   'servfail-for-addresses': [(question) => [packet(question, [], isMx(question) ? {} : { rcode: 'SERVFAIL' })], later],
@@ -242,7 +250,7 @@ t.test('a name that takes longer than all before is waited for as long as any ot
 t.test('a name server that gives no answer of its own is not the last to be asked', async (t) => {
   const { address: good } = await startRawDns(t, mxOf(mx('mx.good.test')));
   const { address: empty } = await startRawDns(t, (question) => [packet(question, [], { rcode: 'NXDOMAIN' })]);
-  for (const rcode of ['SERVFAIL', 'REFUSED', 'NOTIMP', 'FORMERR'] as const) {
+  for (const rcode of ['SERVFAIL', 'REFUSED', 'NOTIMP', 'FORMERR', 'NOTAUTH'] as const) {
     const { address: bad } = await startRawDns(t, (question) => [packet(question, [], { rcode })]);
     const asked = (...servers: string[]) => ask(() => createResolver(servers).resolveMx('a.test'));
     t.match(await asked(bad, good), { kind: 'records', records: [{ exchange: 'mx.good.test' }] }, rcode);

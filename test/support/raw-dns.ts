@@ -8,6 +8,8 @@ export interface RawQuestion {
   name: string;
   type: string;
   over: 'udp' | 'tcp';
+  /** Whether it has EDNS options (RFC 6891), which old servers refuse. */
+  edns: boolean;
 }
 
 /** The reply to a question: these packets, one after the other; `hang up` closes the connection. */
@@ -52,12 +54,21 @@ export async function startRawDns(
 }
 
 function questionIn(bytes: Buffer, over: 'udp' | 'tcp'): RawQuestion {
-  const { id = 0, questions } = dnsPacket.decode(bytes);
+  const { id = 0, questions, additionals = [] } = dnsPacket.decode(bytes);
   const { name = '', type = '' } = questions?.[0] ?? {};
-  return { id, name: name.toLowerCase(), type, over };
+  return { id, name: name.toLowerCase(), type, over, edns: additionals.some((record) => record.type === 'OPT') };
 }
 
-export const rcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 };
+export const rcodes = {
+  NOERROR: 0,
+  FORMERR: 1,
+  SERVFAIL: 2,
+  NXDOMAIN: 3,
+  NOTIMP: 4,
+  REFUSED: 5,
+  YXDOMAIN: 6,
+  NOTAUTH: 9,
+};
 
 /** A well-formed answer, except for these changes. */
 export function packet(

@@ -3,7 +3,7 @@ import { Resolver as NodeResolver } from 'node:dns/promises';
 import type { RecordType } from 'dns-packet';
 import { BoundedMap } from '../../bounded-map.ts';
 import { codeOf, ownTrouble } from '../replies/own-trouble.ts';
-import { Referrals } from './referrals.ts';
+import { Absences, referral } from './absences.ts';
 
 /** The look-ups that sending mail needs; the Resolver of `node:dns/promises` has them all. Errors carry c-ares's `code`. */
 export interface Resolver {
@@ -49,7 +49,7 @@ class ServersInTurn {
   readonly #servers: string[] | null;
   readonly #patience: Patience;
   readonly #usual: NodeResolver;
-  readonly #referrals = new Referrals();
+  readonly #absences = new Absences();
   /** For each server behind the first, a resolver that begins with it. */
   #behind: NodeResolver[] | null = null;
   /** One that has not had answers yet. */
@@ -65,8 +65,9 @@ class ServersInTurn {
   ask<T>(name: string, type: string, query: Query<T>): Promise<T> {
     const answered = async (resolver: NodeResolver) => {
       const answer = query(resolver);
-      if ((await isNone(answer)) && (await this.#referrals.isOne(resolver.getServers(), name, type as RecordType)))
-        throw Object.assign(new Error('referral'), { code: referral });
+      if (!(await isNone(answer))) return answer;
+      const instead = await this.#absences.saidInstead(resolver.getServers(), name, type as RecordType);
+      if (instead !== null) throw Object.assign(new Error('no answer'), { code: instead });
       return answer;
     };
     return bounded(this.#patience.mostMs, this.#askAll(answered));
@@ -115,9 +116,6 @@ class ServersInTurn {
     }
   }
 }
-
-/** The code of our own for a server that only refers to others. */
-const referral = 'EREFERRAL';
 
 const isTimeout = (error: unknown) => codeOf(error) === 'ETIMEOUT';
 
