@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import dns, { Resolver as NodeResolver } from 'node:dns/promises';
 import { promisify } from 'node:util';
 import dnsPacket, { type Answer } from 'dns-packet';
 import t from 'tap';
@@ -296,6 +297,20 @@ t.test('a name server that only refers to others is not taken for one that knows
     packet(question, [], { flags: dnsPacket.AUTHORITATIVE_ANSWER }),
   ]);
   t.match(await resolveDestination('a.test', options(negative)), nobody);
+});
+
+t.test('a query that Node takes back, as another one was refused, is made again', async (t) => {
+  const { address } = await startRawDns(t, mxOf(mx('mx.a.test')));
+  const { resolveMx } = NodeResolver.prototype;
+  let asked = 0;
+  t.intercept(NodeResolver.prototype, 'resolveMx', {
+    async value(this: NodeResolver, name: string) {
+      if (++asked === 1) throw Object.assign(new Error(), { code: dns.DESTRUCTION });
+      return resolveMx.call(this, name);
+    },
+  });
+  t.match(await createResolver([address]).resolveMx('a.test'), [{ exchange: 'mx.a.test' }]);
+  t.equal(asked, 2);
 });
 
 t.test('a process without descriptors is not taken for a name server that refuses', async (t) => {

@@ -1,5 +1,5 @@
 import { createSocket } from 'node:dgram';
-import { Resolver as NodeResolver } from 'node:dns/promises';
+import { DESTRUCTION, Resolver as NodeResolver } from 'node:dns/promises';
 import type { RecordType } from 'dns-packet';
 import { BoundedMap } from '../../bounded-map.ts';
 import { codeOf, ownTrouble } from '../replies/own-trouble.ts';
@@ -101,6 +101,8 @@ class ServersInTurn {
     try {
       return await query(this.#usual);
     } catch (error) {
+      // When the lone name server of this machine has refused a query, Node takes back what else it asks there, to read resolv.conf again.
+      if (codeOf(error) === DESTRUCTION) return query(this.#usual);
       if (!isTimeout(error) || performance.now() - began >= this.#patience.timeoutMs) throw error;
     }
     this.#patient ??= this.#make();
