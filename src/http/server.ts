@@ -1,4 +1,4 @@
-import { createServer, maxHeaderSize, type RequestListener, STATUS_CODES } from 'node:http';
+import { createServer, maxHeaderSize, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
@@ -39,7 +39,8 @@ const mostAhead = 100;
 
 /** @throws Error with `code` EADDRINUSE and the like */
 export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
-  const answer = boundedAnswers(app, patience);
+  const unanswered: Unanswered = new WeakMap();
+  const answer = boundedAnswers(app, unanswered, patience);
   const server = createServer(
     {
       // The app refuses requests without a Host itself: Node's refusal would have no body and no request id.
@@ -53,7 +54,7 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   );
   // Expectations other than `100-continue` are ignored, as RFC 9110 section 10.1.1 allows.
   server.on('checkExpectation', answer);
-  server.on('clientError', (error: BrokenRequest, socket) => refuseBroken(error, socket, patience));
+  server.on('clientError', refuseInTurn(unanswered, patience));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);
@@ -73,19 +74,21 @@ export async function listen(app: Koa, host: string, port: number, patience = us
   };
 }
 
+/** The answers that are due on each connection, in the order of the requests. */
+type Unanswered = WeakMap<Duplex, Set<ServerResponse>>;
+
 /** Has the app answer requests, within bounds of how many a client sends ahead and how slowly it takes the answers. */
-function boundedAnswers(app: Koa, { takingMs }: Patience): RequestListener {
+function boundedAnswers(app: Koa, unanswered: Unanswered, { takingMs }: Patience): RequestListener {
   const handle = app.callback();
-  const unanswered = new WeakMap<Socket, number>();
   return (req, res) => {
     const { socket } = req;
-    const ahead = (unanswered.get(socket) ?? 0) + 1;
+    const due = unanswered.get(socket) ?? new Set();
     // Node reads and begins whatever else comes, which would keep all others waiting.
-    if (ahead > mostAhead) socket.destroy();
+    if (due.size >= mostAhead) socket.destroy();
     // Requests that came in one piece with the one too many are begun all the same.
     if (socket.destroyed) return;
-    unanswered.set(socket, ahead);
-    res.once('close', () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));
+    unanswered.set(socket, due.add(res));
+    res.once('close', () => due.delete(res));
     // While we wait ourselves, for the database or the next event, there is nothing for it to read.
     res.setTimeout(takingMs, () => {
       if (res.writableLength > 0) res.destroy();
@@ -96,6 +99,25 @@ function boundedAnswers(app: Koa, { takingMs }: Patience): RequestListener {
 
 /** Node's error for a request that is not HTTP or was too slow; `reason` comes from the parser. */
 type BrokenRequest = Error & { code?: string; reason?: string };
+
+/**
+ * Refuses what follows whole requests only after their answers: a client takes what it reads first for the answer to what it sent
+ * first, such as an email with a NUL behind its body, and would send that again.
+ */
+function refuseInTurn(unanswered: Unanswered, patience: Patience) {
+  const waiting = new WeakSet<Duplex>();
+  return (error: BrokenRequest, socket: Duplex) => {
+    // Each further piece of what is no request is another error.
+    if (waiting.has(socket)) return;
+    const last = [...(unanswered.get(socket) ?? [])].findLast(({ req }) => req.complete);
+    if (!last) return refuseBroken(error, socket, patience);
+    waiting.add(socket);
+    last.once('close', () => {
+      waiting.delete(socket);
+      if (socket.writable) refuseBroken(error, socket, patience);
+    });
+  };
+}
 
 /** Says what is wrong with such a request, and closes its connection. */
 function refuseBroken(error: BrokenRequest, socket: Duplex, { lingerMs }: Patience): void {

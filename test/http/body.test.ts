@@ -364,6 +364,7 @@ t.test('every answer has an id and its security headers, and an error contains o
   const noHost = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"Host: must be given exactly once"\}$/s;
   const noUrl = /^HTTP\/1\.1 400 .*\{"error":"invalid request","detail":"the address of the request is not a URL"\}$/s;
   const noHttp = /^HTTP\/1\.1 400 .*\r\n\r\n\{"error":"invalid request","detail":"this is not HTTP\/1\.1[^"]*"\}$/s;
+  const answeredFirst = /^HTTP\/1\.1 200 .*\{"status":"ok"\}HTTP\/1\.1 400 .*"this is not HTTP\/1\.1[^"]*"\}$/s;
   const tooLarge =
     /^HTTP\/1\.1 431 Request Header .*\{"error":"headers too large","detail":"[^"]* must have at most 16,384 bytes [^"]*"\}$/s;
   for (const [request, answered] of [
@@ -383,6 +384,10 @@ t.test('every answer has an id and its security headers, and an error contains o
     [`GET //a@]# HTTP/1.1\r\n${close}\r\n`, noUrl],
     [`GET http://any.example/healthz HTTP/1.1\r\n${close}\r\n`, /^HTTP\/1\.1 200 .*\{"status":"ok"\}$/s],
     ['GET /healthz HTTP/1.0\r\n\r\n', /^HTTP\/1\.1 200 /],
+    // As C programs end a text. Whoever got the refusal for the answer would send the same email again.
+    ...['\0', 'zz', 'GET / HTTP/1.1\r\nX y: z\r\n\r\n'].map(
+      (rest) => [`GET /healthz HTTP/1.1\r\nHost: any.example\r\n\r\n${rest}`, answeredFirst] as const,
+    ),
     [`GET /healthz HTTP/1.1\r\n${close}Expect: something\r\n\r\n`, /^HTTP\/1\.1 200 .*\{"status":"ok"\}$/s],
     [
       `PUT /healthz HTTP/1.1\r\n${close}Expect: something\r\n\r\n`,
