@@ -217,6 +217,8 @@ t.test('an invalid field is named with the reason, and nothing is stored: DOS-04
       'data:text/plain;base64,aGk=',
       'aGk\0',
       '\u0141\u0141\u0141\u0141',
+      // Behind what is compared at once.
+      `${'aGkh'.repeat(20_000)}aG k`,
     ].map((content): Refusal => [attach({ content }), 'attachments[0].content: is not base64']),
     ...[
       'tomorrow',

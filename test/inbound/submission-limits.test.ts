@@ -55,7 +55,7 @@ t.test('a client that does nothing, or too much, keeps nobody else away: DOS-09'
 });
 
 t.test('an account gets as many connections as it leaves to others: DOS-09', async (t) => {
-  const { sender, dial } = await startSubmitter(t, { most: { mostInAll: 8, mostOfOne: 8 } });
+  const { sender, dial, ports } = await startSubmitter(t, { most: { mostInAll: 8, mostOfOne: 9 } });
   const [one, other] = [await sender(), await sender()];
   const logIn = async (key: string) => {
     const dialog = await dial('submissions');
@@ -76,6 +76,10 @@ t.test('an account gets as many connections as it leaves to others: DOS-09', asy
     await dialog.rest();
   }
   t.match((await logIn(one.key)).reply, /^235 /, 'room is given back');
+
+  await Promise.all(Array.from({ length: 8 }, () => dial('submission')));
+  const ninth = await Dialog.open(t, ports.submission, false, false);
+  t.match(await ninth.reply(), /^421 .* too many connections/, 'of one network or of several');
 });
 
 t.test('a connection with STARTTLS gives its room back too', async (t) => {
