@@ -57,7 +57,12 @@ t.test(
 t.test('with on_uncertain: hold it waits until somebody decides', async (t) => {
   const { node, received, explain, release, held, told } = await startDoubting(t);
   const id = await held();
-  t.match(await explain(id), { next_attempt_at: null, gives_up_at: null, sentence: /^Is not tried again/ });
+  t.match(await explain(id), {
+    next_attempt_at: null,
+    gives_up_at: null,
+    sentence: /^Is not tried again/,
+    last_attempt: { uncertain: true },
+  });
   const admin = { email: 'admin@example.test', password: node.adminPassword };
   const operator = { token: (await node.call('POST', '/api/v1/auth/login', { body: admin })).body.token };
   t.equal((await node.call('POST', '/api/v1/admin/destinations/doubt.test/flush', operator)).status, 200);

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { sharedNode } from '../support/shared-node.ts';
 import { manageAccount } from './scene.ts';
 
 t.test('the suppression list can be searched by part of an address', async (t) => {
@@ -62,12 +63,17 @@ t.test('many addresses are added with one call, or none of them', async (t) => {
     await call('DELETE', `/suppressions/${address}`);
   }
 
+  const bounced = '01a2001a-7976-7081-b3d3-f5117420f571';
+  const { db } = await sharedNode('api');
+  await call('POST', '/suppressions', { address: 'gone@shop.test', reason: 'bounce' });
+  await db.query({ text: `UPDATE suppressions SET email_id = $1 WHERE address = 'gone@shop.test'`, values: [bounced] });
   await call('POST', '/suppressions', { address: 'last@shop.test' });
   const { headers, body } = await call('GET', '/suppressions/export');
   t.match(headers.get('content-disposition'), 'attachment; filename="suppressions.csv"');
   const lines: string[] = body.split('\r\n');
-  t.equal(lines.length, 5_101 + 2, 'more than are read at once, the header, and nothing after the last line');
+  t.equal(lines.length, 5_102 + 2, 'more than are read at once, the header, and nothing after the last line');
   t.equal(lines[0], 'address,reason,email_id,created_at');
   t.match(lines[1], /^"last@shop\.test",manual,,20\d\d-\S+Z$/);
+  t.match(lines[2], `"gone@shop.test",bounce,${bounced},20`);
   t.equal(new Set(lines).size, lines.length, 'each once');
 });

@@ -99,7 +99,13 @@ t.test('endpoints', async (t) => {
       const refused = await call('POST', action, fields);
       t.match([refused.status, refused.body], [409, { error: 'conflict', detail: /disabled/ }], action);
     }
-    t.match(await change({ status: 'enabled' }), { status: 'enabled' });
+    const failing = { failingSince: new Date('2026-11-01T09:00:00Z'), disabledReason: 'the endpoint is gone' };
+    await node.db.prisma.webhook.update({ where: { id: body.webhook.id }, data: failing });
+    t.match((await call('GET', path)).body.webhook, {
+      failing_since: '2026-11-01T09:00:00.000Z',
+      disabled_reason: 'the endpoint is gone',
+    });
+    t.match(await change({ status: 'enabled' }), { status: 'enabled', failing_since: null, disabled_reason: null });
     const removed = await call('DELETE', path);
     t.strictSame([removed.status, removed.body], [200, { message: `webhook ${body.webhook.id} was removed` }]);
     t.equal((await call('GET', path)).status, 404);
