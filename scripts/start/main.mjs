@@ -30,7 +30,8 @@ function isService(args) {
 
 /** Mail goes out with older pages, or without any, as well. */
 function goOn(error) {
-  console.error(`${error.message}\nThe service starts all the same.`);
+  const { message } = isNotWritable(error) ? notWritable(error, 'the dashboard is') : error;
+  console.error(`${message}\nThe service starts all the same.`);
 }
 
 async function prepare() {
@@ -43,15 +44,18 @@ async function prepare() {
       if (!isGenerated(root)) await generate(root, progress, lend);
     });
   } catch (error) {
-    throw ['EACCES', 'EPERM', 'EROFS'].includes(error.code) ? notWritable(error) : error;
+    if (!isNotWritable(error)) throw error;
+    const bySudo = 'packages that were installed with sudo are removed with sudo: rm -rf node_modules src/generated';
+    throw notWritable(error, 'the packages are', ` (${bySudo})`);
   } finally {
     progress.end();
   }
 }
 
-function notWritable(error) {
+const isNotWritable = ({ code }) => ['EACCES', 'EPERM', 'EROFS'].includes(code);
+
+function notWritable(error, what, more = '') {
   return new Error(
-    `${error.path ?? root} cannot be written, and the packages are not up to date: run npm start once as a user who may ` +
-      'write there (packages that were installed with sudo are removed with sudo: rm -rf node_modules src/generated)',
+    `${error.path ?? root} cannot be written, and ${what} not up to date: run npm start once as a user who may write there${more}`,
   );
 }

@@ -172,6 +172,25 @@ t.test(
       t.equal(count(run.output, 'Building the dashboard'), isBuilt ? 1 : 0, args.join(' '));
       t.equal(count(run.output, 'The service starts all the same.'), isBuilt ? 1 : 0);
     }
+
+    const readOnly = `
+      import fs from 'node:fs';
+      const { writeFileSync } = fs;
+      fs.writeFileSync = (path, ...more) => {
+        if (path.endsWith('.install-lock')) throw Object.assign(new Error(), { code: 'EROFS', path });
+        writeFileSync(path, ...more);
+      };`;
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(readOnly)}`;
+    const runScript = path.join(root, 'scripts', 'run.mjs');
+    const run = new Run(t, root, process.execPath, [runScript, 'src/main.ts'], { NODE_OPTIONS });
+    t.same(await run.ended, [0, null]);
+    t.equal(
+      run.output,
+      `${root}/.install-lock cannot be written, and the dashboard is not up to date: run npm start once as a user who may write there
+The service starts all the same.
+it runs
+`,
+    );
   },
 );
 
