@@ -22,6 +22,7 @@ import type { Queue } from '../../src/queue.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { decided } from '../support/decided.ts';
 import { testKey } from '../support/keys.ts';
 import { untilOneWaits } from '../support/locks.ts';
 import { anyTime } from './retention-scene.ts';
@@ -55,15 +56,14 @@ const settlement = (
   held: Claim,
   index: number,
   status: Settlement['status'],
-  more: Partial<Settlement> = {},
+  { at, ...more }: { at?: Date } & Partial<Pick<Settlement, 'lastResponse' | 'suppress'>> = {},
 ): Settlement => ({
+  ...decided(status, at),
   nodeId: held.nodeId,
   jobId: held.jobId,
   emailId: held.emailId,
   position: held.recipients[index]?.position ?? 0,
-  status,
   attempts: 1,
-  nextAttemptAt: null,
   waitingFor: null,
   uncertain: false,
   lastResponse: '250 ok',
@@ -117,7 +117,7 @@ t.test('what is being sent is waited for; what is waiting is canceled at once', 
       queue,
       [
         settlement(held, 0, 'failed', { lastResponse: said }),
-        settlement(held, 1, 'deferred', { nextAttemptAt: new Date(), lastResponse: '451' }),
+        settlement(held, 1, 'deferred', { at: new Date(), lastResponse: '451' }),
       ],
       [
         attempt(sending, person, { ...refusal, conversation }),
@@ -176,7 +176,7 @@ t.test(
     const ids = [await send(person, 'bob@x.test'), await send(person, 'bob@x.test'), await send(person)];
     await webhooks.create(db, accountId, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
     const held = (await take()).filter(({ recipients }) => recipients.length > 1);
-    const later = { nextAttemptAt: new Date(Date.now() + 60_000), lastResponse: '451 later' };
+    const later = { at: new Date(Date.now() + 60_000), lastResponse: '451 later' };
     const outcomes = [
       ['failed', `550 5.1.1 as for <${person}>`],
       ['delivered', '250 ok'],
@@ -221,7 +221,7 @@ t.test('an email that ends like this counts as suppressed if its other recipient
   const [held] = await take();
   if (!held) throw new Error('nothing was claimed');
   const settlements = [
-    settlement(held, 0, 'deferred', { nextAttemptAt: new Date(Date.now() + 60_000), lastResponse: '451 later' }),
+    settlement(held, 0, 'deferred', { at: new Date(Date.now() + 60_000), lastResponse: '451 later' }),
     settlement(held, 1, 'suppressed', { lastResponse: 'bob is on the suppression list' }),
   ];
   await db.transaction((tx) => settle(tx, queue, settlements, []));

@@ -12,6 +12,7 @@ import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { decided } from '../support/decided.ts';
 
 t.test('rows and jobs', async (t) => {
   const { db, queue } = await openQueue(t);
@@ -35,19 +36,13 @@ t.test('rows and jobs', async (t) => {
     await nodes.register(db, { id, hostname: 'test', roles: [] }, false);
     return id;
   };
-  const outcome = (
-    held: Claim,
-    index: number,
-    status: Settlement['status'],
-    nextAttemptAt: Date | null = null,
-  ): Settlement => ({
+  const outcome = (held: Claim, index: number, status: Settlement['status'], nextAttemptAt?: Date): Settlement => ({
+    ...decided(status, nextAttemptAt),
     nodeId: held.nodeId,
     emailId: held.emailId,
     position: held.recipients[index]?.position ?? 0,
     jobId: held.jobId,
-    status,
     attempts: 1,
-    nextAttemptAt,
     lastResponse: `answer to ${index}`,
     waitingFor: null,
     uncertain: false,
@@ -387,8 +382,8 @@ t.test('rows and jobs', async (t) => {
     const doubted = await send('a@held.test', 'b@retried.test');
     for (const one of await take(await node())) {
       const isHeld = one.destination === 'held.test';
-      const waiting = isHeld ? { waitingFor: heldNote, nextAttemptAt: pausedUntil } : {};
-      await write({ ...outcome(one, 0, 'deferred', new Date(Date.now() + 3_600_000)), uncertain: true, ...waiting });
+      const due = isHeld ? pausedUntil : new Date(Date.now() + 3_600_000);
+      await write({ ...outcome(one, 0, 'deferred', due), uncertain: true, waitingFor: isHeld ? heldNote : null });
     }
     t.match(
       (await told(doubted))

@@ -10,6 +10,7 @@ import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { decided } from '../support/decided.ts';
 
 t.test('the final event names the recipients it is about, whichever was settled last', async (t) => {
   const { db, queue } = await openQueue(t);
@@ -36,8 +37,8 @@ t.test('the final event names the recipients it is about, whichever was settled 
     const settlements = held.flatMap(({ jobId, emailId, recipients }) =>
       recipients.map(
         ({ position }): Settlement => ({
-          ...{ nodeId, jobId, emailId, position, status: outcomes[position] ?? 'failed', attempts: 1 },
-          ...{ nextAttemptAt: outcomes[position] === 'deferred' ? later : null, lastResponse: `answer to ${position}` },
+          ...decided(outcomes[position] ?? 'failed', later),
+          ...{ nodeId, jobId, emailId, position, attempts: 1, lastResponse: `answer to ${position}` },
           ...{ waitingFor: null, uncertain: false, suppress: null },
         }),
       ),

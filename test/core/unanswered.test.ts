@@ -9,6 +9,7 @@ import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { decided } from '../support/decided.ts';
 
 /** A node that is sending an email to these addresses. */
 async function prepare(t: Test, to: string[]) {
@@ -54,8 +55,8 @@ t.test('the recorded outcome of an attempt replaces the note', async (t) => {
   const { db, queue, nodeId, held, unanswered, rows } = await prepare(t, ['a@a.test', 'b@a.test']);
   t.ok(await unanswered.note(held, ['a@a.test', 'b@a.test']));
   const outcomeOf = (position: number, status: Settlement['status']): Settlement => ({
-    ...{ nodeId, emailId: held.emailId, position, jobId: held.jobId, status, attempts: 1, waitingFor: null },
-    nextAttemptAt: status === 'deferred' ? new Date() : null,
+    ...decided(status),
+    ...{ nodeId, emailId: held.emailId, position, jobId: held.jobId, attempts: 1, waitingFor: null },
     ...{ uncertain: false, lastResponse: 'answered', suppress: null },
   });
   await db.transaction((tx) => settle(tx, queue, [outcomeOf(0, 'delivered'), outcomeOf(1, 'deferred')], []));

@@ -16,6 +16,7 @@ import type { Queue } from '../../src/queue.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { decided } from '../support/decided.ts';
 import { testKey } from '../support/keys.ts';
 import { untilOneWaits } from '../support/locks.ts';
 
@@ -63,8 +64,9 @@ async function claimed(db: Database, queue: Queue, nodeId: string, to: string): 
 const told = { accountId: null, verdict: 'nothing', reply: null, host: null } as const;
 
 const settlementOf = ({ nodeId, jobId, emailId }: Claim, status: 'delivered' | 'deferred'): Settlement => ({
-  ...{ nodeId, jobId, emailId, position: 0, status, attempts: 1, waitingFor: null, uncertain: false },
-  ...{ nextAttemptAt: status === 'deferred' ? new Date() : null, lastResponse: 'said', suppress: null },
+  ...decided(status),
+  ...{ nodeId, jobId, emailId, position: 0, attempts: 1, waitingFor: null, uncertain: false },
+  ...{ lastResponse: 'said', suppress: null },
 });
 
 const attemptOf = (emailId: string, recipient: string, outcome: 'delivered' | 'deferred'): AttemptRow => ({

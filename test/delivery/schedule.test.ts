@@ -120,13 +120,16 @@ t.test('the verdict decides, not the text that came with it', async (t) => {
   });
   t.match(decide(result('deferred', 450, 'permanent'), history, policy, dueAt), {
     status: 'deferred',
-    response: '450 permanent',
+    lastResponse: '450 permanent',
   });
-  t.match(decide(result('deferred', 250, 'ok'), history, policy, dueAt), { status: 'deferred', response: 'a reason' });
+  t.match(decide(result('deferred', 250, 'ok'), history, policy, dueAt), {
+    status: 'deferred',
+    lastResponse: 'a reason',
+  });
   const late = new Date(dueAt.getTime() + 72 * hour);
   t.match(decide(result('deferred', 450, 'later'), { attempts: 20, dueAt }, policy, late), {
     status: 'failed',
-    response: 'given up after 72 hours; the last answer was: 450 later',
+    lastResponse: 'given up after 72 hours; the last answer was: 450 later',
   });
 });
 

@@ -9,6 +9,7 @@ import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
+import { decided } from '../support/decided.ts';
 import type { Closing, Target } from './target.ts';
 import { equal } from './texts.ts';
 
@@ -93,9 +94,9 @@ function settlementsOf(people: Person[], claims: Claim[]): Settlement[] {
       const { deferrals, final } = people[position] as Person;
       const status = attempts < deferrals ? 'deferred' : final;
       return {
-        ...{ nodeId, emailId, position, jobId, status, attempts: attempts + 1 },
         // Due immediately.
-        nextAttemptAt: status === 'deferred' ? new Date(Date.now() - 60_000) : null,
+        ...decided(status, new Date(Date.now() - 60_000)),
+        ...{ nodeId, emailId, position, jobId, attempts: attempts + 1 },
         ...{ lastResponse: `answer to ${position}`, waitingFor: null, uncertain: false, suppress: null },
       };
     }),

@@ -24,18 +24,20 @@ export const stoppedForAll = (domain: string, reason: string | null, isTyped: bo
 /** Whether the last response of a recipient says that it was given up because somebody asked for it. */
 export const wasStopped = (lastResponse: string | null): boolean => lastResponse?.startsWith(stopped) === true;
 
+/** What becomes of a recipient: it is due again at a time by the database's clock, or it is settled for good. */
+export type Decision =
+  | { status: 'deferred'; nextAttemptAt: Date }
+  | { status: Exclude<SettledStatus, 'deferred'>; nextAttemptAt: null };
+
 /** The outcome of one attempt for one recipient. */
-export interface Settlement {
+export type Settlement = Decision & {
   nodeId: string;
   emailId: string;
   position: number;
   jobId: string;
-  status: SettledStatus;
   attempts: number;
   /** `attempts` does not count the attempt: this server ended it. */
   undone?: boolean;
-  /** By the database's clock; null when settled for good. */
-  nextAttemptAt: Date | null;
   /** Why it waits, if not because an attempt did not succeed. */
   waitingFor: string | null;
   /** The attempt ended between the final dot and the answer to it. */
@@ -43,7 +45,7 @@ export interface Settlement {
   lastResponse: string;
   /** Set if the recipient or its domain does not exist: the address, and the account onto whose suppression list it goes. */
   suppress: { accountId: string; address: string } | null;
-}
+};
 
 /** Sorts recipients into the order in which every node settles them, so that no two deadlock over the same emails. */
 export function inOneOrder<Recipient extends { emailId: string; position: number }>(

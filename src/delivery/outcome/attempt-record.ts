@@ -2,7 +2,7 @@ import type { Clock } from '../../clock.ts';
 import type { OutgoingEmail } from '../../core/outgoing/outgoing.ts';
 import type { AttemptRow } from '../../core/recipients/attempts.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
-import type { Settlement } from '../../core/recipients/settlement.ts';
+import type { Decision, Settlement } from '../../core/recipients/settlement.ts';
 import { heldNote, pausedUntil } from '../../core/recipients/waiting-for.ts';
 import { comparable } from '../../mail/address/address.ts';
 import { type Delivery, type RecipientResult, type Session, saysNobodyThere } from '../../smtp/deliver.ts';
@@ -73,7 +73,7 @@ export function record(
 const isTried = ({ host, results }: Session) => host !== null || !results.every(isGivenUpHere);
 
 /** What a result means for a recipient. */
-type Step = Pick<Settlement, 'status' | 'attempts' | 'undone' | 'nextAttemptAt' | 'waitingFor' | 'lastResponse'>;
+type Step = Decision & Pick<Settlement, 'attempts' | 'undone' | 'waitingFor' | 'lastResponse'>;
 
 /** What all recipients of an attempt have in common. */
 interface Shared {
@@ -101,13 +101,13 @@ function stepOf(result: RecipientResult, before: number, suppressed: boolean, sh
     dueAt: email?.dueAt ?? now,
     begunAt: result.phase === 'local' ? null : begunAt,
   };
-  const { status, nextAttemptAt, response } = decide(result, history, policy, now, () => draw);
+  const decided = decide(result, history, policy, now, () => draw);
   // A suppressed recipient is settled even if no server was asked: otherwise each attempt would count it again.
-  if (suppressed) return { ...base, status: 'suppressed', nextAttemptAt: null, lastResponse: response };
+  if (suppressed) return { ...base, ...decided, status: 'suppressed', nextAttemptAt: null };
   // No delivery ends for what this server left undone. The attempt counts, so that retries get rarer if this goes on.
-  if (status === 'failed' && isOpen && isGivenUpHere(result))
+  if (decided.status === 'failed' && isOpen && isGivenUpHere(result))
     return { ...base, nextAttemptAt: new Date(now.getTime() + lastDelayMs(policy)) };
-  return { ...base, status, nextAttemptAt, lastResponse: response };
+  return { ...base, ...decided };
 }
 
 /** True if the shutdown of this server ended the attempt: that says nothing about the recipient's server, and ends no delivery. */

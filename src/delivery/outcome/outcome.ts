@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
 import type { AttemptRow } from '../../core/recipients/attempts.ts';
+import type { Decision } from '../../core/recipients/settlement.ts';
 import { timeInWords } from '../../numbers.ts';
 import type { Delivery, Phase, RecipientResult } from '../../smtp/deliver.ts';
 import { isRefusal } from '../../smtp/replies/reply.ts';
@@ -10,10 +11,7 @@ import type { Verdict } from '../sites/throttle.ts';
 import { type History, nextAttempt, type RetryPolicy } from './schedule.ts';
 
 /** What an attempt means for one recipient. */
-export type Outcome =
-  | { status: 'delivered'; nextAttemptAt: null; response: string }
-  | { status: 'deferred'; nextAttemptAt: Date; response: string }
-  | { status: 'failed'; nextAttemptAt: null; response: string };
+export type Outcome = Decision & { lastResponse: string };
 
 /** The result that counts for this recipient: that of the last session that names it. */
 export function finalResult(delivery: Delivery, recipient: string): RecipientResult {
@@ -39,16 +37,16 @@ export function decide(
 ): Outcome {
   // A success code where none was expected, such as 250 to DATA, explains nothing to people: our own sentence does.
   const isOdd = result.outcome !== 'delivered' && result.reply !== null && !isRefusal(result.reply);
-  const response = isOdd ? result.reason : responseOf(result);
-  if (result.outcome === 'delivered') return { status: 'delivered', nextAttemptAt: null, response };
-  if (result.outcome === 'bounced') return { status: 'failed', nextAttemptAt: null, response };
+  const lastResponse = isOdd ? result.reason : responseOf(result);
+  if (result.outcome === 'delivered') return { status: 'delivered', nextAttemptAt: null, lastResponse };
+  if (result.outcome === 'bounced') return { status: 'failed', nextAttemptAt: null, lastResponse };
   const askedMs = result.reply && retryHintMs(result.reply);
   const next = nextAttempt(policy, { ...history, askedMs }, now, random);
-  if (next) return { status: 'deferred', nextAttemptAt: next, response };
+  if (next) return { status: 'deferred', nextAttemptAt: next, lastResponse };
   return {
     status: 'failed',
     nextAttemptAt: null,
-    response: `given up after ${timeInWords(policy.forMs)}; the last answer was: ${response}`,
+    lastResponse: `given up after ${timeInWords(policy.forMs)}; the last answer was: ${lastResponse}`,
   };
 }
 
