@@ -77,7 +77,9 @@ export class Dispatcher {
     this.#exchanges = new Rounds(tools.log);
     this.#limits = limits;
     this.#inHand = new ClaimsInHand(db, tools, () => this.#intake.takeIfDrained());
-    this.#intake = new Intake(db, queue, tools, this.#inHand, limits.inHand, {
+    this.#intake = new Intake(db, queue, tools, {
+      inHand: this.#inHand,
+      mostHeld: limits.inHand,
       canBegin: () => this.#slots.free,
       supplied: () => this.#lines.supplied((line) => this.#isShort(line)),
       place: (claims) => this.#placeAll(claims),

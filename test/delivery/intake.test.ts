@@ -42,9 +42,10 @@ function startIntake() {
     db as unknown as Database,
     queue as unknown as Queue,
     { lease: lease as unknown as Lease, log: silentLog },
-    inHand as unknown as ClaimsInHand,
-    10_000,
-    { canBegin: () => slots.free, supplied: () => [], place: async () => undefined },
+    {
+      ...{ inHand: inHand as unknown as ClaimsInHand, mostHeld: 10_000 },
+      ...{ canBegin: () => slots.free, supplied: () => [], place: async () => undefined },
+    },
   );
   intake.start();
   const settle = async () => {

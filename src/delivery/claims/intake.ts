@@ -25,6 +25,9 @@ interface Tools {
 
 /** Where claims go. */
 interface Dispatching {
+  inHand: ClaimsInHand;
+  /** How many claims this node may hold. */
+  mostHeld: number;
   /** Whether an attempt could begin now. */
   canBegin(): boolean;
   /** The destinations that need no more claims for now. */
@@ -41,8 +44,6 @@ export class Intake {
   readonly #db: Database;
   readonly #queue: Queue;
   readonly #tools: Tools;
-  readonly #inHand: ClaimsInHand;
-  readonly #mostHeld: number;
   readonly #dispatching: Dispatching;
   readonly #inDoubt: ClaimsInDoubt;
   readonly #loop: BatchLoop;
@@ -58,20 +59,10 @@ export class Intake {
   #claimsPerJob = mostInJob;
   #unsubscribe: () => void = () => undefined;
 
-  /** @param mostHeld how many claims this node may hold */
-  constructor(
-    db: Database,
-    queue: Queue,
-    tools: Tools,
-    inHand: ClaimsInHand,
-    mostHeld: number,
-    dispatching: Dispatching,
-  ) {
+  constructor(db: Database, queue: Queue, tools: Tools, dispatching: Dispatching) {
     this.#db = db;
     this.#queue = queue;
     this.#tools = tools;
-    this.#inHand = inHand;
-    this.#mostHeld = mostHeld;
     this.#dispatching = dispatching;
     this.#inDoubt = new ClaimsInDoubt(db, 'recipients');
     this.#trouble = new Trouble(tools.log, {
@@ -103,7 +94,7 @@ export class Intake {
 
   /** Takes what was just accepted, under load a little later: taking and loading few emails costs nearly as much as many. */
   #takeAccepted(): void {
-    if (this.#lastClaims < manyClaims || this.#inHand.size < manyClaims) {
+    if (this.#lastClaims < manyClaims || this.#dispatching.inHand.size < manyClaims) {
       this.take();
       return;
     }
@@ -120,19 +111,21 @@ export class Intake {
 
   /** If there was no room: takes more once half of the claims have gone. */
   takeIfDrained(): void {
-    if (this.#full && this.#inHand.size < this.#mostHeld / 2) this.take();
+    const { inHand, mostHeld } = this.#dispatching;
+    if (this.#full && inHand.size < mostHeld / 2) this.take();
   }
 
   async #freeInDoubt(): Promise<void> {
     const { log, lease } = this.#tools;
-    const freed = await this.#inDoubt.free(lease.nodeId, this.#inHand.all);
+    const freed = await this.#inDoubt.free(lease.nodeId, this.#dispatching.inHand.all);
     if (freed > 0) log.warn({ recipients: freed }, 'a claim was committed without an answer; it is free again');
   }
 
   /** @returns whether the batch was full: a short one was all there is, and adding jobs wakes this */
   async #takeBatch(): Promise<boolean> {
     const { lease } = this.#tools;
-    const room = Math.min(batchSize, this.#mostHeld - this.#inHand.size);
+    const { inHand, mostHeld } = this.#dispatching;
+    const room = Math.min(batchSize, mostHeld - inHand.size);
     const jobs = Math.ceil(room / this.#claimsPerJob);
     this.#full = room <= 0 || !this.#dispatching.canBegin() || !lease.valid();
     if (this.#full || lease.onHold) return false;
@@ -153,7 +146,7 @@ export class Intake {
     this.#trouble.worked();
     if (taken > 0) this.#claimsPerJob = Math.max(1, claims.length / taken);
     this.#lastClaims = claims.length;
-    this.#inHand.add(claims);
+    this.#dispatching.inHand.add(claims);
     await this.#dispatching.place(claims);
     return taken;
   }
