@@ -70,6 +70,8 @@ export const reliedOn: readonly Setting[] = [
   ['DateStyle', 'ISO'],
   // Prisma writes times without their zone, and reads them as if it were this one.
   ['TimeZone', 'UTC'],
+  // A backslash within '…' is one, as in the patterns of ours and of pg-boss.
+  ['standard_conforming_strings', 'on'],
 ];
 
 /** Settings of each session on the server. */
