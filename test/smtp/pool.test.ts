@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import t from 'tap';
 import type { PoolOptions } from '../../src/smtp/connections/pool.ts';
 import type { Peer } from '../support/mx.ts';
@@ -101,6 +102,24 @@ t.test('a connection is closed after its number of messages, its idle time and i
       seen = await inUse({ ...others, [bound]: ms });
     t.match(seen, expected, bound);
   }
+});
+
+t.test('a connection that carries a message is not closed when its idle time would have been over', async (t) => {
+  const { send, transport } = await startScripted(t, acceptAll, { pool: { idleMs: 60_000 } });
+  const [session] = (await send()).sessions;
+  const take = () => transport.pool.take(session?.host ?? '', () => true);
+  const connection = take();
+  if (!connection) throw new Error('the connection is not idle');
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  transport.pool.release(connection);
+  t.equal(take(), connection);
+  const quits = t.capture(connection, 'quit', connection.quit);
+  mock.timers.tick(60_000);
+  t.strictSame(quits(), []);
+  transport.pool.release(connection);
+  mock.timers.tick(60_000);
+  t.equal(quits().length, 1, 'as soon as it is idle for so long');
 });
 
 t.test('closing says QUIT on all connections and keeps none afterwards', async (t) => {
