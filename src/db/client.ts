@@ -72,6 +72,8 @@ export const reliedOn: readonly Setting[] = [
   ['TimeZone', 'UTC'],
   // A backslash within '…' is one, as in the patterns of ours and of pg-boss.
   ['standard_conforming_strings', 'on'],
+  // What the driver writes for null in an array is null, and not the text NULL.
+  ['array_nulls', 'on'],
 ];
 
 /** Settings of each session on the server. */

@@ -77,13 +77,14 @@ t.test('what an operator sets for a role or a database does not change what stat
     `lock_timeout = '1ms'`,
     `TimeZone = 'Asia/Kathmandu'`,
     'standard_conforming_strings = off',
+    'array_nulls = off',
   ];
   await administer(settings.map(set));
   const db = connect(url, silentLog, 2);
   t.teardown(() => db.close());
-  const usual = { isolation: 'read committed', lock: '0', digit: '\\d' };
+  const usual = { isolation: 'read committed', lock: '0', digit: '\\d', list: [null] };
   const statement = {
-    text: `SELECT '\\d' AS digit, current_setting('transaction_isolation') AS isolation, current_setting('lock_timeout') AS lock, now() AS time`,
+    text: `SELECT '\\d' AS digit, '{NULL}'::text[] AS list, current_setting('transaction_isolation') AS isolation, current_setting('lock_timeout') AS lock, now() AS time`,
   };
   const ask = async (sql: Sql) => (await sql.query<{ time: unknown }>(statement))[0];
   for (const row of [await ask(db), await db.transaction(ask), await db.session(ask)]) {
