@@ -32,8 +32,10 @@ t.test('plans', async (t) => {
       ...built,
       login: built.account,
       send: () => node.call('POST', '/api/v1/emails', { key: built.key, body: item }),
-      batch: (n: number) =>
-        node.call('POST', '/api/v1/emails/batch', { key: built.key, body: { emails: Array(n).fill(item) } }),
+      batch: (n: number, fields: object = {}) => {
+        const emails = Array(n).fill({ ...item, ...fields });
+        return node.call('POST', '/api/v1/emails/batch', { key: built.key, body: { emails } });
+      },
       account: async () =>
         (await node.call('GET', `/api/v1/admin/accounts/${built.account.id}`, { token: admin })).body.account,
     };
@@ -42,12 +44,13 @@ t.test('plans', async (t) => {
   t.test(
     'the accounts are listed by what they have sent this month, whether or not their plan counts it',
     async (t) => {
-      const sent = async (plan: string, emails: number) => {
+      const sent = async (plan: string, emails: number, tags: string[] = []) => {
         const { account, batch } = await sender(plan);
-        if (emails > 0) t.equal((await batch(emails)).body.count, emails);
+        if (emails > 0) t.equal((await batch(emails, { tags })).body.count, emails);
         return (await account()).id as string;
       };
-      const few = await sent('pro', 2);
+      // Their tags are counted too, but not as emails.
+      const few = await sent('pro', 2, ['a', 'b', 'c', 'd', 'e', 'f', 'g']);
       const none = await sent('free', 0);
       await node.db.query({
         text: `INSERT INTO email_count_changes (facet, account_id, hour, status, type, emails)
