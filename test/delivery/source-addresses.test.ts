@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config/sending-ips.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
-import { forgetOld, giveBack, list, reserve } from '../../src/core/sources/warm-up.ts';
+import { forgetOld, giveBack, list, report, reserve } from '../../src/core/sources/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
 import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/pools/source-addresses.ts';
 import { WarmUpBudget } from '../../src/delivery/pools/warm-up-budget.ts';
@@ -208,6 +208,9 @@ t.test('what was reserved is given back to its day and its address, and never mo
     { ip: other, day: before, messages: 10 },
     { ip: other, day: today, messages: 0 },
   ]);
+  await report(db, await register(db), [{ ip: one, pool: 'default', firstDay: before }], [10, 20]);
+  const sentOn = async (day: string) => (await list(db, day)).map(({ warmUp }) => warmUp?.sent);
+  t.strictSame([await sentOn(before), await sentOn(today)], [[7], [10]], 'people see those of the day');
 });
 
 t.test('a return that may have succeeded is not repeated', async (t) => {
