@@ -128,6 +128,8 @@ t.test('scheduling', async (t) => {
   const cancel = (id: string, by = key) => node.call('DELETE', `/api/v1/emails/${id}`, { key: by });
   const move = (id: string, scheduledAt: unknown, by = key) =>
     node.call('PATCH', `/api/v1/emails/${id}`, { key: by, body: { scheduled_at: scheduledAt } });
+  const adviceOn = async (id: string, by = key): Promise<string> =>
+    (await node.call('GET', `/api/v1/emails/${id}/explain`, { key: by })).body.recipients[0].advice;
 
   t.test('a canceled email is never sent', async (t) => {
     const schedule = (ms: number) => node.send({ to: ['a@later.test', 'b@later.test'], scheduled_at: at(ms) });
@@ -277,6 +279,7 @@ t.test('scheduling', async (t) => {
       }),
       { error: /key .* was revoked/ },
     );
+    t.match(await adviceOn(byRevoked.body.email.id), /^What a key has scheduled .* send it again with another key\.$/);
     t.match(
       await eventually(async () => {
         const { email } = (await node.call('GET', `/api/v1/emails/${byRemoved.body.email.id}`, { key: remover.key }))
@@ -284,6 +287,10 @@ t.test('scheduling', async (t) => {
         return email.status === 'failed' && email;
       }),
       { error: /domain was removed/ },
+    );
+    t.match(
+      await adviceOn(byRemoved.body.email.id, remover.key),
+      /^Add the sending domain again .* once that is fixed\.$/,
     );
     for (const { id } of [toSuppressed, toOdd])
       t.match(
@@ -347,6 +354,7 @@ t.test('scheduling', async (t) => {
         ['failed', /the account is suspended/],
         'for good, even after the account is restored',
       );
+      t.match(await adviceOn(id, sender.key), /^An operator of this server can resume the account\. .* send it again/);
       t.equal(email.recipients.length, recipients);
       for (const one of email.recipients) t.match(one, { status: 'failed', next_attempt_at: null });
       const { deliveries } = (await node.call('GET', `/api/v1/webhook-deliveries?email_id=${id}`, { token })).body;

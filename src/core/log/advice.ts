@@ -1,5 +1,6 @@
 import type { Attempt, Recipient } from '../../generated/prisma/client.ts';
 import { type Classification, saysNobodyThere } from '../../smtp/deliver.ts';
+import { objections } from '../outgoing/objection.ts';
 import { tlsSetting } from '../outgoing/outgoing.ts';
 import { wasStopped } from '../recipients/settlement.ts';
 import { warmUpOf } from '../recipients/waiting-for.ts';
@@ -92,15 +93,25 @@ export function adviceOf(recipient: Recipient, cause: Cause | null, attempt: Att
     case 'retrying':
       return `${adviceAfter(attempt)} It is tried again automatically.`;
     case 'refused':
-      return saysNobodyThere(classificationOf(attempt))
-        ? `${adviceAfter(attempt)} The address went onto the suppression list.`
-        : `${adviceAfter(attempt)} ${sendAgain}`;
+      if (saysNobodyThere(classificationOf(attempt)))
+        return `${adviceAfter(attempt)} The address went onto the suppression list.`;
+      return onObjection.get(attempt?.reason ?? '') ?? `${adviceAfter(attempt)} ${sendAgain}`;
     case 'given_up':
       return hasArrived ? 'There is no need to send it again.' : `${adviceAfter(attempt)} ${sendAgain}`;
   }
 }
 
 const sendAgain = 'It is not tried again; send it again once that is fixed.';
+
+/** By what was objected to before the attempt. */
+const onObjection = new Map([
+  [objections.domain, `Add the sending domain again if it was removed, and verify it. ${sendAgain}`],
+  [objections.account, `An operator of this server can resume the account. ${sendAgain}`],
+  [
+    objections.key,
+    'What a key has scheduled is not sent once the key is revoked. It is not tried again; send it again with another key.',
+  ],
+]);
 
 const classificationOf = (attempt: Attempt | null) => (attempt?.classification ?? 'other') as Classification;
 

@@ -1,6 +1,7 @@
 import { isAscii as isAsciiBytes } from 'node:buffer';
 import type { Clock } from '../../clock.ts';
 import type { Unanswered } from '../../core/nodes/unanswered.ts';
+import { objections, objectionTo } from '../../core/outgoing/objection.ts';
 import type { OutgoingEmail } from '../../core/outgoing/outgoing.ts';
 import { isPersonal } from '../../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
@@ -81,7 +82,7 @@ async function tryDelivery(
   const all = addressesOf(claim.recipients);
   const signing = email?.signing;
   const objection = objectionTo(email);
-  if (!email || !signing || objection !== null) return refused(all, objection ?? gone, tools.clock.now());
+  if (!email || !signing || objection !== null) return refused(all, objection ?? objections.domain, tools.clock.now());
   const suppressed = all.filter((address) => isSuppressed(email, address));
   const sessions = suppressed.length > 0 ? refused(suppressed, nowSuppressed, tools.clock.now()).sessions : [];
   const recipients = claim.recipients.filter(({ address }) => !suppressed.includes(address));
@@ -109,15 +110,7 @@ async function tryDelivery(
 
 const addressesOf = (recipients: Claim['recipients']) => recipients.map(({ address }) => address);
 
-const gone = 'the sender domain was removed, or is no longer verified';
 const nowSuppressed = 'the address came onto the suppression list';
-
-/** Why an email must no longer be sent; null: it may. */
-export function objectionTo(email: OutgoingEmail | undefined): string | null {
-  if (!email?.signing) return gone;
-  if (email.suspended) return 'the account is suspended';
-  return email.revoked ? 'the API key that scheduled it was revoked' : null;
-}
 
 /** The record of an email whose time was over before its pool had room for it. */
 export function withoutRoom(rules: RetryRules, claim: Claim, email: OutgoingEmail, reason: string): AttemptRecord {

@@ -1,8 +1,8 @@
+import { objectionTo } from '../../core/outgoing/objection.ts';
 import * as outgoing from '../../core/outgoing/outgoing.ts';
 import { isPersonal } from '../../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
 import type { Database } from '../../db/client.ts';
-import { objectionTo } from '../attempt/attempt.ts';
 import type { ClaimsInHand } from '../claims/claims-in-hand.ts';
 import type { RetryRules } from '../outcome/attempt-record.ts';
 import { afterOpening, isOver } from '../outcome/schedule.ts';

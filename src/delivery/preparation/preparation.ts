@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FreshBodies } from '../../core/emails/fresh-bodies.ts';
+import { objectionTo } from '../../core/outgoing/objection.ts';
 import { load, type OutgoingEmail, unbounded } from '../../core/outgoing/outgoing.ts';
 import { isPersonal } from '../../core/outgoing/outgoing-message.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
 import type { Database } from '../../db/client.ts';
 import { isAway } from '../../db/errors.ts';
 import type { Logger } from '../../log.ts';
-import { objectionTo } from '../attempt/attempt.ts';
 import type { Lease } from '../claims/lease.ts';
 import type { MessageBuilder } from '../message/message.ts';
 import type { RetryRules } from '../outcome/attempt-record.ts';
