@@ -66,6 +66,8 @@ export const reliedOn: readonly Setting[] = [
   ['default_transaction_isolation', 'read committed'],
   // A wait for a lock ends with its statement, unless the transaction says otherwise.
   ['lock_timeout', '0'],
+  // We end unused connections ourselves. One that the server ends is noticed by whoever uses it next, whose call would be a 503.
+  ['idle_session_timeout', '0'],
   // Times are read as ISO 8601.
   ['DateStyle', 'ISO'],
   // Prisma writes times without their zone, and reads them as if it were this one.

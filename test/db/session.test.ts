@@ -75,6 +75,7 @@ t.test('what an operator sets for a role or a database does not change what stat
     `default_transaction_isolation = 'serializable'`,
     `DateStyle = 'German'`,
     `lock_timeout = '1ms'`,
+    `idle_session_timeout = '1h'`,
     `TimeZone = 'Asia/Kathmandu'`,
     'standard_conforming_strings = off',
     'array_nulls = off',
@@ -82,9 +83,9 @@ t.test('what an operator sets for a role or a database does not change what stat
   await administer(settings.map(set));
   const db = connect(url, silentLog, 2);
   t.teardown(() => db.close());
-  const usual = { isolation: 'read committed', lock: '0', digit: '\\d', list: [null] };
+  const usual = { isolation: 'read committed', lock: '0', idle: '0', digit: '\\d', list: [null] };
   const statement = {
-    text: `SELECT '\\d' AS digit, '{NULL}'::text[] AS list, current_setting('transaction_isolation') AS isolation, current_setting('lock_timeout') AS lock, now() AS time`,
+    text: `SELECT '\\d' AS digit, '{NULL}'::text[] AS list, current_setting('transaction_isolation') AS isolation, current_setting('lock_timeout') AS lock, current_setting('idle_session_timeout') AS idle, now() AS time`,
   };
   const ask = async (sql: Sql) => (await sql.query<{ time: unknown }>(statement))[0];
   for (const row of [await ask(db), await db.transaction(ask), await db.session(ask)]) {
