@@ -460,3 +460,33 @@ t.test('statistics read only what was accepted in their time, whatever the plann
       });
   }
 });
+
+t.test('the statistics of many groups are put together without comparing each group with each', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 10, to: 'receiver.test', at: new Date() });
+  await db.query({
+    text: `UPDATE emails SET tags = ARRAY(SELECT emails.id || '-' || n FROM generate_series(1, 200) n)`,
+  });
+  let compared = 0;
+  const explaining = {
+    ...db,
+    query: async <Row extends object>(statement: Statement) => {
+      const plan = await db.query({ ...statement, text: `EXPLAIN (ANALYZE, FORMAT JSON) ${statement.text}` });
+      for (const [, rows] of JSON.stringify(plan).matchAll(/"Rows Removed by (?:Join )?Filter":(\d+)/g))
+        compared += Number(rows);
+      return db.query<Row>(statement);
+    },
+  };
+  const hour = 3_600_000;
+  const query = {
+    from: new Date(Date.now() - hour),
+    to: new Date(Date.now() + hour),
+    interval: 'day',
+    groupBy: 'tag',
+  } as const;
+  const buckets = await collect(explaining, sender.account.id, query, (_, host) => host);
+  t.equal(buckets.length, 2_000);
+  t.ok(buckets.every(({ accepted, pending }) => accepted === 1 && pending === 1));
+  t.ok(compared < 2_000, `${compared} rows were looked at in vain`);
+});

@@ -61,6 +61,7 @@ const recipientGroups: Partial<Record<Grouping, (destination: string) => string>
 interface EmailSql {
   /** Gives an email a row for each group that it belongs to. */
   joins: string;
+  /** Empty without a grouping. */
   group: string;
   /** Whether one of its recipients in the group is on the suppression list. */
   isSuppressed: string;
@@ -83,7 +84,7 @@ function emailSql(groupBy: Grouping | null): EmailSql {
   const groups: Partial<Record<Grouping, string>> = { domain: 'from_domain', type: 'type::text', tag: 'tag' };
   return {
     joins: groupBy === 'tag' ? ', LATERAL (SELECT DISTINCT unnest(tags) AS tag) AS tagged' : '',
-    group: (groupBy && groups[groupBy]) ?? 'NULL::text',
+    group: (groupBy && groups[groupBy]) ?? "''",
     isSuppressed: 'suppressed > 0',
     isComplaint: 'id IN (SELECT email_id FROM complained)',
   };
@@ -97,7 +98,7 @@ const inRange = (id: string) => `${id} >= $2 AND ${id} < $3`;
 
 interface Row {
   start: Date;
-  group: string | null;
+  group: string;
   accepted: number;
   suppressed: number;
   complaints: number;
@@ -121,7 +122,7 @@ export async function collect(
   const rows = await db.query<Row>({ text: selectBuckets(query), values: [...range, ...providers] });
   return rows.map((row) => ({
     start: row.start,
-    group: row.group,
+    group: query.groupBy && row.group,
     accepted: row.accepted,
     suppressed: row.suppressed,
     complaints: row.complaints,
@@ -168,12 +169,13 @@ function selectBuckets({ interval, groupBy }: StatsQuery): string {
                           WHERE email_id = r.email_id AND recipient = r.address ORDER BY number DESC, at DESC LIMIT 1) a ON true
      GROUP BY 1, 2, 3),
   classified AS (SELECT start, "group", jsonb_object_agg(classification, recipients) AS classes FROM failed GROUP BY 1, 2)
-  SELECT accepted.*, reached.delivered, reached.pending, reached.failed, reached.latency, deferred.deferrals, classified.classes
+  -- With equality, which can be looked up by hash or in order: else each group would be compared with each.
+  SELECT start, "group", accepted, suppressed, complaints, delivered, pending, failed, latency, deferrals, classes
     FROM accepted
-    LEFT JOIN reached ON reached.start = accepted.start AND reached."group" IS NOT DISTINCT FROM accepted."group"
-    LEFT JOIN deferred ON deferred.start = accepted.start AND deferred."group" IS NOT DISTINCT FROM accepted."group"
-    LEFT JOIN classified ON classified.start = accepted.start AND classified."group" IS NOT DISTINCT FROM accepted."group"
-   ORDER BY accepted.start, accepted."group"`;
+    LEFT JOIN reached USING (start, "group")
+    LEFT JOIN deferred USING (start, "group")
+    LEFT JOIN classified USING (start, "group")
+   ORDER BY start, "group"`;
 }
 
 /** The provider of each destination that a server was seen of. */
