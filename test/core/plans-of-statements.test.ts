@@ -471,7 +471,7 @@ t.test('the statistics of many groups are put together without comparing each gr
   let compared = 0;
   const explaining = {
     ...db,
-    query: async <Row extends object>(statement: Statement) => {
+    query: async <Row>(statement: Statement) => {
       const plan = await db.query({ ...statement, text: `EXPLAIN (ANALYZE, FORMAT JSON) ${statement.text}` });
       for (const [, rows] of JSON.stringify(plan).matchAll(/"Rows Removed by (?:Join )?Filter":(\d+)/g))
         compared += Number(rows);
