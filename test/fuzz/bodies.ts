@@ -34,6 +34,16 @@ function changed(body: Fields, changes: Change[]): Fields {
   }, body);
 }
 
+/** With an empty array for an object as one, which is taken for it: so does PHP write it. */
+const withObjects = (body: string): unknown =>
+  JSON.parse(body, (name, value) =>
+    ['headers', 'variables'].includes(name) && Array.isArray(value) && value.length === 0 ? {} : value,
+  );
+
+/** How an accepted body differs from the reference; null: it does not. */
+const differs = (schema: Fields, body: string): string | null =>
+  mismatch(schema, JSON.parse(body), 'requests') && mismatch(schema, withObjects(body), 'requests');
+
 /** Characters that are inserted into JSON, or removed from it. */
 const torn = fc.array(
   fc.tuple(
@@ -115,7 +125,7 @@ export const bodies: Target = {
           const body = toJson(changed(make(), changes));
           const answer = await ask(operation, body);
           const schema = operation.operation.requestBody?.content['application/json']?.schema;
-          if (answer.status < 300 && schema) equal(mismatch(schema, JSON.parse(body), 'requests'), null);
+          if (answer.status < 300 && schema) equal(differs(schema, body), null);
           await restore(operation);
         },
       ),
