@@ -10,9 +10,9 @@ import type { Logger } from '../log.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from '../process/data-dir.ts';
 import type { Stops } from '../process/stops.ts';
 import { connectionsOf } from './database.ts';
+import { startWorkers } from './first-process.ts';
 import { prepareSandbox, showFirstScreen } from './first-screen.ts';
 import type { Foundation, SendwrightNode } from './node.ts';
-import { startWorkers } from './workers.ts';
 
 /** The fewest connections of the embedded database, and those kept for others: its superuser, and people who look into it. */
 const usualConnections = 200;

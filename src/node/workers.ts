@@ -1,22 +1,12 @@
 import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { watchMachine } from '../chores/machine.ts';
-import type { Config } from '../config.ts';
-import * as nodes from '../core/nodes/nodes.ts';
 import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
-import { Rounds } from '../pace/rounds.ts';
-import { exposition, type Measured } from '../process/metrics.ts';
-import { openMetrics } from '../process/metrics-port.ts';
+import type { Measured } from '../process/metrics.ts';
 import { StartError, TakenPorts } from '../process/start-error.ts';
-import { keep, Lifetime, type Stops } from '../process/stops.ts';
 import { Trouble } from '../trouble.ts';
-import { prepareAdmin } from './admin.ts';
-import { connectionsOf, openDatabase, poolOfFirst } from './database.ts';
-import { noteHold } from './hold.ts';
-import { recoverJournals } from './journals.ts';
-import { machineOf } from './machine.ts';
-import type { Foundation, SendwrightNode } from './node.ts';
+import { watchHandOvers } from './hand-overs.ts';
+import type { SendwrightNode } from './node.ts';
 import type { FromWorker, Ground, ToWorker } from './worker.ts';
 
 /** A worker stops by itself within 30 seconds. */
@@ -30,86 +20,11 @@ const healthyAfterMs = 60_000;
 /** Between two attempts to make up for a worker: nodes that were away as well wait 30 s before they take others for dead. */
 const longestMakingUpPauseMs = 2_000;
 
-/** Then there is nothing under way, and the first process only has to say goodbye to the database. */
-const goodbyeMs = 1_500;
-
 /** A worker that is busy for longer is left out of what Prometheus reads. */
 const measureMs = 5_000;
 
-type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
-
-/**
- * Starts `WORKERS` processes that each do the work of a node, and does what is done once: the schema, the first admin, a look
- * at the machine now and then, and making up for a process that dies. Incoming connections go to each of them in turn.
- *
- * @param stops the steps that stop it all; it grows during the start
- * @throws StartError; the caller stops what had been started
- */
-export async function startWorkers(
-  config: Config,
-  foundation: Foundation,
-  stops: Stops,
-): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'>> {
-  const { databaseUrl, jwtSecret, keyring, log } = foundation;
-  const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
-  const life = new Lifetime(log, goodbyeMs);
-  stops.push(() => life.end());
-  const opened = await openDatabase({ ...foundation, allowUnsafe: config.allowUnsafeDatabase, connections }, life);
-  const { db } = opened;
-  const listener = nodes.reportHeld(log, opened.queue);
-  const admin = await prepareAdmin(db, config.admin);
-  await recoverJournals(config, foundation, opened);
-  await noteHold(db, config, log);
-  if (foundation.alone) await nodes.removeAll(db, listener);
-  life.goOn();
-  db.hurry();
-  const rounds = new Rounds(log);
-  life.stops.push(() => rounds.stop());
-  watchMachine(rounds, db, machineOf(config), log);
-  const ground: Ground = {
-    kind: 'ground',
-    databaseUrl: named(databaseUrl),
-    jwtSecret,
-    encryptionKeys: keyring.all.map(({ key }) => key.toString('base64')),
-    taken: [],
-  };
-  const makeUpFor = async (names: string[]) => {
-    await recoverJournals(config, { alone: false, log }, opened);
-    for (const name of names) await nodes.removeCrashed(db, name, listener);
-  };
-  const workers = new Workers({ ground, makeUpFor, log });
-  stops.push(() => workers.stop());
-  ground.taken = await openMetricsOf(workers, config, stops);
-  life.goOn();
-  return { ...(await workers.start(config.workers)), db, admin };
-}
-
-/**
- * Opens the port for Prometheus, if there is to be one, before any worker sends something.
- *
- * @returns that port if it is taken: the workers name it along with theirs
- */
-async function openMetricsOf(workers: Workers, { metrics }: Config, stops: Stops): Promise<TakenPorts['ports']> {
-  if (metrics.port === 0) return [];
-  try {
-    await keep(
-      stops,
-      openMetrics(metrics, async () => exposition(await workers.measure())),
-      (door) => door.close(),
-    );
-    return [];
-  } catch (error) {
-    if (error instanceof TakenPorts) return error.ports;
-    throw error;
-  }
-}
-
-/** Sessions of workers are recognized by their name: see `EmbeddedPostgres.left`. */
-function named(databaseUrl: string): string {
-  const url = new URL(databaseUrl);
-  if (!url.searchParams.has('application_name')) url.searchParams.set('application_name', 'sendwright worker');
-  return url.href;
-}
+/** Where all of them can be reached. */
+export type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
 
 interface Running {
   worker: Worker;
@@ -131,7 +46,8 @@ interface WorkersOptions {
   log: Logger;
 }
 
-class Workers {
+/** The processes that do the work: started, kept running, asked and told, and stopped. */
+export class Workers {
   readonly #options: WorkersOptions;
   readonly #running = new Set<Running>();
   readonly #stopping = new AbortController();
@@ -296,59 +212,4 @@ function failureOf({ message, expected, taken }: Extract<FromWorker, { kind: 'fa
 /** A worker that has just died hears nothing, and its end is dealt with elsewhere. */
 function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.process.send?.(message, undefined, undefined, () => undefined);
-}
-
-/** A connection, which a port of this process has accepted. */
-interface Connection {
-  close(): void;
-}
-
-/** Node's own message with which a port hands a connection to a worker. */
-interface HandOver {
-  cmd?: string;
-  act?: string;
-  /** The key of the port, which hands a worker the next connection only after the answer to the last. */
-  key?: string;
-  /** What the answer to this message refers to. */
-  seq?: number;
-}
-
-/** A worker without a free descriptor gets no connection for this time: it would take them all in vain. */
-const fullMs = 100;
-
-/**
- * Makes up for what Node does not do, and has no event for, so that its messages are watched.
- *
- * It keeps its own end of a connection open until the worker answers that it has taken it. If the worker dies before that, the
- * client would wait for as long as it likes, and the descriptor would stay open.
- *
- * A worker that has no free descriptor does not get the connection and gives no such answer: the port would wait for it for
- * ever, with each worker to which that has happened, also once they have room again.
- */
-function watchHandOvers({ process: child }: Worker, ended: Promise<unknown>): void {
-  const lastOfPort = new Map<string | undefined, Connection>();
-  /** Handed over in this order, and not known to have arrived. */
-  const underWay: HandOver[] = [];
-  let isGone = false;
-  const send = child.send.bind(child) as (...all: unknown[]) => boolean;
-  const sendAndNote = (message: HandOver, connection?: Connection, ...rest: unknown[]) => {
-    if (connection) underWay.push(message);
-    if (message.act === 'newconn' && connection) lastOfPort.set(message.key, connection);
-    return send(message, connection, ...rest);
-  };
-  child.send = sendAndNote as typeof child.send;
-  child.on('internalMessage', ({ cmd }: HandOver) => {
-    if (cmd !== 'NODE_HANDLE_ACK' && cmd !== 'NODE_HANDLE_NACK') return;
-    const { act, seq } = underWay.shift() ?? {};
-    if (cmd === 'NODE_HANDLE_ACK' || act !== 'newconn') return;
-    setTimeout(() => {
-      // As if the worker had refused the connection: the port gives it to another one, or to this one again.
-      if (!isGone) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack: seq, accepted: false });
-    }, fullMs);
-  });
-  void ended.then(() => {
-    isGone = true;
-    // Most of them were taken, and are closed: closing those again does nothing.
-    for (const connection of lastOfPort.values()) connection.close();
-  });
 }
