@@ -29,6 +29,8 @@ export type ToWorker =
 
 /** Messages from a worker to the first process. */
 export type FromWorker =
+  /** It hears from now on what it is told, first its ground: Node drops what comes while code is still being loaded. */
+  | { kind: 'listening' }
   /** From now on this worker claims work under this name. */
   | { kind: 'name'; nodeId: string }
   /** For the other workers. */
@@ -103,6 +105,7 @@ function ground(): Promise<Ground> {
     process.on('message', (message: ToWorker) => {
       if (message.kind === 'ground') resolve(message);
     });
+    say({ kind: 'listening' });
   });
 }
 

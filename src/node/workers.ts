@@ -173,7 +173,6 @@ export class Workers {
     this.#running.add(running);
     void running.ended.then(() => this.#running.delete(running));
     watchHandOvers(worker, running.ended);
-    tell(worker, this.#options.ground);
     return running;
   }
 
@@ -186,7 +185,8 @@ export class Workers {
     });
     const ready = new Promise<Ports>((resolve, reject) => {
       worker.on('message', (message: FromWorker) => {
-        if (message.kind === 'name') names.add(message.nodeId);
+        if (message.kind === 'listening') tell(worker, this.#options.ground);
+        else if (message.kind === 'name') names.add(message.nodeId);
         else if (message.kind === 'news') this.#tellOthers(worker, message);
         else if (message.kind === 'measured') asked.get(message.question)?.(message.measured);
         else if (message.kind === 'ready') resolve(message);

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import t, { type Test } from 'tap';
-import type { Ground } from '../../src/node/worker.ts';
+import type { FromWorker, Ground } from '../../src/node/worker.ts';
 import { createAuthority } from '../support/authority.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
@@ -233,7 +233,9 @@ t.test('two workers of one service, without any mail', async (t) => {
   const { cert, key } = createAuthority().issue(['mx.test'], { to: new Date(Date.now() + 3_600_000) });
   await Promise.all([writeFile(files.SMTP_TLS_CERT, cert), writeFile(files.SMTP_TLS_KEY, key)]);
   const doors = { ...files, SUBMISSION_PORT: String(await freePort()), METRICS_PORT: port };
-  const more = { DATA_DIR: dataDir, WORKERS: '2', RATE_LIMIT: '1/1000', START_ON_HOLD: 'true' };
+  // Code that is loaded first, and takes its time: what a worker is told meanwhile is lost.
+  const preload = { NODE_OPTIONS: '--import=data:text/javascript,await(new(Promise)((go)=>setTimeout(go,50)))' };
+  const more = { DATA_DIR: dataDir, WORKERS: '2', RATE_LIMIT: '1/1000', START_ON_HOLD: 'true', ...preload };
   const app = await startSendwright(testEnv(await createDatabase(), { ...env, ...doors, ...more }));
   t.teardown(() => app.end('SIGKILL'));
   const expiring = () => app.stdout().match(/.*"check":"smtp_certificate".*"something is wrong with this machine.*/g);
@@ -317,13 +319,11 @@ t.test('a worker that is stopped during its start takes itself off the list of n
   // It reads this table right after it has put itself on the list.
   await client.query('BEGIN; LOCK TABLE service_hold');
   const encryptionKeys = [Buffer.from(all.ENCRYPTION_KEY ?? '', 'hex').toString('base64')];
-  worker.send({
-    kind: 'ground',
-    databaseUrl,
-    jwtSecret: all.JWT_SECRET ?? '',
-    encryptionKeys,
-    taken: [],
-  } satisfies Ground);
+  const jwtSecret = all.JWT_SECRET ?? '';
+  worker.on('message', ({ kind }: FromWorker) => {
+    if (kind === 'listening')
+      worker.send({ kind: 'ground', databaseUrl, jwtSecret, encryptionKeys, taken: [] } satisfies Ground);
+  });
   const nodes = async () => (await client.query('SELECT FROM nodes')).rowCount;
   await eventually(async () => (await nodes()) === 1);
   worker.process.kill('SIGTERM');
