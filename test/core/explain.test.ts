@@ -2,8 +2,8 @@ import t from 'tap';
 import { meanings } from '../../src/core/log/advice.ts';
 import { explain } from '../../src/core/log/explain.ts';
 import { stoppedNote } from '../../src/core/recipients/settlement.ts';
-import { pauseOf, tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
-import type { Attempt, Email, Recipient } from '../../src/generated/prisma/client.ts';
+import { crashedNote, heldNote, pauseOf, tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
+import type { Attempt, Email, Recipient, Return } from '../../src/generated/prisma/client.ts';
 import type { Classification } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules/rules.ts';
 
@@ -163,4 +163,205 @@ t.test('what a recipient waits for is said in one sentence', async (t) => {
     told(tooMuchFor('example.com')),
     'Waits without using up an attempt: example.com gets what it bears at a time.',
   );
+});
+
+/** An email of these recipients, whose row is everything that is not given here. */
+interface Told {
+  email?: Partial<Email>;
+  recipients: Partial<Recipient>[];
+  attempts?: Partial<Attempt>[];
+  returns?: Partial<Return>[];
+  onHoldSince?: Date;
+}
+
+const jane = 'jane@example.com';
+const hours = (count: number) => new Date(at.getTime() + count * 3_600_000);
+/** The time as it is in a sentence. */
+const said = (count: number) => hours(count).toISOString();
+
+/** Two hours after the email was accepted; it is tried for one. */
+function tell({ email: more, recipients, attempts = [], returns = [], onHoldSince }: Told) {
+  const usual = { status: 'queued', attempts: 0, destination: 'example.com', claimedBy: null, waitingFor: null };
+  const rest = { nextAttemptAt: null, lastResponse: null, crashes: 0 };
+  const attempt = { recipient: jane, number: 1, at, outcome: 'deferred', classification: 'other', uncertain: false };
+  const words = { mxHost: 'mx.example.com', phase: 'rcpt', reply: null, reason: 'It closed the connection.' };
+  return explain(
+    {
+      email: { ...email, ...more },
+      recipients: recipients.map((one) => ({ ...usual, ...rest, address: jane, ...one }) as Recipient),
+      attempts: attempts.map((one) => ({ ...attempt, ...words, ...one }) as Attempt),
+      returns: returns.map(
+        (one) => ({ recipient: jane, receivedAt: at, diagnostic: null, classification: null, ...one }) as Return,
+      ),
+      tls: new Map([['example.com', 'opportunistic' as never]]),
+      onHoldSince: onHoldSince ?? null,
+    },
+    3_600_000,
+    hours(2),
+  );
+}
+
+/** What is said of a single recipient. */
+const tellOne = ({ recipient, ...told }: Omit<Told, 'recipients'> & { recipient: Partial<Recipient> }) =>
+  tell({ ...told, recipients: [recipient] }).recipients[0];
+
+t.test('what is said of one that was delivered is what a server said, or that somebody decided so', async (t) => {
+  const delivered = { status: 'delivered', attempts: 1 } as const;
+  const attempts = [{ outcome: 'delivered', reply: '250 taken' } as const];
+  const told = (more: Partial<Recipient>, known: Partial<Attempt>[]) =>
+    tellOne({ recipient: { ...delivered, ...more }, attempts: known });
+  t.match(told({ lastResponse: '250 taken' }, attempts), {
+    cause: null,
+    sentence: 'Delivered to mx.example.com, which answered: 250 taken',
+    advice: null,
+    nextAttemptAt: null,
+    givesUpAt: null,
+    tls: null,
+  });
+  t.equal(
+    told({}, [{ outcome: 'delivered', reply: null }])?.sentence,
+    'Delivered to mx.example.com.',
+    'what the server said was erased with its recipient',
+  );
+  // Held because processes crashed, of which no attempt is known.
+  t.match(told({ attempts: 0, lastResponse: 'taken for delivered, as was decided' }, []), {
+    sentence: 'Counts as delivered: taken for delivered, as was decided.',
+    lastAttempt: null,
+  });
+});
+
+t.test('what is said of one that waits is true: since when, until when, and what of', async (t) => {
+  const due = { nextAttemptAt: hours(1) };
+  const later = { nextAttemptAt: hours(3) };
+  t.match(tellOne({ recipient: due }), {
+    cause: 'in_queue',
+    sentence: `Has been in the queue since ${said(0)}; no attempt has been made yet.`,
+    givesUpAt: hours(1).toISOString(),
+    tls: 'opportunistic',
+  });
+  t.match(tellOne({ recipient: due, email: { scheduledAt: hours(1) } }), {
+    cause: 'in_queue',
+    sentence: `Has been in the queue since ${said(1)}; no attempt has been made yet.`,
+  });
+  const scheduled = tellOne({ recipient: later, email: { scheduledAt: hours(3) } });
+  t.match(scheduled, { cause: 'scheduled', sentence: `Waits for its scheduled time, ${said(3)}.` });
+  t.strictSame([scheduled?.nextAttemptAt, scheduled?.givesUpAt], [hours(3), hours(4)]);
+  t.match(tellOne({ recipient: due, onHoldSince: hours(1) }), {
+    cause: 'on_hold',
+    sentence: `Waits, because the whole service is on hold and has sent nothing since ${said(1)}.`,
+  });
+  t.match(tellOne({ recipient: { ...due, claimedBy: 'node', claimedAt: hours(2) } }), {
+    cause: 'being_delivered',
+    sentence: `Has been in delivery since ${said(2)}.`,
+  });
+  t.equal(tellOne({ recipient: { ...due, destination: 'elsewhere.test' } })?.tls, null, 'it was not looked up');
+
+  const [answered, closed] = [{ reply: '451 later.' }, { number: 2 }] as const;
+  t.equal(
+    tellOne({ recipient: { ...later, attempts: 1 }, attempts: [answered] })?.sentence,
+    `Attempt 1 did not succeed: mx.example.com answered: 451 later. The next one is due at ${said(3)}.`,
+  );
+  const retried = { ...later, attempts: 2 };
+  t.match(tellOne({ recipient: retried, attempts: [answered, closed] }), {
+    sentence: `Attempt 2 did not succeed: It closed the connection. The next one is due at ${said(3)}.`,
+    lastAttempt: { response: 'It closed the connection.' },
+  });
+  const doubt = 'ended after the whole message and before an answer to it, so it may have arrived all the same.';
+  const doubtful = { ...closed, uncertain: true };
+  for (const [attempts, which] of [
+    [[answered, doubtful], 'Attempt 2'],
+    [[{ ...answered, uncertain: true }, doubtful], 'Attempts 1, 2'],
+  ] as const)
+    t.equal(
+      tellOne({ recipient: retried, attempts: [...attempts] })?.sentence,
+      `Attempt 2 did not succeed: It closed the connection. The next one is due at ${said(3)}. ${which} ${doubt}`,
+    );
+  for (const waitingFor of [heldNote, crashedNote]) {
+    const held = tellOne({ recipient: { ...later, waitingFor, crashes: 20 } });
+    t.strictSame([held?.nextAttemptAt, held?.givesUpAt], [null, null], 'nothing is due');
+  }
+});
+
+t.test('what is said of one that nothing is sent to any more is why', async (t) => {
+  const failed = { status: 'failed', attempts: 1 } as const;
+  const bounced = { outcome: 'bounced', classification: 'content' } as const;
+  const reply = '554 spam.';
+  t.equal(
+    tellOne({ recipient: failed, attempts: [{ ...bounced, reply }] })?.sentence,
+    'Refused for good: mx.example.com answered: 554 spam.',
+  );
+  t.equal(
+    tellOne({ recipient: failed, attempts: [{ ...bounced, phase: 'local', reason: 'The domain is gone.' }] })?.sentence,
+    'Not sent: The domain is gone.',
+  );
+  // Held because processes crashed, of which no attempt is known: no server has refused it.
+  const decided = 'taken for not delivered, as was decided';
+  t.match(tellOne({ recipient: { ...failed, attempts: 0, lastResponse: decided } }), {
+    cause: 'refused',
+    sentence: `Not sent: ${decided}.`,
+    advice: null,
+  });
+  const times = { ...failed, attempts: 3, lastResponse: 'given up after 3 days; the last answer was: 451 later.' };
+  t.equal(
+    tellOne({ recipient: times, attempts: [{ number: 3 }] })?.sentence,
+    'Tried 3 times and given up after 3 days; the last answer was: 451 later.',
+  );
+  t.equal(tellOne({ recipient: failed, attempts: [{}] })?.sentence, 'Tried once and given up.', 'the rest was erased');
+
+  const canceled = { status: 'canceled' } as const;
+  for (const [status, sentence] of [
+    ['canceled', 'The email was canceled before it was sent.'],
+    ['suppressed', 'Nothing was sent, because another recipient is suppressed.'],
+    ['sent', 'Was canceled before it was sent, because the data of this recipient was to be erased.'],
+  ] as const)
+    t.equal(tellOne({ recipient: canceled, email: { status } })?.sentence, sentence);
+});
+
+t.test('what came back is said of the recipient that it is about', async (t) => {
+  const delivered = { status: 'delivered', attempts: 1 } as const;
+  const attempts = [jane, 'john@example.com'].map(
+    (recipient) => ({ recipient, outcome: 'delivered', reply: '250 taken' }) as const,
+  );
+  const told = (...returns: Partial<Return>[]) =>
+    tell({ recipients: [delivered, { ...delivered, address: 'john@example.com' }], attempts, returns }).recipients;
+  const before = 'Delivered to mx.example.com, which answered: 250 taken';
+  const late = { kind: 'delay' } as const;
+  const bounce = { kind: 'bounce', classification: 'mailbox_full', diagnostic: '552 full.' } as const;
+  t.strictSame(
+    told(late, bounce).map(({ sentence, classification }) => [sentence, classification]),
+    [
+      [`${before}. It was reported as delayed on ${said(0)}. It came back on ${said(0)}: 552 full.`, 'mailbox_full'],
+      [before, null],
+    ],
+  );
+  t.equal(told(bounce)[0]?.advice, `${meanings.mailbox_full.meaning} ${meanings.mailbox_full.advice}`);
+  for (const [kind, sentence] of [
+    ['complaint', 'Its reader called it spam'],
+    ['unsubscribe', 'Its reader unsubscribed'],
+  ] as const)
+    t.match(told({ kind })[0], {
+      sentence: `${before}. ${sentence} on ${said(0)}.`,
+      classification: null,
+      advice: null,
+    });
+});
+
+t.test('a summary counts the recipients, and speaks of the one that needs somebody first', async (t) => {
+  const [done, failed, waiting, held] = [
+    { status: 'delivered' },
+    { status: 'failed', lastResponse: 'no' },
+    { nextAttemptAt: hours(1) },
+    { status: 'deferred', attempts: 1, waitingFor: heldNote, nextAttemptAt: hours(9) },
+  ] as const;
+  const told = (...recipients: Partial<Recipient>[]) =>
+    tell({
+      recipients: recipients.map((one, place) => ({ ...one, address: `r${place}@example.com` })),
+    }).summary;
+  t.equal(told(done, done), 'queued: 2 recipients (2 delivered).');
+  t.match(
+    told(done, waiting),
+    /^queued: 2 recipients \(1 delivered, 1 queued\)\. r1@example\.com: Has been in the queue/,
+  );
+  t.match(told(waiting, failed), / r1@example\.com: Not sent: no\.$/);
+  t.match(told(waiting, failed, held), / r2@example\.com: Is not tried again until somebody decides/);
 });

@@ -93,9 +93,11 @@ export function adviceOf(recipient: Recipient, cause: Cause | null, attempt: Att
     case 'retrying':
       return `${adviceAfter(attempt)} It is tried again automatically.`;
     case 'refused':
+      // Somebody has decided: no server refused it.
+      if (attempt === null) return null;
       if (saysNobodyThere(classificationOf(attempt)))
         return `${adviceAfter(attempt)} The address went onto the suppression list.`;
-      return onObjection.get(attempt?.reason ?? '') ?? `${adviceAfter(attempt)} ${sendAgain}`;
+      return onObjection.get(attempt.reason) ?? `${adviceAfter(attempt)} ${sendAgain}`;
     case 'given_up':
       return hasArrived ? 'There is no need to send it again.' : `${adviceAfter(attempt)} ${sendAgain}`;
   }

@@ -51,7 +51,7 @@ export function explain(
   retryForMs: number,
   now: Date,
 ): Explanation {
-  const givesUpAt = new Date((email.scheduledAt ?? email.createdAt).getTime() + retryForMs);
+  const givesUpAt = new Date(dueAt(email).getTime() + retryForMs);
   const explained = recipients.map((recipient) => {
     const isAbout = (row: Attempt | Return) => row.recipient === recipient.address;
     // Not by their times: the clock of the database may have been set back in between.
@@ -94,6 +94,9 @@ function explainOne(facts: Facts): Omit<RecipientExplanation, 'tls'> {
   };
 }
 
+/** When the email was due at first. */
+const dueAt = ({ scheduledAt, createdAt }: Email): Date => scheduledAt ?? createdAt;
+
 /** What came back later does not change the status of the recipient, but people want to know it first. */
 function withReturns<E extends Omit<RecipientExplanation, 'tls'>>(explanation: E, returns: Return[]): E {
   if (returns.length === 0) return explanation;
@@ -121,14 +124,17 @@ function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | nul
   const said = withoutFullStop(attempt?.reply ? `${host} answered: ${attempt.reply}` : (attempt?.reason ?? ''));
   const next = recipient.nextAttemptAt?.toISOString() ?? '';
   switch (cause) {
-    case null:
+    case null: {
       // Somebody has decided: no server answered that it has it.
-      if (attempt && attempt.outcome !== 'delivered') return `Counts as delivered: ${recipient.lastResponse}.`;
-      return `Delivered to ${host}, which answered: ${attempt?.reply ?? recipient.lastResponse ?? ''}`;
+      if (attempt?.outcome !== 'delivered') return `Counts as delivered: ${recipient.lastResponse}.`;
+      // Erasing a recipient removes what was said about it.
+      const answer = attempt.reply ?? recipient.lastResponse;
+      return answer === null ? `Delivered to ${host}.` : `Delivered to ${host}, which answered: ${answer}`;
+    }
     case 'scheduled':
       return `Waits for its scheduled time, ${email.scheduledAt?.toISOString()}.`;
     case 'in_queue':
-      return `Has been in the queue since ${email.createdAt.toISOString()}; no attempt has been made yet.`;
+      return `Has been in the queue since ${dueAt(email).toISOString()}; no attempt has been made yet.`;
     case 'on_hold':
       return `Waits, because the whole service is on hold and has sent nothing since ${onHoldSince?.toISOString() ?? 'just now'}.`;
     case 'being_delivered':
@@ -146,13 +152,14 @@ function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | nul
     case 'given_up':
       return attempt?.outcome === 'delivered'
         ? `Counts as failed (${withoutFullStop(recipient.lastResponse ?? '')}), but did arrive, which was not known then: ${said}.`
-        : `Tried ${times(Math.max(recipient.attempts, attempt?.number ?? 0))} and ${withoutFullStop(recipient.lastResponse ?? '')}.`;
+        : `Tried ${times(Math.max(recipient.attempts, attempt?.number ?? 0))} and ${withoutFullStop(recipient.lastResponse ?? 'given up')}.`;
     case 'suppressed':
       return `Nothing was sent: ${recipient.address} is on the suppression list.`;
     case 'canceled':
-      return email.status === 'canceled'
-        ? 'The email was canceled before it was sent.'
-        : 'Nothing was sent, because another recipient is suppressed.';
+      if (email.status === 'canceled') return 'The email was canceled before it was sent.';
+      return email.status === 'suppressed'
+        ? 'Nothing was sent, because another recipient is suppressed.'
+        : 'Was canceled before it was sent, because the data of this recipient was to be erased.';
   }
 }
 
