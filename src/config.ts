@@ -192,7 +192,8 @@ function readVariables(env: Environment): Config {
 
 /** What each variable allows by itself, but not together with another one. */
 function refuseContradictions(config: Config): void {
-  const { deliveryMode, mailHostname, databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, workers } = config;
+  const { deliveryMode, mailHostname, databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, workers, admin } =
+    config;
   if (!mailHostname) throw missing('MAIL_HOSTNAME', 'the public name of this host, when DELIVERY_MODE is direct');
   if (databaseUrl && !jwtSecret) throw missing('JWT_SECRET', 'at least 32 characters, when DATABASE_URL is set');
   if (databaseUrl && !encryptionKey) {
@@ -202,6 +203,8 @@ function refuseContradictions(config: Config): void {
     throw missing('ENCRYPTION_KEY', 'the current key, when ENCRYPTION_KEY_NEXT is set');
   if (encryptionKey && nextEncryptionKey?.equals(encryptionKey))
     throw new ConfigError('ENCRYPTION_KEY_NEXT must be a different key from ENCRYPTION_KEY');
+  if (admin.password?.toLowerCase() === admin.email)
+    throw new ConfigError('ADMIN_PASSWORD must not be ADMIN_EMAIL, which anybody would try first');
   if (deliveryMode === 'sandbox' && workers > 1) {
     throw new ConfigError(
       `WORKERS must be 1 when DELIVERY_MODE is sandbox, not ${workers}: its DNS and mailbox run in one process`,

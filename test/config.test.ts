@@ -200,6 +200,7 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ PROVIDERS_FILE: '{\n}' }, /^PROVIDERS_FILE must be the path of a file/],
     [{ ADMIN_EMAIL: 'admin' }, /^ADMIN_EMAIL must be an email address/],
     [{ ADMIN_PASSWORD: 'short' }, /^ADMIN_PASSWORD must be 8 to 200 characters \(the value is not shown\)$/],
+    [{ ADMIN_PASSWORD: 'Admin@localhost' }, /^ADMIN_PASSWORD must not be ADMIN_EMAIL/],
     [
       { DATABASE_URL: 'mysql://secret@h/d' },
       /^DATABASE_URL must be a PostgreSQL address [^']* \(the value is not shown\)$/,
