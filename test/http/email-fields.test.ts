@@ -114,6 +114,7 @@ t.test('an invalid field is named with the reason, and nothing is stored: DOS-04
       ['Resend-Idempotency-Key', 'x', 'is a header of the call, not of the email'],
       ['X-PM-Message-Stream', 'broadcast', 'must be the field type'],
       ['X-Mailgun-Deliver-At', 'Fri, 01 Jan 2031 09:00:00 GMT', 'must be the field scheduled_at'],
+      ['X-Mailgun-Time-Zone-Localize', '09:00AM', 'must be the field scheduled_at'],
       ['X-Mailgun-Require-TLS', 'yes', 'must be the field tls'],
       ['X-MC-BccAddress', 'c@b.test', 'must be the field bcc'],
       ['X-SMTPAPI', '{"to": ["a@b.test"]}', '"to" must be the field to'],

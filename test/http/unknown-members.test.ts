@@ -126,6 +126,7 @@ t.test(
       'X-Mailgun-Deliver-At': 'Fri, 01 Jan 2031 09:00:00 GMT',
       'X-Mailgun-Require-TLS': 'yes',
       'X-MC-BccAddress': 'c@b.test',
+      'X-MC-MergeVars': '{"shop": "Pears"}',
       'X-SMTPAPI': '{"unique_args": {"customer": 7}, "to": null}',
     };
     const ours = { type: 'marketing', scheduled_at: at(3_600_000), tls: 'required', bcc: 'c@b.test' };

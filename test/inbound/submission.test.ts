@@ -204,10 +204,14 @@ t.test('what the REST API refuses is refused with a sentence that names the head
       { headers: { 'X-SMTPAPI': '{"to": ["ann@b.test", "bob@b.test"]}' } },
       /^554 5\.6\.0 X-SMTPAPI: "to" must be recipients of the envelope$/i,
     ],
-    [
-      { headers: { 'X-SMTPAPI': '{"send_at": 1924992000}' } },
-      /X-SMTPAPI: "send_at" must be called X-Sendwright-Scheduled-At$/i,
-    ],
+    ...Object.entries({
+      'X-SMTPAPI': '{"send_at": 1924992000}',
+      'x-smtpapi': '{"send_each_at": [1924992000, 1924992060]}',
+      'X-Mailgun-Delivery-Time-Optimize-Period': '24h',
+    }).map(([name, value]): (typeof cases)[number] => [
+      { headers: { [name]: value } },
+      new RegExp(`${name}: ("send_(each_)?at" )?must be called X-Sendwright-Scheduled-At$`, 'i'),
+    ]),
     ...Object.entries({
       'X-PM-Message-Stream': 'weekly-newsletter',
       'X-SMTPAPI': '{"asm_group_id": 7}',
@@ -217,10 +221,13 @@ t.test('what the REST API refuses is refused with a sentence that names the head
       new RegExp(`${name}: ("asm_group_id" )?must be called X-Sendwright-Type$`, 'i'),
     ]),
     [{ headers: { 'X-MC-BccAddress': 'c@b.test' } }, /X-MC-BccAddress: must be a recipient of the envelope$/i],
-    [
-      { headers: { 'X-Mailgun-Recipient-Variables': '{"a@b.test": {"code": 7}}' } },
-      /Recipient-Variables: must be a separate message for each recipient: /i,
-    ],
+    ...Object.entries({
+      'X-Mailgun-Recipient-Variables': '{"a@b.test": {"code": 7}}',
+      'X-MC-MergeVars': '{"_rcpt": "a@b.test", "code": 7}',
+    }).map(([name, value]): (typeof cases)[number] => [
+      { headers: { [name]: value } },
+      new RegExp(`${name}: ("_rcpt" )?must be a separate message for each recipient: `, 'i'),
+    ]),
     [{ headers: { 'X-Sib-Sandbox': 'drop' } }, /Sandbox: asks for a test, but the message would be sent: use POST /i],
     [{ headers: { 'X-Sendwright-Type': 'spam' } }, /^554 5\.6\.0 X-Sendwright-Type: must be one of/],
     [

@@ -23,6 +23,9 @@ const controls: ForeignControl[] = [
   { name: 'idempotency-key', asked: 'idempotencyKey' },
   { name: 'x-pm-message-stream', asked: 'type', asks: isMarketing },
   { name: 'x-mailgun-deliver-at', asked: 'scheduledAt' },
+  // When readers usually look at their mail, or at this time where they are.
+  { name: 'x-mailgun-delivery-time-optimize-period', asked: 'scheduledAt' },
+  { name: 'x-mailgun-time-zone-localize', asked: 'scheduledAt' },
   { name: 'x-mailgun-require-tls', asked: 'tls', asks: isYes },
   { name: 'x-mailgun-drop-message', asked: 'dryRun', asks: isYes },
   {
@@ -33,9 +36,11 @@ const controls: ForeignControl[] = [
   // Mandrill.
   { name: 'x-mc-sendat', asked: 'scheduledAt' },
   { name: 'x-mc-bccaddress', asked: 'bcc' },
+  { name: 'x-mc-mergevars', member: '_rcpt', asked: 'separateEmails' },
   // SendGrid, whose recipients are those that the header names. The last one is the list that people may have left.
   { name: 'x-smtpapi', member: 'to', asked: 'to' },
   { name: 'x-smtpapi', member: 'send_at', asked: 'scheduledAt' },
+  { name: 'x-smtpapi', member: 'send_each_at', asked: 'scheduledAt' },
   { name: 'x-smtpapi', member: 'asm_group_id', asked: 'type' },
   // Amazon SES: a list that people may have left.
   { name: 'x-ses-list-management-options', asked: 'type' },
