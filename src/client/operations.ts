@@ -237,6 +237,8 @@ export interface Operations {
       /** The end of the range. */ to: string;
       /** The length of each interval. */ interval: 'hour' | 'day';
       /** The grouping; null: none. */ group_by: 'domain' | 'tag' | 'type' | 'destination' | 'provider' | null;
+      /** How many groups have emails in the range. Of more than 1,000, only those with the most emails are listed. Null without `group_by`. */
+      group_count: number | null;
       /** One for each hour or day and group. */ buckets: Bucket[];
     };
   };

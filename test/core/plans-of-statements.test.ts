@@ -5,7 +5,7 @@ import * as destinations from '../../src/core/destinations/destinations.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { conditions, type Filter } from '../../src/core/log/email-filter.ts';
 import * as log from '../../src/core/log/email-log.ts';
-import { collect } from '../../src/core/log/stats.ts';
+import { collect, mostGroups } from '../../src/core/log/stats.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients/recipients.ts';
@@ -450,7 +450,7 @@ t.test('statistics read only what was accepted in their time, whatever the plann
       await db.transaction(async (tx) => {
         const before = [await read(tx), await read(tx, 'attempts_%')];
         const query = { from: ago(1), to: ago(-1), interval: 'hour', groupBy } as const;
-        const buckets = await collect({ ...db, ...tx }, sender.account.id, query, (_, host) => host);
+        const { buckets } = await collect({ ...db, ...tx }, sender.account.id, query, (_, host) => host);
         t.equal(
           buckets.reduce((sum, { pending }) => sum + pending, 0),
           10,
@@ -485,8 +485,8 @@ t.test('the statistics of many groups are put together without comparing each gr
     interval: 'day',
     groupBy: 'tag',
   } as const;
-  const buckets = await collect(explaining, sender.account.id, query, (_, host) => host);
-  t.equal(buckets.length, 2_000);
+  const { buckets, groupCount } = await collect(explaining, sender.account.id, query, (_, host) => host);
+  t.strictSame([buckets.length, groupCount], [mostGroups, 2_000]);
   t.ok(buckets.every(({ accepted, pending }) => accepted === 1 && pending === 1));
   t.ok(compared < 2_000, `${compared} rows were looked at in vain`);
 });

@@ -15,6 +15,12 @@ export interface StatsQuery {
   groupBy: Grouping | null;
 }
 
+export interface Stats {
+  buckets: Bucket[];
+  /** How many groups there are; null without a grouping. */
+  groupCount: number | null;
+}
+
 /**
  * What became of the emails that were accepted in one stretch of time. Recipients are counted as they stand now. In a group of
  * recipients, by destination or provider, everything but `accepted` is about these recipients alone.
@@ -43,6 +49,9 @@ export interface Bucket {
   /** From when the email was due until the recipient's server took it; null if nothing was delivered. */
   latencyMs: { p50: number; p95: number; p99: number } | null;
 }
+
+/** More groups are not listed: an account may give each email tags of its own. */
+export const mostGroups = 1_000;
 
 /** SQL: the provider that takes the mail of a domain; the domain itself, if none of its servers was seen. */
 const providerOf = (destination: string) => `coalesce($4::jsonb ->> ${destination}, ${destination})`;
@@ -108,19 +117,18 @@ interface Row {
   latency: number[] | null;
   classes: Record<string, number> | null;
   deferrals: number | null;
+  groups: number;
 }
 
-/** Counts over the account's emails accepted from `from` until before `to`, oldest stretch first. */
-export async function collect(
-  db: Database,
-  accountId: string,
-  query: StatsQuery,
-  nameOf: ProviderOf,
-): Promise<Bucket[]> {
+/**
+ * Counts over the account's emails accepted from `from` until before `to`, oldest stretch first. Of more than `mostGroups` groups,
+ * those with the most emails.
+ */
+export async function collect(db: Database, accountId: string, query: StatsQuery, nameOf: ProviderOf): Promise<Stats> {
   const range = [accountId, floorId(query.from), floorId(query.to)];
   const providers = query.groupBy === 'provider' ? [JSON.stringify(await findProviders(db, range, nameOf))] : [];
   const rows = await db.query<Row>({ text: selectBuckets(query), values: [...range, ...providers] });
-  return rows.map((row) => ({
+  const buckets = rows.map((row) => ({
     start: row.start,
     group: query.groupBy && row.group,
     accepted: row.accepted,
@@ -133,6 +141,7 @@ export async function collect(
     deferrals: row.deferrals ?? 0,
     latencyMs: latencyOf(row.latency),
   }));
+  return { buckets, groupCount: query.groupBy && (rows[0]?.groups ?? 0) };
 }
 
 /** SQL: the emails of the account `$1` with ids from `$2` until before `$3`; `$4` is an object with the provider of each destination. */
@@ -170,11 +179,13 @@ function selectBuckets({ interval, groupBy }: StatsQuery): string {
      GROUP BY 1, 2, 3),
   classified AS (SELECT start, "group", jsonb_object_agg(classification, recipients) AS classes FROM failed GROUP BY 1, 2)
   -- With equality, which can be looked up by hash or in order: else each group would be compared with each.
-  SELECT start, "group", accepted, suppressed, complaints, delivered, pending, failed, latency, deferrals, classes
+  SELECT start, "group", accepted, suppressed, complaints, delivered, pending, failed, latency, deferrals, classes,
+         (SELECT count(DISTINCT "group")::int FROM accepted) AS groups
     FROM accepted
     LEFT JOIN reached USING (start, "group")
     LEFT JOIN deferred USING (start, "group")
     LEFT JOIN classified USING (start, "group")
+   WHERE "group" IN (SELECT "group" FROM accepted GROUP BY 1 ORDER BY sum(accepted) DESC, 1 LIMIT ${mostGroups})
    ORDER BY start, "group"`;
 }
 

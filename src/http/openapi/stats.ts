@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { mostGroups } from '../../core/log/stats.ts';
+import { grouped } from '../../numbers.ts';
 import { statsQuery } from '../routes/stats.ts';
 import type { Group } from './operation.ts';
 import { integer, list, oneOf, time, words } from './schema.ts';
@@ -56,6 +58,9 @@ export const statsGroup: Group = {
           to: time('The end of the range.'),
           interval: oneOf(['hour', 'day'], 'The length of each interval.'),
           group_by: oneOf(groupings, 'The grouping; null: none.').nullable(),
+          group_count: integer(
+            `How many groups have emails in the range. Of more than ${grouped(mostGroups)}, only those with the most emails are listed. Null without \`group_by\`.`,
+          ).nullable(),
           buckets: list(bucket, 'One for each hour or day and group.'),
         }),
         example: {
@@ -63,6 +68,7 @@ export const statsGroup: Group = {
           to: '2026-11-21T09:00:00.000Z',
           interval: 'day',
           group_by: null,
+          group_count: null,
           buckets: [
             {
               start: '2026-11-20T00:00:00.000Z',

@@ -44,12 +44,13 @@ export function statsRoutes(router: Router, services: Services): void {
     const { accountId } = senderOf(ctx);
     const until = input.to ?? shortlyAfterNow(services.clock);
     const query = { from, to: until, interval, groupBy: input.group_by ?? null };
-    const buckets = await collect(services.db, accountId, query, services.providerOf);
+    const { buckets, groupCount } = await collect(services.db, accountId, query, services.providerOf);
     ctx.body = {
       from: from.toISOString(),
       to: to.toISOString(),
       interval,
       group_by: input.group_by ?? null,
+      group_count: groupCount,
       buckets: buckets.map(present.bucket),
     };
   });
