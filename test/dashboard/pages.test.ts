@@ -184,6 +184,49 @@ t.test('the pages', inBrowser, async (t) => {
     t.equal(await page.getByLabel('Recipient, @domain or id').inputValue(), '@site99.test');
   });
 
+  t.test('keys, domains and webhooks come a page at a time too, each of them at an address', async (t) => {
+    const owner = await buildAccount(node.db);
+    const seed = (columns: string, values: string) =>
+      node.db.query({
+        text: `INSERT INTO ${columns} SELECT ${values} FROM generate_series(1, 30) n`,
+        values: [owner.id],
+      });
+    await seed(
+      'api_keys (id, account_id, name, key_prefix, key_hash, scopes, domains)',
+      `uuidv7(), $1::uuid, 'one ' || n, 'sk_live_', uuidv7()::text::bytea, '{read}', '{}'`,
+    );
+    await seed(
+      'domains (id, account_id, domain, verification_token, dkim_selector, dkim_private_key, dkim_public_key)',
+      `uuidv7(), $1::uuid, 'one-' || n || '.example', '', '', '', ''`,
+    );
+    await seed(
+      'webhooks (id, account_id, url, events, secret)',
+      `uuidv7(), $1::uuid, 'https://one.test/' || n, '{}', ''`,
+    );
+    const { page } = await view(t, node, '/keys', { loggedIn: false });
+    await logIn(page, owner.email, owner.password);
+    const shown = () => page.locator('main tbody tr').count();
+    for (const [path, kind, label, status] of [
+      ['/keys', 'key', 'Name', 'all'],
+      ['/domains', 'domain', 'Name', 'pending'],
+      ['/webhooks', 'webhook', 'Address', 'enabled'],
+    ] as const) {
+      await go(page, path, `30 ${kind}s`);
+      await page.getByText('1–25 of 30').waitFor();
+      t.equal(await shown(), 25, path);
+      await page.getByRole('button', { name: 'Next page' }).click();
+      await page.getByText('26–30 of 30').waitFor();
+      t.equal(await shown(), 5, path);
+      t.equal(new URL(page.url()).search, '?page=2', path);
+      await page.getByLabel('Status', { exact: true }).selectOption(status);
+      await page.getByText('1–25 of 30').waitFor();
+      await go(page, `${path}?page=2`, '26–30 of 30');
+      await page.getByLabel(label, { exact: true }).fill('one');
+      await page.getByText('1–25 of 30').waitFor();
+      await go(page, `${path}?page=9`, 'This page is empty');
+    }
+  });
+
   t.test('behind 100,000 emails for others those of a domain are found further back', async (t) => {
     const other = await buildAccount(node.db);
     const seed = (address: string, age: string, emails: number) =>

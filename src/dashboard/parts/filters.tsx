@@ -88,25 +88,27 @@ export function Found({ children }: { children: ReactNode }) {
   );
 }
 
-/** The two filters of a list that is short enough to filter in the browser. */
+/** The two filters of a list that is short enough to filter in the browser, and how many match, in words. */
 export function NameAndStatus(props: {
   name: string;
   all: string;
   statuses: readonly string[];
   state: { q?: string; status?: string };
-  change: (changes: { q?: string | null; status?: string | null }) => void;
+  change: (changes: { q?: string | null; status?: string | null; page: null }) => void;
+  found: string;
 }) {
-  const { name, all, statuses, state, change } = props;
+  const { name, all, statuses, state, change, found } = props;
   return (
     <search className="filters">
-      <SearchField label={name} value={state.q} change={(q) => change({ q })} first />
+      <SearchField label={name} value={state.q} change={(q) => change({ q, page: null })} first />
       <ChoiceField
         label="Status"
         all={all}
         choices={statuses}
         value={state.status}
-        change={(status) => change({ status })}
+        change={(status) => change({ status, page: null })}
       />
+      <Found>{found}</Found>
     </search>
   );
 }

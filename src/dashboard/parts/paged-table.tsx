@@ -1,7 +1,7 @@
 import { pageState } from '../browser/address-state.ts';
 import { DataTable, type TableProps } from './data-table.tsx';
 import { Known, type Query } from './failure.tsx';
-import { Pager, PastEnd } from './pager.tsx';
+import { Pager, PastEnd, rangeOf } from './pager.tsx';
 
 interface Props<Row> extends TableProps<Row> {
   query: Query<{ count: number }>;
@@ -24,5 +24,19 @@ export function PagedTable<Row>({ query, page, change, empty, ...table }: Props<
         </div>
       )}
     </>
+  );
+}
+
+/** The same for a list that the browser has as a whole: `rows` are those of all its pages. */
+export function WholeTable<Row>({ query, page, rows, ...table }: Omit<Props<Row>, 'query'> & { query: Query }) {
+  const { error, refetch } = query;
+  const { offset, limit } = rangeOf(page);
+  return (
+    <PagedTable
+      {...table}
+      query={{ data: rows && { count: rows.length }, error, refetch }}
+      page={page}
+      rows={rows?.slice(offset, offset + limit)}
+    />
   );
 }

@@ -2,20 +2,20 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from 'wouter';
 import type { Domain } from '../../../client/index.ts';
-import { useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { useAction } from '../../parts/action.tsx';
-import { type Column, DataTable } from '../../parts/data-table.tsx';
+import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Known } from '../../parts/failure.tsx';
 import { NameAndStatus } from '../../parts/filters.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
+import { WholeTable } from '../../parts/paged-table.tsx';
 import { Status } from '../../parts/status.tsx';
-import { hostIn } from '../../words/format.ts';
+import { hostIn, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { isSought } from './domain-standing.ts';
 
@@ -67,7 +67,7 @@ const columns: Column<Domain>[] = [
 /** The domains that mail can be sent from. */
 export function Domains() {
   const { service } = useSession();
-  const [state, change] = useAddressState(['new', 'q', 'status']);
+  const [state, change] = useAddressState(['new', 'q', 'status', 'page']);
   const query = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
   const { data } = query;
   const shown = data?.domains.filter(
@@ -78,28 +78,36 @@ export function Domains() {
     <>
       <PageHead title="Domains" words="What you can send from, once the DNS records are found." actions={add} />
       {data && data.domains.length > 0 && (
-        <NameAndStatus name="Name" all="Any status" statuses={['verified', 'pending']} state={state} change={change} />
-      )}
-      <Known query={query}>
-        <DataTable
-          label="Domains"
-          columns={columns}
-          rows={shown}
-          idOf={({ id }) => id}
-          hrefOf={({ id }) => `/domains/${id}`}
-          empty={
-            data && data.domains.length > 0 ? (
-              <Empty title="No domain matches" words="Remove a filter to see more." />
-            ) : (
-              <Empty
-                title="No domain yet"
-                words="Add one that you own. Three DNS records then show that it is yours, and let receivers check that mail is from you."
-                command={`curl ${service.base_url}/api/v1/domains -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"domain": "example.com"}'`}
-              />
-            )
-          }
+        <NameAndStatus
+          name="Name"
+          all="Any status"
+          statuses={['verified', 'pending']}
+          state={state}
+          change={change}
+          found={plural(shown?.length ?? 0, 'domain')}
         />
-      </Known>
+      )}
+      <WholeTable
+        query={query}
+        page={pageOf(state.page)}
+        change={change}
+        label="Domains"
+        columns={columns}
+        rows={shown}
+        idOf={({ id }) => id}
+        hrefOf={({ id }) => `/domains/${id}`}
+        empty={
+          data && data.domains.length > 0 ? (
+            <Empty title="No domain matches" words="Remove a filter to see more." />
+          ) : (
+            <Empty
+              title="No domain yet"
+              words="Add one that you own. Three DNS records then show that it is yours, and let receivers check that mail is from you."
+              command={`curl ${service.base_url}/api/v1/domains -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' \\\n  -d '{"domain": "example.com"}'`}
+            />
+          )
+        }
+      />
       {state.new === '1' && <AddDomain close={() => change({ new: null })} />}
     </>
   );

@@ -2,23 +2,24 @@ import { Button, Checkbox, Group, NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ApiKey } from '../../../client/index.ts';
-import { useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { useOutliving } from '../../browser/interrupted.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
 import { Command } from '../../parts/copy.tsx';
-import { type Column, DataTable } from '../../parts/data-table.tsx';
+import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Known } from '../../parts/failure.tsx';
 import { NameAndStatus } from '../../parts/filters.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
+import { WholeTable } from '../../parts/paged-table.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { Status } from '../../parts/status.tsx';
 import { firstEmail } from '../../words/commands.ts';
+import { plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { maySendFrom } from './first-sender.ts';
 import { revokeIt, standing } from './key-standing.ts';
@@ -81,7 +82,7 @@ const columns: Column<ApiKey>[] = [
 /** The API keys that programs send with. */
 export function Keys() {
   const session = useSession();
-  const [state, change] = useAddressState(['new', 'q', 'status']);
+  const [state, change] = useAddressState(['new', 'q', 'status', 'page']);
   const query = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
   const { data } = query;
   const wanted = state.status ?? 'active';
@@ -103,30 +104,32 @@ export function Keys() {
           statuses={['revoked', 'expired', 'all']}
           state={state}
           change={change}
+          found={plural(shown?.length ?? 0, 'key')}
         />
       )}
-      <Known query={query}>
-        <DataTable
-          label="API keys"
-          columns={columns}
-          rows={shown}
-          idOf={({ id }) => id}
-          empty={
-            data && data.api_keys.length > 0 ? (
-              <Empty
-                title={state.q || state.status ? 'No key matches' : 'No key can be used'}
-                words={state.q || state.status ? 'Remove a filter to see more.' : 'All were revoked, or have expired.'}
-              />
-            ) : (
-              <Empty
-                title="No key yet"
-                words="Create one, and put it into your program. It is shown once."
-                command={firstEmail(session)}
-              />
-            )
-          }
-        />
-      </Known>
+      <WholeTable
+        query={query}
+        page={pageOf(state.page)}
+        change={change}
+        label="API keys"
+        columns={columns}
+        rows={shown}
+        idOf={({ id }) => id}
+        empty={
+          data && data.api_keys.length > 0 ? (
+            <Empty
+              title={state.q || state.status ? 'No key matches' : 'No key can be used'}
+              words={state.q || state.status ? 'Remove a filter to see more.' : 'All were revoked, or have expired.'}
+            />
+          ) : (
+            <Empty
+              title="No key yet"
+              words="Create one, and put it into your program. It is shown once."
+              command={firstEmail(session)}
+            />
+          )
+        }
+      />
       {state.new === '1' && <NewKey close={() => change({ new: null })} />}
     </>
   );

@@ -2,17 +2,18 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import type { Webhook } from '../../../client/index.ts';
-import { useAddressState } from '../../browser/address-state.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
-import { type Column, DataTable } from '../../parts/data-table.tsx';
+import type { Column } from '../../parts/data-table.tsx';
 import { Empty } from '../../parts/empty.tsx';
-import { Known } from '../../parts/failure.tsx';
 import { NameAndStatus } from '../../parts/filters.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
+import { WholeTable } from '../../parts/paged-table.tsx';
 import { Status } from '../../parts/status.tsx';
 import { webhookCall } from '../../words/commands.ts';
+import { plural } from '../../words/format.ts';
 import { NewWebhook } from './webhook-form.tsx';
 
 const columns: Column<Webhook>[] = [
@@ -62,7 +63,7 @@ const columns: Column<Webhook>[] = [
 /** The endpoints that are called when something happens to an email. */
 export function Webhooks() {
   const { service } = useSession();
-  const [state, change] = useAddressState(['new', 'q', 'status']);
+  const [state, change] = useAddressState(['new', 'q', 'status', 'page']);
   const query = useQuery({ queryKey: ['webhooks'], queryFn: () => api.webhooks.list() });
   const { data } = query;
   const shown = data?.webhooks.filter(
@@ -83,28 +84,30 @@ export function Webhooks() {
           statuses={['enabled', 'disabled']}
           state={state}
           change={change}
+          found={plural(shown?.length ?? 0, 'webhook')}
         />
       )}
-      <Known query={query}>
-        <DataTable
-          label="Webhooks"
-          columns={columns}
-          rows={shown}
-          idOf={({ id }) => id}
-          hrefOf={({ id }) => `/webhooks/${id}`}
-          empty={
-            data && data.webhooks.length > 0 ? (
-              <Empty title="No webhook matches" words="Remove a filter to see more." />
-            ) : (
-              <Empty
-                title="No webhook yet"
-                words="Add a URL that accepts POST. Calls are signed with a secret that is shown once."
-                command={webhookCall(service.base_url)}
-              />
-            )
-          }
-        />
-      </Known>
+      <WholeTable
+        query={query}
+        page={pageOf(state.page)}
+        change={change}
+        label="Webhooks"
+        columns={columns}
+        rows={shown}
+        idOf={({ id }) => id}
+        hrefOf={({ id }) => `/webhooks/${id}`}
+        empty={
+          data && data.webhooks.length > 0 ? (
+            <Empty title="No webhook matches" words="Remove a filter to see more." />
+          ) : (
+            <Empty
+              title="No webhook yet"
+              words="Add a URL that accepts POST. Calls are signed with a secret that is shown once."
+              command={webhookCall(service.base_url)}
+            />
+          )
+        }
+      />
       {state.new === '1' && <NewWebhook close={() => change({ new: null })} />}
     </>
   );
