@@ -5,10 +5,19 @@ import { openApiDocument } from '../src/http/openapi/document.ts';
 
 type Schema = Record<string, unknown>;
 
+interface Parameter {
+  $ref?: string;
+  name: string;
+  in: string;
+  required: boolean;
+  description?: string;
+  schema: Schema;
+}
+
 interface OperationObject {
   operationId: string;
   summary: string;
-  parameters?: { $ref?: string; name: string; in: string; required: boolean; description?: string; schema: Schema }[];
+  parameters?: Parameter[];
   requestBody?: { content: { 'application/json': { schema: Schema } } };
   responses: Record<string, { content: Record<string, { schema: Schema }> }>;
 }
@@ -26,12 +35,11 @@ const described = Object.entries(document.paths).flatMap(([path, methods]) =>
 // What does not end is not called: browsers have EventSource for it.
 const operations = described.filter((operation) => answerOf(operation).type !== 'text/event-stream');
 
-/** Names that a program has another meaning for, and the one of what several operations take. */
+/** Names that a program has another meaning for, or that say more. */
 const renamed: Record<string, string> = {
   Error: 'ErrorBody',
   Event: 'EmailEvent',
   ListDomainsQuery: 'PartQuery',
-  ListSandboxMessagesQuery: 'PageQuery',
 };
 const nameOf = (name: string) => renamed[name] ?? name;
 const eventTypes = propertiesOf(schemas.Event ?? {}).type?.enum as string[];
@@ -128,18 +136,23 @@ function declared(named: Named): string {
   return Object.entries(named).map(one).join('\n\n');
 }
 
+/** What is given behind the `?`, as an object. */
+const queryOf = (parameters: Parameter[]): Schema => ({
+  type: 'object',
+  properties: Object.fromEntries(parameters.map(({ name, schema, description }) => [name, { ...schema, description }])),
+  required: parameters.flatMap(({ name, required }) => (required ? [name] : [])),
+});
+
 /** What the operations take, those that are the same once, and for each operation the names of its own. */
 function requests() {
-  const named: Named = {};
+  const list = operations.find(({ operationId }) => operationId === 'listEmails');
+  // What lists have in common; each takes more.
+  const named: Named = {
+    PageQuery: queryOf(list?.parameters?.filter(({ name }) => /^(limit|offset)$/.test(name)) ?? []),
+  };
   const uses = operations.map(({ operationId, summary, parameters = [], requestBody }) => {
     const queries = parameters.filter((parameter) => parameter.in === 'query');
-    const query: Schema = {
-      type: 'object',
-      properties: Object.fromEntries(
-        queries.map(({ name, schema, description }) => [name, { ...schema, description }]),
-      ),
-      required: queries.flatMap(({ name, required }) => (required ? [name] : [])),
-    };
+    const query = queryOf(queries);
     const use = (kind: string, schema: Schema): string => {
       if (schema.$ref) return typeOf(schema);
       const known = Object.entries(named).find(([, one]) => JSON.stringify(one) === JSON.stringify(schema))?.[0];

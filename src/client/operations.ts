@@ -24,11 +24,11 @@ import type {
   ListDestinationsQuery,
   ListEmailsQuery,
   ListErasuresQuery,
+  ListSandboxMessagesQuery,
   ListSuppressionsQuery,
   ListTemplatesQuery,
   ListWebhookDeliveriesQuery,
   LogInBody,
-  PageQuery,
   PartQuery,
   PublishTemplateBody,
   ReleaseEmailBody,
@@ -515,7 +515,7 @@ export interface Operations {
   };
   /** List sandbox messages */
   listSandboxMessages: {
-    query: PageQuery;
+    query: ListSandboxMessagesQuery;
     answer: {
       /** The page. */ messages: SandboxMessage[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;

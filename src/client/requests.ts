@@ -45,6 +45,11 @@ export type SendRequest = {
   } | null;
 } & (Given<'template'> | Given<'from' | 'subject' | 'html'> | Given<'from' | 'subject' | 'text'>);
 
+export interface PageQuery {
+  /** How many to return. A value above 100 counts as 100. */ limit?: number;
+  /** How many to skip, newest first. */ offset?: number;
+}
+
 export interface SendEmailQuery {
   /** `true`: returns what would happen, and sends nothing. */ dry_run?: 'true' | 'false';
 }
@@ -293,9 +298,8 @@ export interface StopDestinationBody {
   /** Why, for the owners of the emails, who see it in their log. Omitted: none. */ reason?: string;
 }
 
-export interface PageQuery {
-  /** How many to return. A value above 100 counts as 100. */ limit?: number;
-  /** How many to skip, newest first. */ offset?: number;
+export interface ListSandboxMessagesQuery extends PageQuery {
+  /** Only messages with this text in a recipient or in the subject; case does not matter. */ q?: string;
 }
 
 export interface LogInBody {

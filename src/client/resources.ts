@@ -253,7 +253,7 @@ export class Doctor extends Resource {
 
 /** The mail that arrived in the sandbox (`DELIVERY_MODE=sandbox`). Requires a login. */
 export class SandboxMessages extends Resource {
-  list(query: requests.PageQuery = {}, options?: CallOptions) {
+  list(query: requests.ListSandboxMessagesQuery = {}, options?: CallOptions) {
     return this.call('listSandboxMessages', { query }, options);
   }
 

@@ -236,6 +236,13 @@ t.test('the dashboard', inBrowser, async (t) => {
     await go(page, '/sandbox?page=99', 'This page is empty');
     await page.getByRole('button', { name: 'Go to the first page' }).click();
     await page.getByRole('navigation', { name: 'Messages' }).getByRole('link').first().waitFor();
+    await page.getByLabel('Recipient or subject').fill('SLOW+2@any');
+    await page.getByText('1 message', { exact: true }).waitFor();
+    await page.getByRole('navigation', { name: 'Messages' }).getByRole('link', { name: 'Number 2' }).click();
+    await page.waitForURL(/\/sandbox\/[\w-]{36}\?q=SLOW%2B2%40any$/);
+    await page.getByText('1 message', { exact: true }).waitFor();
+    await page.getByLabel('Recipient or subject').fill('nobody');
+    await page.getByText('No message matches').waitFor();
     await go(page, '/emails?page=99', 'This page is empty');
     t.match(await page.locator('.pager').textContent(), /^none of \d/);
     await page.getByRole('button', { name: 'Go to the first page' }).click();

@@ -126,4 +126,27 @@ t.test('they do what is documented', async (t) => {
     const sizes = parsed().map(({ args: [message] }) => (message as Buffer).length);
     t.ok(sizes.length > 0 && Math.max(...sizes) < 10_000);
   });
+
+  await t.test('what arrived is found by part of a recipient or of the subject, however it is written', async (t) => {
+    const other = await buildSender(node.db, encryptionKey);
+    const [first, second] = [
+      await send('Ann@bücher.test', { subject: 'Überweisung 100%' }),
+      await send('bob@shop.test'),
+    ];
+    await Promise.all([settled(first), settled(second)]);
+    const found = async ({ email, password }: { email: string; password: string }, q: string, rest = '') => {
+      const { token } = (await node.call('POST', '/api/v1/auth/login', { body: { email, password } })).body;
+      const path = `/api/v1/sandbox/messages?q=${encodeURIComponent(q)}${rest}`;
+      const { messages, count } = (await node.call('GET', path, { token })).body;
+      return [count, ...messages.map(({ email_id }: { email_id: string }) => email_id)];
+    };
+    for (const q of ['ann@', 'Ann@BÜCHER.test', 'ann@xn--bcher', 'überweisung', '0%'])
+      t.strictSame(await found(account, q), [1, first], q);
+    t.strictSame(await found(account, 'Bob@Shop'), [1, second]);
+    for (const q of ['0_', 'ann@shop', 'bob@shop.test,']) t.strictSame(await found(account, q), [0], q);
+    const [count = 0, ...ids] = await found(account, '.test', '&limit=1');
+    t.ok(Number(count) >= 2, 'all that match are counted');
+    t.strictSame(ids, [second]);
+    t.strictSame(await found(other.account, 'ann@'), [0], 'not by another account');
+  });
 });

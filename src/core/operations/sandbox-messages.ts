@@ -71,19 +71,28 @@ export async function trim(db: Database): Promise<void> {
 const columns = `id, account_id AS "accountId", email_id AS "emailId", received_at AS "receivedAt", mail_from AS "mailFrom",
   rcpt_to AS "rcptTo", subject, header_from AS "headerFrom", tls_version AS "tlsVersion", dkim, size`;
 
-/** One page, newest first, with each source cut at `rawLimit` bytes. */
+/**
+ * One page, newest first, with each source cut at `rawLimit` bytes.
+ *
+ * @param page.parts only messages with one of these in a recipient or in the subject, in any case; none: all
+ */
 export async function list(
   db: Database,
   accountId: string,
-  page: { limit: number; offset: number; rawLimit: number },
+  page: { limit: number; offset: number; rawLimit: number; parts: string[] },
 ): Promise<{ messages: SandboxMessage[]; count: number }> {
-  const count = await db.prisma.sandboxMessage.count({ where: { accountId } });
-  const messages = await db.query<SandboxMessage>({
-    text: `SELECT ${columns}, substring(raw FOR $4) AS raw
-             FROM sandbox_messages WHERE account_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3`,
-    values: [accountId, page.limit, page.offset, page.rawLimit],
+  const wanted = `account_id = $1 AND ($2::text[] = '{}' OR EXISTS (
+    SELECT FROM unnest(rcpt_to || subject) told, unnest($2::text[]) part WHERE strpos(lower(told), lower(part)) > 0))`;
+  const [found] = await db.query<{ count: number }>({
+    text: `SELECT count(*)::int AS count FROM sandbox_messages WHERE ${wanted}`,
+    values: [accountId, page.parts],
   });
-  return { messages, count };
+  const messages = await db.query<SandboxMessage>({
+    text: `SELECT ${columns}, substring(raw FOR $5) AS raw
+             FROM sandbox_messages WHERE ${wanted} ORDER BY id DESC LIMIT $3 OFFSET $4`,
+    values: [accountId, page.parts, page.limit, page.offset, page.rawLimit],
+  });
+  return { messages, count: found?.count ?? 0 };
 }
 
 /**

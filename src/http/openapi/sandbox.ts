@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { actors, kept } from '../../core/operations/sandbox-messages.ts';
 import { grouped } from '../../numbers.ts';
-import { page } from '../input/validation.ts';
+import { sandboxQuery } from '../routes/sandbox.ts';
 import type { Group } from './operation.ts';
 import { samples } from './samples.ts';
 import { flag, id, integer, list, time, total, words } from './schema.ts';
@@ -60,7 +60,7 @@ export const sandboxGroup: Group = {
       summary: 'List sandbox messages',
       description: `The account's messages, newest first. The mailbox keeps the latest ${keptInWords} of all accounts together.`,
       access: 'login',
-      query: z.object(page),
+      query: sandboxQuery,
       answer: {
         description: 'One page.',
         schema: z.object({ messages: list(message, 'The page.'), count: total }),
