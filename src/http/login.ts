@@ -23,7 +23,9 @@ export async function logIn(ctx: Context, db: Database): Promise<User> {
   return login(db, { email, password, address: addressOf(ctx) });
 }
 
-/** The client's address according to the proxies; the peer's if they pass on something that is no address. */
+/** The client's address according to the proxies, some of which name its port too; the peer's if they pass on something else. */
 function addressOf(ctx: Context): string {
-  return isIP(ctx.ip) === 0 ? (ctx.socket.remoteAddress ?? '') : ctx.ip;
+  const [, ipv6, ipv4] = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/.exec(ctx.ip) ?? [];
+  const address = ipv6 ?? ipv4 ?? ctx.ip;
+  return isIP(address) === 0 ? (ctx.socket.remoteAddress ?? '') : address;
 }

@@ -191,5 +191,9 @@ t.test('behind proxies the client is the one that the last trusted proxy names',
     429,
     'one client in two spellings',
   );
+  t.equal(await attempts(behind, (n) => `203.0.113.${n}:4711`), 401, 'eleven clients with their ports');
+  t.equal(await attempts(behind, (n) => `203.0.113.1:${n}`), 429, 'one client with its ports');
+  t.equal(await attempts(behind, (n) => (n % 2 ? '[2001:db8::1]' : `[2001:db8::1]:${n}`)), 429, 'the same by IPv6');
+  t.equal(await attempts(behind, (n) => `[2001:db8:${n}::1]:4711`), 401, 'eleven networks');
   t.equal(await attempts(behind, (n) => `nonsense ${n}`), 429, 'an invalid address counts for the proxy');
 });
