@@ -402,7 +402,7 @@ export interface ApiKey {
   /** The first characters of the key. */ key_prefix: string;
   /** What it allows. */ scopes: ('send' | 'read')[];
   /** The domains that it may send from; empty: all domains of the account. */ domains: string[];
-  /** When it expires; null: never. */ expires_at: string | null;
+  /** When it expires; null: never. What it scheduled before is still sent. */ expires_at: string | null;
   /** When it was created. */ created_at: string;
   /** When it was revoked; null: it is not revoked. */ revoked_at: string | null;
 }

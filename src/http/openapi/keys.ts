@@ -13,7 +13,7 @@ const apiKey = z
     key_prefix: words('The first characters of the key.'),
     scopes: list(z.enum(scopes), 'What it allows.'),
     domains: list(z.string(), 'The domains that it may send from; empty: all domains of the account.'),
-    expires_at: time('When it expires; null: never.').nullable(),
+    expires_at: time('When it expires; null: never. What it scheduled before is still sent.').nullable(),
     created_at: time('When it was created.'),
     revoked_at: time('When it was revoked; null: it is not revoked.').nullable(),
   })
