@@ -35,8 +35,10 @@ export interface Line<Job> {
   /**
    * Takes up to `limit` jobs out of the queue, best priority and oldest first, none of the named groups. The caller claims
    * what they wake in the same transaction: from then on the claim keeps that from being lost.
+   *
+   * @param priority takes only jobs of this one
    */
-  take(tx: Sql, limit: number, withoutGroups: string[]): Promise<Placed<Job>[]>;
+  take(tx: Sql, limit: number, withoutGroups: string[], priority?: number): Promise<Placed<Job>[]>;
   /** Tells this process's dispatcher that there is work; other processes find it by polling. */
   wake(): void;
   onWake(listener: () => void): () => void;
@@ -138,11 +140,12 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
         inside(tx),
       );
     },
-    async take(tx, limit, withoutGroups) {
+    async take(tx, limit, withoutGroups, priority) {
       const jobs = await boss.fetch<Omit<Stored, 'id'>>(name, {
         ...inside(tx),
         batchSize: limit,
         ignoreGroups: withoutGroups,
+        ...(priority === undefined ? {} : { minPriority: priority, maxPriority: priority }),
       });
       if (jobs.length > 0)
         await tx.query({ name: `remove-${name}`, text: removalOf(name), values: [jobs.map(({ id }) => id)] });

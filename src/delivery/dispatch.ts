@@ -82,6 +82,7 @@ export class Dispatcher {
       mostHeld: limits.inHand,
       canBegin: () => this.#slots.free,
       supplied: () => this.#lines.supplied((line) => this.#isShort(line)),
+      suppliedWith: (priority) => this.#lines.suppliedWith(priority, limits.crowded),
       place: (claims) => this.#placeAll(claims),
     });
     this.#overflow = new Overflow(db);

@@ -302,7 +302,14 @@ t.test('a node that parks mail while the destination is being resumed leaves not
     text: 'SELECT email_id AS "emailId" FROM recipients WHERE job_id = $1',
     values: [jobId],
   });
-  const claims = late.map((email) => ({ ...email, nodeId, jobId, destination: 'slow.test', recipients: [] }));
+  const claims = late.map((email) => ({
+    ...email,
+    nodeId,
+    jobId,
+    destination: 'slow.test',
+    priority: 0,
+    recipients: [],
+  }));
   await parkForPause(db, claims, 'slow.test');
   t.equal(await count('next_attempt_at = $1 OR claimed_by IS NOT NULL', pausedUntil), 0);
 });

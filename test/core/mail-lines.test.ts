@@ -1,5 +1,5 @@
 import t from 'tap';
-import { wakeDue, wakePast, wakingPast } from '../../src/core/emails/mail-lines.ts';
+import { prioritiesOfFirst, wakeDue, wakePast, wakingPast } from '../../src/core/emails/mail-lines.ts';
 import { claim, park, release } from '../../src/core/recipients/recipients.ts';
 import { completeIndexes } from '../../src/db/indexes.ts';
 import type { EmailType } from '../../src/generated/prisma/enums.ts';
@@ -28,9 +28,9 @@ t.test('one line for each account', async (t) => {
     return row?.n ?? 0;
   };
   /** The emails that are taken, in order. */
-  const take = (limit: number) =>
+  const take = (limit: number, priority?: number) =>
     db.transaction(async (tx) => {
-      const jobs = await queue.take(tx, limit, []);
+      const jobs = await queue.take(tx, limit, [], priority);
       await claim(tx, newId(), jobs);
       return jobs.flatMap((job) => job.emailIds);
     });
@@ -89,6 +89,15 @@ t.test('one line for each account', async (t) => {
       await finish();
     },
   );
+
+  t.test('the first ten of an account can be taken alone, transactional mail before marketing', async (t) => {
+    const first = [...(await send(crowd, 12)).slice(0, 10), ...(await send(other, 1))];
+    const marketing = (await send(crowd, 12, 'marketing')).slice(0, 10);
+    const taken = [];
+    for (const priority of prioritiesOfFirst) taken.push((await take(100, priority)).sort());
+    t.strictSame(taken, [first.sort(), marketing.sort()]);
+    await finish();
+  });
 });
 
 t.test('mail for one slow destination lets mail to others past', async (t) => {

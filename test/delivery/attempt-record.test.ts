@@ -37,7 +37,7 @@ function recordOf(
     ...{ verification: 'none', reused: false, conversation: [], results },
   };
   const recipients = results.map(({ recipient: address }, position) => ({ position, address, attempts: 7 }));
-  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', recipients };
+  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', priority: 0, recipients };
   const email = { accountId: 'x', dueAt: new Date(now.getTime() - hours * hoursMs), onUncertain };
   const ending = {
     begun: begun || cutShort,

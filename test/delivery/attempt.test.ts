@@ -57,7 +57,7 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
   await lease.start(false);
   t.teardown(() => lease.stop());
   const claim: Claim = {
-    ...{ nodeId: lease.nodeId, jobId: newId(), emailId: newId(), destination: 'example.test' },
+    ...{ nodeId: lease.nodeId, jobId: newId(), emailId: newId(), destination: 'example.test', priority: 0 },
     recipients: [{ position: 0, address: 'b@example.test', attempts: 0 }],
   };
   let content = '';
@@ -169,7 +169,14 @@ async function tryFor(
   const lease = { nodeId: newId(), valid } as unknown as Lease;
   const recipients = names.map((name, position) => ({ position, address: `${name}@example.test`, attempts }));
   const claim: Claim = {
-    ...{ nodeId: lease.nodeId, jobId: newId(), emailId: email.id, destination: 'example.test', recipients },
+    ...{
+      nodeId: lease.nodeId,
+      jobId: newId(),
+      emailId: email.id,
+      destination: 'example.test',
+      priority: 0,
+      recipients,
+    },
   };
   const asked: string[] = [];
   let mails = 0;

@@ -19,7 +19,7 @@ t.test('claims that cannot be parked are tried again, and the log says why they 
   const log = { warn: (...all: unknown[]) => said.push(all) } as unknown as Logger;
   const { promise, resolve } = Promise.withResolvers<void>();
   const inHand = new ClaimsInHand(db, { clock: systemClock, log }, resolve);
-  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'a.test', recipients: [] };
+  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'a.test', priority: 0, recipients: [] };
   inHand.add([claim]);
   inHand.parkFor([claim], 60_000, 'its site gets little at a time');
   await promise;
@@ -39,7 +39,7 @@ t.test('after a stop nothing is released any more, and the end is when the last 
   const db = { query } as unknown as Database;
   const inHand = new ClaimsInHand(db, { clock: systemClock, log: silentLog }, () => undefined);
   const [first, second, third] = ['1', '2', '3'].map(
-    (jobId): Claim => ({ nodeId: 'n', jobId, emailId: 'e', destination: 'a.test', recipients: [] }),
+    (jobId): Claim => ({ nodeId: 'n', jobId, emailId: 'e', destination: 'a.test', priority: 0, recipients: [] }),
   ) as [Claim, Claim, Claim];
   inHand.add([first, second, third]);
   inHand.stop();

@@ -98,7 +98,7 @@ t.test('while the database is slow, orders and the use of new addresses are aske
 });
 
 t.test('what waits here is not sent after this node was taken for dead', { timeout: 30_000 }, async (t) => {
-  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', recipients: [] };
+  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', priority: 0, recipients: [] };
   const batches = [[claim]];
   const placed = Promise.withResolvers<void>();
   const released = Promise.withResolvers<unknown[]>();

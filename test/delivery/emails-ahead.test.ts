@@ -17,7 +17,14 @@ t.test('the next emails are read ahead, and fewer of them if they are large', as
     return (await accept(db, queue, holder, requests)).map((accepted) => {
       if (!('email' in accepted)) throw new Error('not accepted');
       const recipients = [{ position: 0, address: 'a@b.test', attempts: 0 }];
-      return { nodeId: newId(), jobId: newId(), emailId: accepted.email.id, destination: 'b.test', recipients };
+      return {
+        nodeId: newId(),
+        jobId: newId(),
+        emailId: accepted.email.id,
+        destination: 'b.test',
+        priority: 0,
+        recipients,
+      };
     });
   };
 

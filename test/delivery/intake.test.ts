@@ -44,7 +44,7 @@ function startIntake() {
     { lease: lease as unknown as Lease, log: silentLog },
     {
       ...{ inHand: inHand as unknown as ClaimsInHand, mostHeld: 10_000 },
-      ...{ canBegin: () => slots.free, supplied: () => [], place: async () => undefined },
+      ...{ canBegin: () => slots.free, supplied: () => [], suppliedWith: () => [], place: async () => undefined },
     },
   );
   intake.start();

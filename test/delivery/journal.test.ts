@@ -35,6 +35,7 @@ const claimOf = (...addresses: string[]): Claim => ({
   jobId: newId(),
   emailId: newId(),
   destination: 'a.test',
+  priority: 0,
   recipients: addresses.map((address, position) => ({ position, address, attempts: 0 })),
 });
 

@@ -26,7 +26,7 @@ async function scene(t: Test, firstDelayMs = 60_000) {
     ]);
     if (!result || !('email' in result)) throw new Error('not accepted');
     const recipients = [{ position: 0, address, attempts }];
-    return { emailId: result.email.id, jobId: newId(), nodeId: newId(), destination, recipients };
+    return { emailId: result.email.id, jobId: newId(), nodeId: newId(), destination, priority: 0, recipients };
   };
   const unreached = (): Judgment & Pick<AttemptRecord, 'attempts'> => ({
     host: null,

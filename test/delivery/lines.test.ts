@@ -6,11 +6,12 @@ import { siteOf } from '../../src/delivery/sites/providers.ts';
 
 const site = siteOf('one.test', 'mx.hoster.test', []);
 
-const claimOf = (destination: string, jobId: string): Claim => ({
+const claimOf = (destination: string, jobId: string, priority = 0): Claim => ({
   nodeId: 'node',
   jobId,
   emailId: 'email',
   destination,
+  priority,
   recipients: [],
 });
 
@@ -30,6 +31,36 @@ t.test('a site is supplied as a whole, with the destinations of its line that ha
   t.strictSame(
     lines.supplied(() => true),
     [],
+  );
+});
+
+t.test('a claim with a higher priority goes before those that wait, and none before it is missing', async (t) => {
+  const lines = new Lines();
+  const arrive = (destination: string, jobs: [job: string, priority: number][]) => {
+    const claims = jobs.map(([job, priority]) => claimOf(destination, job, priority));
+    lines.expect(destination, claims);
+    lines.arrive(destination, claims, site);
+  };
+  const suppliedWith = (priority: number, enough: number) => lines.suppliedWith(priority, enough).sort();
+  arrive('one.test', [
+    ['a', 13],
+    ['b', 3],
+    ['c', 0],
+  ]);
+  arrive('two.test', [
+    ['d', 13],
+    ['e', 3],
+  ]);
+  arrive('one.test', [['f', 0]]);
+  lines.expect('unknown.test', [claimOf('unknown.test', 'g', 13)]);
+  t.strictSame(suppliedWith(13, 3), ['unknown.test'], 'two of this priority wait, which are not enough');
+  t.strictSame(suppliedWith(13, 2), ['one.test', 'two.test', 'unknown.test']);
+  t.strictSame(suppliedWith(3, 5), ['unknown.test']);
+  t.strictSame(suppliedWith(3, 4), ['one.test', 'two.test', 'unknown.test']);
+  t.strictSame(suppliedWith(0, 6), ['one.test', 'two.test', 'unknown.test']);
+  t.strictSame(
+    lines.get(site.name)?.claims.map(({ jobId }) => jobId),
+    ['a', 'd', 'b', 'e', 'c', 'f'],
   );
 });
 

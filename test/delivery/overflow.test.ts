@@ -71,7 +71,14 @@ t.test('at most ten thousand are remembered, and there is room for others later'
   const { db } = await openQueue(t);
   const overflow = new Overflow(db);
   const many = (count: number) =>
-    Array.from({ length: count }, () => ({ nodeId: '', jobId: '', emailId: newId(), destination: '', recipients: [] }));
+    Array.from({ length: count }, () => ({
+      nodeId: '',
+      jobId: '',
+      emailId: newId(),
+      destination: '',
+      priority: 0,
+      recipients: [],
+    }));
   const other = { ...site, name: 'b.test' };
   overflow.add(site, many(9_999), later);
   overflow.add(other, many(2), later);
@@ -91,6 +98,10 @@ t.test('nothing is thrown if the database is down', async (t) => {
   const db = connect('postgres://nobody@127.0.0.1:1/nothing', silentLog, 1);
   t.teardown(() => db.close());
   const overflow = new Overflow(db);
-  overflow.add(site, [{ nodeId: '', jobId: '', emailId: newId(), destination: '', recipients: [] }], later);
+  overflow.add(
+    site,
+    [{ nodeId: '', jobId: '', emailId: newId(), destination: '', priority: 0, recipients: [] }],
+    later,
+  );
   await t.resolves(overflow.callBack(site, 1, now));
 });

@@ -80,6 +80,7 @@ async function scene(t: Test, pools: SendingPools = { addresses: [], plan: [] })
         jobId: newId(),
         emailId: accepted.email.id,
         destination: 'b.test',
+        priority: 0,
         recipients,
       });
     }

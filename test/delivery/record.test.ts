@@ -118,7 +118,12 @@ t.test("an account with many outcomes does not hold up another account's", async
   const recorder = createRecorder(db, queue, silentLog);
   let written = 0;
   const add = (accountId: string) => {
-    const claim = { ...{ nodeId: newId(), jobId: newId(), emailId: newId() }, destination: 'x.test', recipients: [] };
+    const claim = {
+      ...{ nodeId: newId(), jobId: newId(), emailId: newId() },
+      destination: 'x.test',
+      priority: 0,
+      recipients: [],
+    };
     return recorder.add({ ...told, accountId, settlements: [settlementOf(claim, 'delivered')], attempts: [] });
   };
   const many = Array.from({ length: 1_000 }, () => add('many').then(() => (written += 1)));
@@ -146,7 +151,14 @@ t.test(
         ),
     };
     const recorder = createRecorder(counted, queue, silentLog);
-    const claim = { nodeId: newId(), jobId: newId(), emailId: newId(), destination: 'x.test', recipients: [] };
+    const claim = {
+      nodeId: newId(),
+      jobId: newId(),
+      emailId: newId(),
+      destination: 'x.test',
+      priority: 0,
+      recipients: [],
+    };
     const add = (recipients: number) => {
       const settlements = Array.from({ length: recipients }, (_, position) => ({
         ...settlementOf(claim, 'delivered'),

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
+import { testKey } from '../support/keys.ts';
 import { type Peer, startScriptedMx, startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
@@ -301,6 +303,43 @@ t.test('a paused destination gets nothing until it is resumed, and others go on'
   const member = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
   t.equal((await node.call('GET', '/api/v1/admin/destinations', { token: member })).status, 403);
 });
+
+t.test(
+  'behind much mail for a slow site nobody else waits, nor does transactional mail behind marketing',
+  async (t) => {
+    const arrived: string[] = [];
+    const opened = Promise.withResolvers<void>();
+    const sink = await startSink({
+      onMessage: async ({ to }) => {
+        arrived.push(to[0] ?? '');
+        await opened.promise;
+        return null;
+      },
+    });
+    t.teardown(() => sink.close());
+    const node = await startDirectNode(t, { zone: { 'slow.test': { A: ['127.0.0.1'] } }, mxPort: sink.port });
+    const other = await buildSender(node.db, testKey(7));
+    const areTaken = async (...names: string[]) => {
+      const address = { in: names.map((name) => `${name}@slow.test`) };
+      return (await node.db.prisma.recipient.count({ where: { address, claimedBy: { not: null } } })) === names.length;
+    };
+    const newsletter = Array.from({ length: 60 }, (_, n) => ({
+      ...{ from: node.from, to: `r${n}@slow.test`, subject: 's', text: 't', type: 'marketing' },
+    }));
+    const { status } = await node.call('POST', '/api/v1/emails/batch', { key: node.key, body: { emails: newsletter } });
+    t.equal(status, 200);
+    await eventually(async () => arrived.length === 5 && (await areTaken('r59')));
+
+    await node.send({ to: 'reset@slow.test' });
+    const body = { from: other.from, to: 'other@slow.test', subject: 's', text: 't', type: 'marketing' };
+    t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body })).status, 200);
+    await eventually(() => areTaken('reset', 'other'), 30_000);
+    opened.resolve();
+    await eventually(async () => arrived.length === 62);
+    // Not at once: the database knows of a claim before its node does.
+    for (const to of ['reset@slow.test', 'other@slow.test']) t.ok(arrived.indexOf(to) < 40, arrived.join(' '));
+  },
+);
 
 t.test('a recipient that is suppressed before the first attempt gets no mail', async (t) => {
   const sink = await startSink();

@@ -39,6 +39,9 @@ function priorityOf(type: EmailType, ahead: number): number {
   return (type === 'marketing' ? 0 : 10) + (level === -1 ? 3 : level);
 }
 
+/** The priorities of mail from accounts with little under way, transactional mail first. */
+export const prioritiesOfFirst = [priorityOf('transactional', 0), priorityOf('marketing', 0)];
+
 /** The most emails that one job wakes. They share jobs because a job costs the database about as much as a recipient. */
 export const mostInJob = 10;
 

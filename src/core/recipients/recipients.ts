@@ -10,6 +10,8 @@ export interface Claim {
   jobId: string;
   emailId: string;
   destination: string;
+  /** That of the job: a claim with a higher one goes first, also where it waits for its site. */
+  priority: number;
   recipients: { position: number; address: string; attempts: number }[];
 }
 
@@ -20,7 +22,7 @@ export interface Claim {
  * @returns one claim for each email of a job, those with higher priority first, then older emails first
  */
 export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[]): Promise<Claim[]> {
-  const rows = await tx.query<Omit<Claim, 'nodeId' | 'recipients'> & Claim['recipients'][number]>({
+  const rows = await tx.query<Omit<Claim, 'nodeId' | 'priority' | 'recipients'> & Claim['recipients'][number]>({
     name: 'recipients-claim',
     text: `UPDATE recipients r SET claimed_by = $1, claimed_at = now(), waiting_for = NULL
              FROM unnest(${unseen('$2::uuid[]')}, ${unseen('$3::uuid[]')}) AS job (email_id, id)
@@ -28,16 +30,16 @@ export async function claim(tx: Sql, nodeId: string, jobs: Placed<DeliverJob>[])
         RETURNING r.job_id AS "jobId", r.email_id AS "emailId", r.destination, r.position, r.address, r.attempts`,
     values: [nodeId, jobs.flatMap((job) => job.emailIds), jobs.flatMap((job) => job.emailIds.map(() => job.id))],
   });
+  const priorities = new Map(jobs.map((job) => [job.id, job.priority]));
   const claims = new Map<string, Claim>();
   for (const { jobId, emailId, destination, position, address, attempts } of rows) {
     const key = `${jobId} ${emailId}`;
-    const entry = claims.get(key) ?? { nodeId, jobId, emailId, destination, recipients: [] };
+    const priority = priorities.get(jobId) ?? 0;
+    const entry = claims.get(key) ?? { nodeId, jobId, emailId, destination, priority, recipients: [] };
     entry.recipients.push({ position, address, attempts });
     claims.set(key, entry);
   }
-  const priorities = new Map(jobs.map((job) => [job.id, job.priority]));
-  const priorityOf = ({ jobId }: Claim) => priorities.get(jobId) ?? 0;
-  return [...claims.values()].sort((a, b) => priorityOf(b) - priorityOf(a) || (a.emailId < b.emailId ? -1 : 1));
+  return [...claims.values()].sort((a, b) => b.priority - a.priority || (a.emailId < b.emailId ? -1 : 1));
 }
 
 /** SQL: values of a recipient that its node gives back. As the node did not crash, the count of crashes in a row starts anew. */

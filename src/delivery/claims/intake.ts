@@ -1,11 +1,11 @@
-import { mostInJob } from '../../core/emails/mail-lines.ts';
+import { mostInJob, prioritiesOfFirst } from '../../core/emails/mail-lines.ts';
 import { ClaimsInDoubt } from '../../core/nodes/claims-in-doubt.ts';
 import type { Claim } from '../../core/recipients/recipients.ts';
 import * as recipients from '../../core/recipients/recipients.ts';
-import type { Database } from '../../db/client.ts';
+import type { Database, Sql } from '../../db/client.ts';
 import type { Logger } from '../../log.ts';
 import { BatchLoop } from '../../pace/batch-loop.ts';
-import type { Queue } from '../../queue.ts';
+import type { DeliverJob, Placed, Queue } from '../../queue.ts';
 import { Trouble } from '../../trouble.ts';
 import type { ClaimsInHand } from './claims-in-hand.ts';
 import type { Lease } from './lease.ts';
@@ -17,6 +17,9 @@ const batchSize = 200;
 const manyClaims = 8;
 /** Then what is accepted is gathered for this long before it is taken. */
 const gatherMs = 15;
+
+/** How often to look for mail that goes before what waits here for slow sites. */
+const firstEveryMs = 1_000;
 
 interface Tools {
   lease: Lease;
@@ -32,13 +35,16 @@ interface Dispatching {
   canBegin(): boolean;
   /** The destinations that need no more claims for now. */
   supplied(): string[];
+  /** Those that need none of this priority, although it may go before most of what waits for them here. */
+  suppliedWith(priority: number): string[];
   /** Takes over new claims; the next batch is taken when this resolves. */
   place(claims: Claim[]): Promise<void>;
 }
 
 /**
  * Takes jobs out of the queue and claims their recipients, one batch after the other, for as long as there are jobs and room.
- * Jobs for destinations that are supplied stay in the queue.
+ * Jobs for destinations that are supplied stay in the queue; but each second those of accounts with little under way are taken,
+ * which go to the front: what waits here for a slow site may take minutes.
  */
 export class Intake {
   readonly #db: Database;
@@ -55,6 +61,8 @@ export class Intake {
   #lastClaims = 0;
   /** Ends the wait for more of what is accepted. */
   #gathering: NodeJS.Timeout | undefined;
+  /** When jobs of accounts with little under way were last looked for. */
+  #firstTakenAt = Number.NEGATIVE_INFINITY;
   /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;
   #unsubscribe: () => void = () => undefined;
@@ -129,25 +137,41 @@ export class Intake {
     const jobs = Math.ceil(room / this.#claimsPerJob);
     this.#full = room <= 0 || !this.#dispatching.canBegin() || !lease.valid();
     if (this.#full || lease.onHold) return false;
-    return (await this.#takeJobs(jobs)) === jobs;
-  }
-
-  /** Takes and claims in one transaction, so that recipients always have a job or a node that holds them. */
-  async #takeJobs(limit: number): Promise<number> {
-    const { nodeId } = this.#tools.lease;
-    const claiming = this.#db.transaction(async (tx) => {
+    await this.#takeFirst(jobs);
+    const { taken, claims } = await this.#takeJobs((tx) => {
       const supplied = this.#dispatching.supplied();
       this.#supplied = new Set(supplied);
-      const jobs = await this.#queue.take(tx, limit, supplied);
+      return this.#queue.take(tx, jobs, supplied);
+    });
+    if (taken > 0) this.#claimsPerJob = Math.max(1, claims / taken);
+    this.#lastClaims = claims;
+    return taken === jobs;
+  }
+
+  /** Of the destinations whose jobs stay in the queue, takes those of accounts with little under way, once a second. */
+  async #takeFirst(limit: number): Promise<void> {
+    if (this.#supplied.size === 0 || performance.now() - this.#firstTakenAt < firstEveryMs) return;
+    this.#firstTakenAt = performance.now();
+    for (const priority of prioritiesOfFirst)
+      await this.#takeJobs((tx) => this.#queue.take(tx, limit, this.#dispatching.suppliedWith(priority), priority));
+  }
+
+  /**
+   * Takes and claims in one transaction, so that recipients always have a job or a node that holds them.
+   *
+   * @returns how many jobs were taken, and how many claims they became
+   */
+  async #takeJobs(take: (tx: Sql) => Promise<Placed<DeliverJob>[]>): Promise<{ taken: number; claims: number }> {
+    const { nodeId } = this.#tools.lease;
+    const claiming = this.#db.transaction(async (tx) => {
+      const jobs = await take(tx);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       return { taken: jobs.length, claims: await recipients.claim(tx, nodeId, jobs) };
     });
     const { taken, claims } = await this.#inDoubt.watch(claiming);
     this.#trouble.worked();
-    if (taken > 0) this.#claimsPerJob = Math.max(1, claims.length / taken);
-    this.#lastClaims = claims.length;
     this.#dispatching.inHand.add(claims);
     await this.#dispatching.place(claims);
-    return taken;
+    return { taken, claims: claims.length };
   }
 }

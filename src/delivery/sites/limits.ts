@@ -11,7 +11,7 @@ export interface Limits {
   inHand: number;
   /** Claims that wait here for one site; the others wait as rows. */
   line: number;
-  /** The same once half of `inHand` is used. */
+  /** The same once half of `inHand` is used; and of those that go first, in any line, how many are enough. */
   crowded: number;
 }
 

@@ -5,7 +5,7 @@ import type { Site } from './providers.ts';
 /** How many destinations of one site are remembered. */
 const mostMembers = 500;
 
-/** The claims that wait here for one site, in the order that they came. */
+/** The claims that wait here for one site: those with a higher priority first, otherwise in the order that they came. */
 export interface Line {
   readonly site: Site;
   claims: Claim[];
@@ -37,7 +37,7 @@ export class Lines {
     if (expected.size === 0) this.#expected.delete(destination);
     this.#addMember(site.name, destination);
     const line = this.#lines.get(site.name);
-    if (line) line.claims.push(...claims);
+    if (line) queueUp(line, claims);
     else this.#lines.set(site.name, { site, claims: [...claims] });
     return true;
   }
@@ -53,6 +53,17 @@ export class Lines {
         this.#supplied.add(name);
         for (const destination of this.#members.get(name) ?? []) supplied.add(destination);
       }
+    }
+    return [...supplied];
+  }
+
+  /** The destinations that need nothing of this priority for now: their site is not known yet, or so many go before it there. */
+  suppliedWith(priority: number, enough: number): string[] {
+    const supplied = new Set(this.#expected.keys());
+    for (const [name, { claims }] of this.#lines) {
+      const last = claims[enough - 1];
+      if (last === undefined || last.priority < priority) continue;
+      for (const destination of this.#members.get(name) ?? []) supplied.add(destination);
     }
     return [...supplied];
   }
@@ -132,4 +143,11 @@ export class Lines {
     this.#members.delete(line.site.name);
     clearTimeout(line.timer);
   }
+}
+
+/** @param coming in the order of a line */
+function queueUp(line: Line, coming: Claim[]): void {
+  const isBehind = (line.claims.at(-1)?.priority ?? 0) >= (coming[0]?.priority ?? 0);
+  line.claims.push(...coming);
+  if (!isBehind) line.claims.sort((a, b) => b.priority - a.priority);
 }
