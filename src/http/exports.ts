@@ -32,7 +32,10 @@ export class Exports {
         this.#underWay.add(accountId, -1);
       });
       body.once('error', ({ stack }) => {
-        if (!client.destroyed) (state.log as Logger).error({ error: stack }, 'an export broke off');
+        if (client.destroyed) return;
+        (state.log as Logger).error({ error: stack }, 'an export broke off');
+        // In HTTP/1.0, which nginx speaks unless told otherwise, the end of the connection is that of the file.
+        if (req.httpVersion === '1.0') client.resetAndDestroy();
       });
       client.once('close', leave);
       if (client.destroyed) leave();

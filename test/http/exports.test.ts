@@ -54,6 +54,9 @@ t.test('pipelined exports end with their client, and one that breaks off is cut 
   const requestId = broken.headers.get('x-request-id');
   t.match(lines, [{ requestId, error: /webhooks/, msg: 'an export broke off' }]);
   t.equal(lines.length, 1);
+  const old = connect(Number(port), hostname).resume();
+  old.write(`GET /api/v1/account/export HTTP/1.0\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+  await t.rejects(once(old, 'end'), { code: 'ECONNRESET' }, 'nor does a client of HTTP/1.0, which hears of no length');
 
   await node.db.query({ text: 'ALTER TABLE suppressions RENAME TO old_suppressions' });
   for (const _ of [1, 2, 3])
