@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, chmod, link, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { access, chmod, link, mkdir, open, readdir, readFile, readlink, rename, stat, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { type Keyring, keyringOf } from '../crypto/seal.ts';
 import { oneLine, outOfFiles, StartError } from './start-error.ts';
@@ -141,7 +141,13 @@ function nullIfMissing(error: NodeJS.ErrnoException): null {
 
 async function existingSecrets(dataDir: string): Promise<Secrets | null> {
   const text = await readFile(fileIn(dataDir), 'utf8').catch(nullIfMissing);
-  if (text === null) return null;
+  if (text === null) {
+    const target = await readlink(fileIn(dataDir)).catch(nullIfMissing);
+    if (target === null) return null;
+    throw new StartError(
+      `DATA_DIR ${dataDir} has a secrets.json that links to ${target}, which does not exist: restore that file, or set DATA_DIR to an empty folder`,
+    );
+  }
   await takeRights(fileIn(dataDir), allOfOthers);
   return parse(dataDir, text);
 }

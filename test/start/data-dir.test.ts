@@ -105,6 +105,13 @@ t.test('damaged or missing secrets are not replaced', async (t) => {
   await mkdir(file);
   t.match(await messageOf(readSecrets(dataDir)), /cannot be used \(EISDIR/);
   await rm(file, { recursive: true });
+  await symlink('elsewhere.json', file);
+  t.match(
+    await messageOf(readSecrets(dataDir)),
+    /has a secrets\.json that links to elsewhere\.json, which does not exist: restore that file/,
+    'none are made that nothing would keep',
+  );
+  await rm(file);
   await mkdir(join(dataDir, 'postgres', 'base'), { recursive: true });
   t.match(await messageOf(readSecrets(dataDir)), /has a database but no secrets\.json, .*: restore it from a backup/);
   t.same(await readdir(dataDir), ['postgres'], 'no others are made');
