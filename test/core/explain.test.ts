@@ -207,7 +207,7 @@ const tellOne = ({ recipient, ...told }: Omit<Told, 'recipients'> & { recipient:
 
 t.test('what is said of one that was delivered is what a server said, or that somebody decided so', async (t) => {
   const delivered = { status: 'delivered', attempts: 1 } as const;
-  const attempts = [{ outcome: 'delivered', reply: '250 taken' } as const];
+  const attempts = [{ uncertain: true }, { number: 2, outcome: 'delivered', reply: '250 taken' } as const];
   const told = (more: Partial<Recipient>, known: Partial<Attempt>[]) =>
     tellOne({ recipient: { ...delivered, ...more }, attempts: known });
   t.match(told({ lastResponse: '250 taken' }, attempts), {

@@ -80,4 +80,8 @@ t.test('work is announced to the others once for many jobs, and not passed back'
   t.same(counts(), [50, 1, 1]);
   members[1]?.tell({ kind: 'work', line: 'webhooks' });
   t.same(counts(), [50, 1, 1], 'work of another line is not theirs');
+  said.length = 0;
+  for (const line of lines.slice(0, 2)) line.wake();
+  await until(() => said.length === 2);
+  t.same(said, Array(2).fill({ kind: 'work', line: 'mail' }), 'later work is announced too, also by one that was told');
 });
