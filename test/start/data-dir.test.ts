@@ -240,10 +240,11 @@ t.test(
     const home = await makeFolder(t);
     // The kernel lets root write anywhere, so the check runs as another user.
     const script = `
-    const { readSecrets } = await import(${JSON.stringify(new URL('../../src/process/data-dir.ts', import.meta.url).href)});
+    const { makeDataDir, readSecrets } = await import(${JSON.stringify(new URL('../../src/process/data-dir.ts', import.meta.url).href)});
     process.setgid(65534);
     process.setuid(65534);
-    for (const folder of ['.', './new']) await readSecrets(folder).catch((error) => console.log(error.message));`;
+    for (const use of [makeDataDir, readSecrets])
+      for (const folder of ['.', './new']) await use(folder).catch((error) => console.log(error.message));`;
     await chown(home, 1, 1);
     const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], {
       cwd: home,
@@ -252,7 +253,7 @@ t.test(
     child.stdout.on('data', (chunk) => (said += chunk));
     await once(child, 'close');
     const lines = said.trim().split('\n');
-    t.equal(lines.length, 2, said);
+    t.equal(lines.length, 4, said);
     for (const line of lines)
       t.match(line, /^DATA_DIR \S+ cannot be used \(EACCES: .*\): set it to a folder that this user can write$/);
   },
