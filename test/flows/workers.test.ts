@@ -10,13 +10,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import t, { type Test } from 'tap';
+import { readConfig } from '../../src/config.ts';
+import { startWorkers } from '../../src/node/first-process.ts';
 import type { FromWorker, Ground } from '../../src/node/worker.ts';
+import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { createAuthority } from '../support/authority.ts';
 import { createDatabase } from '../support/db.ts';
 import { directEnv, prepareSender, receiverZone } from '../support/direct.ts';
 import { startGate } from '../support/gate.ts';
 import { startScriptedMx } from '../support/mx.ts';
-import { adminPassword, eventually, testEnv } from '../support/node.ts';
+import { adminPassword, eventually, foundationOf, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { flags, type SendwrightProcess, startSendwright } from '../support/process.ts';
 import { administer, lastWordsOf, makeFolder, makeRole, refusalOf, takePort } from '../support/start.ts';
@@ -258,6 +261,9 @@ t.test('two workers of one service, without any mail', async (t) => {
     await Promise.all(Array.from({ length: 60 }, left));
     const given = () => Math.ceil((performance.now() - begun) / 1_000);
     await eventually(async () => (await left()) <= 1_000 - asked + given());
+    // By then each has heard all that the other has said.
+    await sleep(200);
+    t.ok((await left()) >= 1_000 - asked, 'nothing is counted twice');
   });
 
   t.test('a connection that was handed to a worker and not accepted ends when the worker does', async (t) => {
@@ -294,7 +300,10 @@ t.test('two workers of one service, without any mail', async (t) => {
     await eventually(async () => childrenOf(app.pid).length === 2);
     t.ok(childrenOf(app.pid).includes(before[1] ?? 0), 'the other one was left alone');
     t.equal((await app.call('GET', '/healthz')).status, 200);
+    const replaced = () => app.stdout().match(/; starting another one/g)?.length;
+    const beforeEnd = replaced();
     t.equal(await app.end('SIGTERM'), 0);
+    t.equal(replaced(), beforeEnd, 'those that are stopped are not missed');
   });
 
   t.test('that nothing is sent, and what is wrong with their machine, is said once', async (t) => {
@@ -331,6 +340,25 @@ t.test('a worker that is stopped during its start takes itself off the list of n
   await ended;
   t.equal(await nodes(), 0);
 });
+
+t.test(
+  'nodes that are on the list are dead if no other can be running, and those of others are left alone',
+  async (t) => {
+    const databaseUrl = await createDatabase();
+    const config = readConfig(testEnv(databaseUrl, { DATA_DIR: await folder(t) }));
+    const client = new pg.Client({ connectionString: databaseUrl });
+    await client.connect();
+    t.teardown(() => client.end());
+    await client.query(`INSERT INTO nodes (id, hostname, roles) VALUES (gen_random_uuid(), 'seen just now', '{mta}')`);
+    for (const alone of [false, true]) {
+      const stops: Stops = [];
+      // What is done once, before there are workers.
+      await t.rejects(startWorkers({ ...config, workers: 0 }, { ...foundationOf(config), alone }, stops), /no worker/);
+      await stopAll(stops);
+      t.equal((await client.query('SELECT FROM nodes')).rowCount, alone ? 0 : 1);
+    }
+  },
+);
 
 t.test('whatever keeps a worker from starting is logged as one line of the first process', async (t) => {
   const dataDir = await folder(t);
