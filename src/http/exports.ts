@@ -3,6 +3,7 @@ import type { Context } from 'koa';
 import { rateLimited } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { Tally } from '../pace/tally.ts';
+import { cutOff } from './cut-off.ts';
 
 /** How many exports one account may run on a node: each holds the page that its client has not taken yet, up to tens of megabytes. */
 export const mostExports = 2;
@@ -13,12 +14,12 @@ export class Exports {
   readonly #underWay = new Tally<string>();
 
   /**
-   * If the body fails half-way, Koa ends the connection, and the log says why.
+   * If the body fails half-way, the connection is cut, and the log says why.
    *
    * @param begin makes the body, which closes when the client has taken it or has gone
    * @throws ApiError 429 if the account has too many under way, and whatever `begin` throws
    */
-  async open(accountId: string, { req, state }: Context, begin: () => Readable | Promise<Readable>): Promise<Readable> {
+  async open(accountId: string, { req, res, state }: Context, begin: () => Readable | Promise<Readable>): Promise<Readable> {
     // Only its `close` shows that the client of a pipelined request has gone.
     const client = req.socket;
     if (this.#underWay.of(accountId) >= mostExports)
@@ -34,8 +35,7 @@ export class Exports {
       body.once('error', ({ stack }) => {
         if (client.destroyed) return;
         (state.log as Logger).error({ error: stack }, 'an export broke off');
-        // In HTTP/1.0, which nginx speaks unless told otherwise, the end of the connection is that of the file.
-        if (req.httpVersion === '1.0') client.resetAndDestroy();
+        cutOff(res);
       });
       client.once('close', leave);
       if (client.destroyed) leave();

@@ -5,6 +5,7 @@ import type Koa from 'koa';
 import { type ApiError, headersTooLarge, invalidRequest } from '../errors.ts';
 import { newId } from '../ids.ts';
 import { grouped } from '../numbers.ts';
+import { cutOff } from './cut-off.ts';
 
 export interface HttpServer {
   port: number;
@@ -91,7 +92,7 @@ function boundedAnswers(app: Koa, unanswered: Unanswered, { takingMs }: Patience
     res.once('close', () => due.delete(res));
     // While we wait ourselves, for the database or the next event, there is nothing for it to read.
     res.setTimeout(takingMs, () => {
-      if (res.writableLength > 0) res.destroy();
+      if (res.writableLength > 0) cutOff(res);
     });
     return handle(req, res);
   };

@@ -105,10 +105,10 @@ t.test('an unread answer is given up, but not one that is read or made slowly: D
     takingMs: 4_000,
   });
   t.teardown(() => server.close(0));
-  const open = async (path: string) => {
+  const open = async (path: string, version = '1.1') => {
     const socket = net.connect({ port: server.port, host: '127.0.0.1' });
     t.teardown(() => socket.destroy());
-    socket.on('error', () => {}).write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    socket.on('error', () => {}).write(`GET ${path} HTTP/${version}\r\nHost: x\r\n\r\n`);
     return socket.pause();
   };
   const fetched = async (path: string) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).text();
@@ -132,10 +132,13 @@ t.test('an unread answer is given up, but not one that is read or made slowly: D
   };
 
   await open('/unread');
+  const old = await open('/old', '1.0');
   let slow = readSlowly('/slow');
   t.strictSame(await Promise.all(['/silent', '/events'].map(fetched)), ['at last', 'one, two']);
   await eventually(async () => ended['/unread'] !== undefined);
   t.equal(ended['/unread'], false);
+  await eventually(async () => ended['/old'] !== undefined);
+  await t.rejects(once(old.resume(), 'end'), { code: 'ECONNRESET' }, 'no client takes a part of it for all');
   // Again if the machine stood still until it looked like one that does not read.
   for (let again = 0; again < 4 && !(await slow); again += 1) slow = readSlowly(`/slow-${again}`);
   t.ok(await slow);
