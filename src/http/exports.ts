@@ -19,7 +19,11 @@ export class Exports {
    * @param begin makes the body, which closes when the client has taken it or has gone
    * @throws ApiError 429 if the account has too many under way, and whatever `begin` throws
    */
-  async open(accountId: string, { req, res, state }: Context, begin: () => Readable | Promise<Readable>): Promise<Readable> {
+  async open(
+    accountId: string,
+    { req, res, state }: Context,
+    begin: () => Readable | Promise<Readable>,
+  ): Promise<Readable> {
     // Only its `close` shows that the client of a pipelined request has gone.
     const client = req.socket;
     if (this.#underWay.of(accountId) >= mostExports)
