@@ -142,7 +142,8 @@ function nullIfMissing(error: NodeJS.ErrnoException): null {
 async function existingSecrets(dataDir: string): Promise<Secrets | null> {
   const text = await readFile(fileIn(dataDir), 'utf8').catch(nullIfMissing);
   if (text === null) {
-    const target = await readlink(fileIn(dataDir)).catch(nullIfMissing);
+    // No link: nothing is there, or another first start has put its secrets there since.
+    const target = await readlink(fileIn(dataDir)).catch(() => null);
     if (target === null) return null;
     throw new StartError(
       `DATA_DIR ${dataDir} has a secrets.json that links to ${target}, which does not exist: restore that file, or set DATA_DIR to an empty folder`,
