@@ -1,26 +1,21 @@
 import { Button, Checkbox, TextInput } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Erasure } from '../../../client/index.ts';
+import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { Confirmed } from '../../parts/action.tsx';
 import { Failed } from '../../parts/failure.tsx';
+import { ListSearch } from '../../parts/filters.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { Panel } from '../../parts/page.tsx';
+import { Pager, pageSize, rangeOf } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
-import { plural } from '../../words/format.ts';
+import { addressIn, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
-
-const shownReceipts = 5;
 
 /** Exports everything of the account to a file, and erases the data of one recipient. */
 export function Privacy() {
-  const query = useQuery({
-    queryKey: ['erasures'],
-    queryFn: () => api.erasures.list({ limit: shownReceipts }),
-    refetchInterval: ({ state }) => (state.data?.erasures.some(({ status }) => status === 'pending') ? 1_000 : false),
-  });
-  const { data } = query;
   return (
     <>
       <Panel
@@ -38,10 +33,7 @@ export function Privacy() {
       </Panel>
       <Panel title="Erase a recipient">
         <Ask />
-        <Failed query={query} />
-        {data?.erasures.map((one) => (
-          <Receipt key={one.id} {...one} />
-        ))}
+        <Receipts />
       </Panel>
     </>
   );
@@ -84,6 +76,53 @@ function Ask() {
         }}
       />
     </div>
+  );
+}
+
+/** What was erased, newest first. The receipt of one person is found by their whole address, as only its hash is kept. */
+function Receipts() {
+  const [state, change] = useAddressState(['receipts']);
+  // Not in the address of the page as elsewhere: the browser would remember whom the service has forgotten.
+  const [sought, setSought] = useState('');
+  const page = pageOf(state.receipts);
+  const go = (to: number) => change({ receipts: to === 1 ? null : String(to) });
+  const address = addressIn(sought);
+  const isWhole = /@[^@]+[.]/.test(address);
+  const wanted = { ...rangeOf(page), ...(isWhole ? { address } : {}) };
+  const query = useQuery({
+    queryKey: ['erasures', wanted],
+    queryFn: () => api.erasures.list(wanted),
+    placeholderData: keepPreviousData,
+    refetchInterval: ({ state: { data } }) =>
+      data?.erasures.some(({ status }) => status === 'pending') ? 1_000 : false,
+  });
+  const { data } = query;
+  const find = (text: string | null) => {
+    setSought(text ?? '');
+    go(1);
+  };
+  return (
+    <>
+      <Failed query={query} />
+      {data && (data.count > 0 || sought !== '') && (
+        <div className="body">
+          <ListSearch
+            label="Receipt for this address"
+            value={sought}
+            change={find}
+            found={plural(data.count, 'receipt')}
+          />
+        </div>
+      )}
+      {data?.erasures.map((one) => (
+        <Receipt key={one.id} {...one} />
+      ))}
+      {data && (data.count > pageSize || page > 1) && (
+        <div className="pages">
+          <Pager page={page} total={data.count} go={go} />
+        </div>
+      )}
+    </>
   );
 }
 
