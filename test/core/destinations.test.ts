@@ -166,7 +166,7 @@ t.test('the list can be filtered by state and by part of a name, and counts the 
   const away = { backoffUntil: new Date(Date.now() + 60_000), reason: 'it is away', connections: 0 };
   await report(db, id, [
     { ...quiet, site: 'Big', destinations: ['a.test', 'b.test'], connections: 5, reason: 'what was said before' },
-    { ...quiet, site: 'Small', destinations: ['c.test'], reason: 'the server wanted less' },
+    { ...quiet, site: 'Small', destinations: ['c.test', 'xn--bcher-kva.test'], reason: 'the server wanted less' },
     { ...quiet, site: 'new.test', destinations: ['new.test'], backoffUntil: new Date(Date.now() - 60_000) },
     { ...quiet, site: 'away.test', destinations: [], ...away },
     { ...quiet, site: 'stopped.test', destinations: ['100%_.test'], ...away },
@@ -196,6 +196,8 @@ t.test('the list can be filtered by state and by part of a name, and counts the 
     ['mal', 'Small'],
     ['%_', 'stopped.test'],
     ['IDLE', 'idle.test'],
+    ['Bücher', 'Small'],
+    ['bücher.test', 'Small'],
   ] as const)
     t.same(await sites({ limit: 100, part }), [[site], 1], part);
   t.same(await sites({ limit: 100, part: 'stopped', state: 'open' }), [[], 0]);

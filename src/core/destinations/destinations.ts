@@ -1,3 +1,4 @@
+import { domainToASCII } from 'node:url';
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
 import { normalizeDomain } from '../../mail/address/address.ts';
@@ -121,16 +122,16 @@ export async function list(
   { limit, offset = 0, part, state, refusing = false }: SiteFilter & { limit: number; offset?: number },
 ): Promise<{ destinations: Standing[]; count: number }> {
   const filter = {
-    text: `($2::text IS NULL OR strpos(lower(site), $2) > 0 OR EXISTS (SELECT FROM unnest(destinations) d WHERE strpos(lower(d), $2) > 0))
+    text: `($2::text IS NULL OR strpos(lower(site), $2) > 0 OR EXISTS (SELECT FROM unnest(site || destinations) d WHERE strpos(lower(d), $4) > 0))
        AND ($3::text IS NULL OR state = $3) ${refusing ? `AND ${refusesUs}` : ''}`,
-    values: [part?.toLowerCase() ?? null, state ?? null],
+    values: [part?.toLowerCase() ?? null, state ?? null, part === undefined ? null : asStored(part)],
   };
   // Nothing waits for those that refuse. A small one often refuses a single email; one that gets much has more connections.
   const order = refusing ? 'connections DESC, site' : 'queued + deferred DESC, site';
   // If the page is beyond the last one, there is one row that has only the count.
   const rows = await querySites<(Standing | { site: null }) & { count: number }>(db, filter, {
     text: `SELECT ${columnsOf('one')}, total.count FROM (SELECT count(*)::int FROM found) total
-             LEFT JOIN (SELECT * FROM found ORDER BY ${order} LIMIT $4 OFFSET $5) one ON true
+             LEFT JOIN (SELECT * FROM found ORDER BY ${order} LIMIT $5 OFFSET $6) one ON true
             ORDER BY ${order}`,
     values: [limit, offset],
   });
@@ -227,6 +228,10 @@ function nameOf(name: string): string {
   if (/[\0\p{Surrogate}]/u.test(asked)) throw notFound();
   return asked;
 }
+
+/** Part of a domain's name in the form that domains are stored in. Of a name in Unicode this needs whole labels. */
+const asStored = (part: string): string =>
+  (/^[\x00-\x7f]*$/.test(part) ? '' : domainToASCII(part)) || part.toLowerCase();
 
 /** The name as a destination's domain; null if it cannot be one. */
 export function domainOf(name: string): string | null {
