@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chown, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import t from 'tap';
@@ -66,6 +66,18 @@ t.test('with an external database the journal still needs it, but a node without
     /^cannot listen on HTTP_HOST/,
     'it gets further',
   );
+});
+
+t.test('only its owner can read the secrets or write in the folder, however others came to these rights', async (t) => {
+  const dataDir = await makeFolder(t);
+  const file = join(dataDir, 'secrets.json');
+  const modes = async () => [(await stat(dataDir)).mode & 0o777, (await stat(file)).mode & 0o777];
+  await readSecrets(dataDir);
+  t.strictSame(await modes(), [0o755, 0o600]);
+  await chmod(dataDir, 0o777);
+  await chmod(file, 0o644);
+  await readSecrets(dataDir);
+  t.strictSame(await modes(), [0o755, 0o600]);
 });
 
 t.test('damaged or missing secrets are not replaced', async (t) => {
