@@ -251,3 +251,43 @@ t.test('what is found about the new key of one domain says nothing about that of
   t.match(await own.find(), { status: 'pending', problem: /^there is no TXT record/ });
   t.match(await other.find(), { status: 'pending', problem: null });
 });
+
+t.test('a second key whose record disappears is in the warning of its domain, and in its own problem', async (t) => {
+  const { db, zone, surroundings, publish } = await prepare(t);
+  const { id: accountId } = await buildAccount(db);
+  const { id, domain } = await buildVerifiedDomain(db, accountId, testKey(5));
+  await publish(id);
+  await dkimKeys.rotate(db, accountId, id, { algorithm: 'ed25519', selector: 'second' }, surroundings.keyring);
+  const find = async () => (await dkimKeys.list(db, accountId, id))[0];
+  const [key] = await dkimKeys.list(db, accountId, id);
+  if (!key) throw new Error('there is no key');
+  const { name, value } = domains.keyRecord(key, domain);
+  const recheck = async () => {
+    await db.query({ text: `UPDATE domains SET next_check_at = now() - interval '1 second'` });
+    await recheckDue(db, surroundings);
+  };
+  const missing = `there is no TXT record at ${name}`;
+
+  zone.set(name, { TXT: [value] });
+  await verify(db, accountId, id, surroundings);
+  t.match(await find(), { status: 'active', problem: null });
+  zone.set(name, undefined);
+  await recheck();
+  t.match(await read(db, id), { status: 'verified', dnsWarning: `dkim of the selector second: ${missing}` });
+  t.match(await find(), { status: 'active', problem: missing });
+  zone.set(domain, undefined);
+  await recheck();
+  t.match(await read(db, id), { dnsWarning: /^spf: there is no .*; dkim of the selector second: there is no / });
+  await publish(id);
+  t.match(await verify(db, accountId, id, surroundings), { domain: { status: 'verified', dnsWarning: missing } });
+  zone.set(name, 'SERVFAIL');
+  await recheck();
+  const [{ soon } = {}] = await db.query<{ soon: boolean }>({
+    text: `SELECT next_check_at <= now() + interval '1 hour' AS soon FROM domains`,
+  });
+  t.equal(soon, true, 'a server that did not answer is asked again soon');
+  zone.set(name, { TXT: [value] });
+  await recheck();
+  t.match(await read(db, id), { dnsWarning: null });
+  t.match(await find(), { status: 'active', problem: null });
+});

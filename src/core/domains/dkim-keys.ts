@@ -110,14 +110,18 @@ export async function remove(db: Database, accountId: string, id: string): Promi
   return key;
 }
 
-/** The keys of a domain that wait for their records. */
-export async function pending(db: Database, { id }: Domain): Promise<DkimKey[]> {
-  return db.prisma.dkimKey.findMany({ where: { domainId: id, status: 'pending' } });
+/** A key with its private half. */
+export type WholeKey = DkimKey & { privateKey: Uint8Array<ArrayBuffer> };
+
+/** The keys of a domain that sign beside the one in its row, or wait for their records. */
+export async function signing(db: Database, { id }: Domain): Promise<WholeKey[]> {
+  const keys = await db.prisma.dkimKey.findMany({ where: { domainId: id, status: { not: 'retired' } } });
+  return keys.filter((key): key is WholeKey => key.privateKey !== null);
 }
 
-/** Stores what was wrong with a key's record. */
-export async function note(db: Database, { id }: DkimKey, problem: string): Promise<void> {
-  await db.prisma.dkimKey.updateMany({ where: { id, status: 'pending' }, data: { problem } });
+/** Stores what is wrong with a key's record; null: nothing. */
+export async function note(db: Database, { id, status }: DkimKey, problem: string | null): Promise<void> {
+  await db.prisma.dkimKey.updateMany({ where: { id, status }, data: { problem } });
 }
 
 /** Starts to sign with a key whose record was seen in DNS. Retires the key before it and deletes its private half. */

@@ -18,11 +18,11 @@ export async function verify(
   where: Surroundings,
 ): Promise<{ domain: Domain; checks: Checks }> {
   const known = await domains.get(db, accountId, id);
-  const rotated = await activateSeen(db, known, where);
-  const domain = rotated ? await domains.get(db, accountId, id) : known;
+  const keys = await lookAtKeys(db, known, where);
+  const domain = keys.begun ? await domains.get(db, accountId, id) : known;
   const checks = await check(domain, where);
   refuseWhereMissing(checks);
-  if (!(await takeName(db, domain, where))) {
+  if (!(await takeName(db, domain, where, warningOf(keys)))) {
     // Throws 404 if the domain was removed meanwhile.
     await domains.get(db, accountId, id);
     const detail =
@@ -48,8 +48,10 @@ const reported = (checks: Checks) =>
 /**
  * Marks the domain verified. Only one account can hold a name: its holder keeps it as long as it
  * publishes its own verification record.
+ *
+ * @param warning what is wrong all the same
  */
-async function takeName(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
+async function takeName(db: Database, domain: Domain, where: Surroundings, warning: string | null): Promise<boolean> {
   const holder = await db.prisma.domain.findFirst({
     where: { domain: domain.domain, status: 'verified', NOT: { id: domain.id } },
   });
@@ -66,12 +68,12 @@ async function takeName(db: Database, domain: Domain, where: Surroundings): Prom
       values: [holder?.id ?? null],
     });
     const rows = await tx.query({
-      text: `UPDATE domains SET status = 'verified', verified_at = coalesce(verified_at, now()), dns_warning = NULL, checks = 0,
+      text: `UPDATE domains SET status = 'verified', verified_at = coalesce(verified_at, now()), dns_warning = $3, checks = 0,
                     next_check_at = least(CASE WHEN ${hasNewKey} THEN next_check_at END, now() + interval '1 day')
               WHERE id = $1
                 AND NOT EXISTS (SELECT FROM domains other WHERE other.domain = $2 AND other.status = 'verified' AND other.id <> $1)
               RETURNING id`,
-      values: [domain.id, domain.domain],
+      values: [domain.id, domain.domain, warning],
     });
     return rows.length > 0;
   });
@@ -84,24 +86,37 @@ async function mayStillPublish(holder: Domain, where: Surroundings): Promise<boo
   return failed || texts.includes(record.value);
 }
 
-/**
- * Lets pending keys sign whose records are right now.
- *
- * @returns whether there were any
- */
-async function activateSeen(db: Database, domain: Domain, where: Surroundings): Promise<boolean> {
-  let any = false;
-  for (const key of await dkimKeys.pending(db, domain)) {
-    if (!key.privateKey) continue;
+/** What was found of the keys beside the one that every signature has. */
+interface KeysSeen {
+  /** Whether any began to sign. */
+  begun: boolean;
+  /** One sentence for each that signs and that receivers cannot verify. */
+  broken: string[];
+  /** Whether a look-up for one that signs failed temporarily. */
+  failed: boolean;
+}
+
+/** Lets pending keys sign whose records are right now, and stores what is wrong with the records of all. */
+async function lookAtKeys(db: Database, domain: Domain, where: Surroundings): Promise<KeysSeen> {
+  const seen: KeysSeen = { begun: false, broken: [], failed: false };
+  for (const key of await dkimKeys.signing(db, domain)) {
     const record = domains.keyRecord(key, domain.domain);
     const { selector, publicKey, privateKey: sealed } = key;
-    const { problem } = await checkDkim(domain, { record, selector, publicKey, sealed }, where);
-    if (problem === null) await dkimKeys.activate(db, key);
-    else await dkimKeys.note(db, key, problem);
-    any ||= problem === null;
+    const { problem, failed } = await checkDkim(domain, { record, selector, publicKey, sealed }, where);
+    if (key.status === 'active') {
+      await dkimKeys.note(db, key, problem);
+      if (problem !== null) seen.broken.push(`dkim of the selector ${selector}: ${problem}`);
+      seen.failed ||= failed;
+    } else if (problem === null) {
+      await dkimKeys.activate(db, key);
+      seen.begun = true;
+    } else await dkimKeys.note(db, key, problem);
   }
-  return any;
+  return seen;
 }
+
+const warningOf = ({ broken }: KeysSeen, ...others: string[]): string | null =>
+  [...others, ...broken].filter((text) => text !== '').join('; ') || null;
 
 /** The most in one run, because failures are reported only at its end. */
 const mostRechecks = 200;
@@ -211,22 +226,22 @@ async function recheck(db: Database, id: string, where: Surroundings): Promise<v
 }
 
 async function recheckDomain(db: Database, known: Domain, where: Surroundings): Promise<void> {
-  const rotated = await activateSeen(db, known, where);
-  const domain = rotated ? await db.prisma.domain.findUnique({ where: { id: known.id } }) : known;
+  const keys = await lookAtKeys(db, known, where);
+  const domain = keys.begun ? await db.prisma.domain.findUnique({ where: { id: known.id } }) : known;
   if (!domain) return;
   const checks = await check(domain, where);
   const { missing, detail } = problems(checks);
   if (domain.status === 'pending') {
-    if (missing.length === 0) await takeName(db, domain, where);
+    if (missing.length === 0) await takeName(db, domain, where, warningOf(keys));
     return;
   }
-  const isUnknown = Object.values(checks).some(({ failed }) => failed);
+  const isUnknown = [...Object.values(checks), keys].some(({ failed }) => failed);
   await db.query({
     // Another account may have verified the name meanwhile; then this one's warning says so, and stays. A name server that did
     // not answer once must not look like a missing record for a day.
     text: `UPDATE domains SET dns_warning = $2,
                   next_check_at = CASE WHEN $3 THEN least(next_check_at, now() + interval '1 hour') ELSE next_check_at END
             WHERE id = $1 AND status = 'verified'`,
-    values: [domain.id, missing.length === 0 ? null : detail, isUnknown],
+    values: [domain.id, warningOf(keys, detail), isUnknown],
   });
 }
