@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url';
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
-import { normalizeDomain } from '../../mail/address/address.ts';
+import { isAscii, normalizeDomain } from '../../mail/address/address.ts';
 import { isDueOrTried, isUnsettled } from '../recipients/waiting.ts';
 import { pausedUntil, unansweredNote } from '../recipients/waiting-for.ts';
 import { lastDeliveredAt } from './last-deliveries.ts';
@@ -230,8 +230,7 @@ function nameOf(name: string): string {
 }
 
 /** Part of a domain's name in the form that domains are stored in. Of a name in Unicode this needs whole labels. */
-const asStored = (part: string): string =>
-  (/^[\x00-\x7f]*$/.test(part) ? '' : domainToASCII(part)) || part.toLowerCase();
+const asStored = (part: string): string => (isAscii(part) ? '' : domainToASCII(part)) || part.toLowerCase();
 
 /** The name as a destination's domain; null if it cannot be one. */
 export function domainOf(name: string): string | null {
