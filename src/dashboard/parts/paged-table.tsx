@@ -18,11 +18,7 @@ export function PagedTable<Row>({ query, page, change, empty, ...table }: Props<
       <Known query={query}>
         <DataTable {...table} empty={total ? <PastEnd go={go} /> : empty} />
       </Known>
-      {total !== undefined && (
-        <div className="pages">
-          <Pager page={page} total={total} go={go} />
-        </div>
-      )}
+      {total !== undefined && <Pager page={page} total={total} go={go} />}
     </>
   );
 }

@@ -9,7 +9,7 @@ import { Failed } from '../../parts/failure.tsx';
 import { ListSearch } from '../../parts/filters.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { Panel } from '../../parts/page.tsx';
-import { Pager, pageSize, rangeOf } from '../../parts/pager.tsx';
+import { Pager, rangeOf } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
 import { addressIn, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
@@ -117,11 +117,7 @@ function Receipts() {
       {data?.erasures.map((one) => (
         <Receipt key={one.id} {...one} />
       ))}
-      {data && (data.count > pageSize || page > 1) && (
-        <div className="pages">
-          <Pager page={page} total={data.count} go={go} />
-        </div>
-      )}
+      {data && <Pager page={page} total={data.count} go={go} />}
     </>
   );
 }
