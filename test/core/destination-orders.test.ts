@@ -11,6 +11,7 @@ import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { Rounds } from '../../src/pace/rounds.ts';
 import { buildSender } from '../support/build.ts';
+import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
 import { scheduleMany } from '../support/scheduled.ts';
@@ -302,14 +303,7 @@ t.test('a node that parks mail while the destination is being resumed leaves not
     text: 'SELECT email_id AS "emailId" FROM recipients WHERE job_id = $1',
     values: [jobId],
   });
-  const claims = late.map((email) => ({
-    ...email,
-    nodeId,
-    jobId,
-    destination: 'slow.test',
-    priority: 0,
-    recipients: [],
-  }));
+  const claims = late.map((email) => buildClaim({ ...email, nodeId, jobId, destination: 'slow.test' }));
   await parkForPause(db, claims, 'slow.test');
   t.equal(await count('next_attempt_at = $1 OR claimed_by IS NOT NULL', pausedUntil), 0);
 });

@@ -1,8 +1,8 @@
 import t from 'tap';
-import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { record } from '../../src/delivery/outcome/attempt-record.ts';
 import type { RecipientResult, Session } from '../../src/smtp/deliver.ts';
+import { buildClaim } from '../support/claim.ts';
 
 const now = new Date();
 const hoursMs = 3_600_000;
@@ -37,7 +37,7 @@ function recordOf(
     ...{ verification: 'none', reused: false, conversation: [], results },
   };
   const recipients = results.map(({ recipient: address }, position) => ({ position, address, attempts: 7 }));
-  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', priority: 0, recipients };
+  const claim = buildClaim({ recipients });
   const email = { accountId: 'x', dueAt: new Date(now.getTime() - hours * hoursMs), onUncertain };
   const ending = {
     begun: begun || cutShort,

@@ -8,7 +8,6 @@ import { sealContext } from '../../src/core/domains/domains.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import type { OutgoingEmail } from '../../src/core/outgoing/outgoing.ts';
-import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { Keyring, seal } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
 import { attempt, withoutRoom } from '../../src/delivery/attempt/attempt.ts';
@@ -21,6 +20,7 @@ import { silentLog } from '../../src/log.ts';
 import { Metrics } from '../../src/process/metrics.ts';
 import { opportunistic } from '../../src/smtp/policies/tls-policy.ts';
 import { startMx, startScene, startScripted } from '../smtp/scene.ts';
+import { buildClaim } from '../support/claim.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import type { Peer } from '../support/mx.ts';
@@ -56,10 +56,7 @@ async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncerta
   const lease = new Lease(db, silentLog, ['mta']);
   await lease.start(false);
   t.teardown(() => lease.stop());
-  const claim: Claim = {
-    ...{ nodeId: lease.nodeId, jobId: newId(), emailId: newId(), destination: 'example.test', priority: 0 },
-    recipients: [{ position: 0, address: 'b@example.test', attempts: 0 }],
-  };
+  const claim = buildClaim({ nodeId: lease.nodeId, to: ['b@example.test'] });
   let content = '';
   const { transport } = await startScripted(t, async (peer) => {
     await peer.greet();
@@ -167,17 +164,8 @@ async function tryFor(
   } = {},
 ) {
   const lease = { nodeId: newId(), valid } as unknown as Lease;
-  const recipients = names.map((name, position) => ({ position, address: `${name}@example.test`, attempts }));
-  const claim: Claim = {
-    ...{
-      nodeId: lease.nodeId,
-      jobId: newId(),
-      emailId: email.id,
-      destination: 'example.test',
-      priority: 0,
-      recipients,
-    },
-  };
+  const to = names.map((name) => `${name}@example.test`);
+  const claim = buildClaim({ nodeId: lease.nodeId, emailId: email.id, to, attempts });
   const asked: string[] = [];
   let mails = 0;
   const script = async (peer: Peer) => {

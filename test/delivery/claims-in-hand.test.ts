@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
 import { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
 import { type Logger, silentLog } from '../../src/log.ts';
+import { buildClaim } from '../support/claim.ts';
 
 t.test('claims that cannot be parked are tried again, and the log says why they wait', async (t) => {
   let tries = 0;
@@ -19,7 +19,7 @@ t.test('claims that cannot be parked are tried again, and the log says why they 
   const log = { warn: (...all: unknown[]) => said.push(all) } as unknown as Logger;
   const { promise, resolve } = Promise.withResolvers<void>();
   const inHand = new ClaimsInHand(db, { clock: systemClock, log }, resolve);
-  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'a.test', priority: 0, recipients: [] };
+  const claim = buildClaim();
   inHand.add([claim]);
   inHand.parkFor([claim], 60_000, 'its site gets little at a time');
   await promise;
@@ -38,9 +38,7 @@ t.test('after a stop nothing is released any more, and the end is when the last 
   };
   const db = { query } as unknown as Database;
   const inHand = new ClaimsInHand(db, { clock: systemClock, log: silentLog }, () => undefined);
-  const [first, second, third] = ['1', '2', '3'].map(
-    (jobId): Claim => ({ nodeId: 'n', jobId, emailId: 'e', destination: 'a.test', priority: 0, recipients: [] }),
-  ) as [Claim, Claim, Claim];
+  const [first, second, third] = [buildClaim(), buildClaim(), buildClaim()];
   inHand.add([first, second, third]);
   inHand.stop();
   let isOver = false;

@@ -1,7 +1,6 @@
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Dispatcher } from '../../src/delivery/dispatch.ts';
 import type { Recorder } from '../../src/delivery/outcome/record.ts';
@@ -9,6 +8,7 @@ import type { Standing } from '../../src/delivery/outcome/standing.ts';
 import type { SourceAddresses } from '../../src/delivery/pools/source-addresses.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
+import { buildClaim } from '../support/claim.ts';
 
 const nothing = async () => undefined;
 
@@ -98,7 +98,7 @@ t.test('while the database is slow, orders and the use of new addresses are aske
 });
 
 t.test('what waits here is not sent after this node was taken for dead', { timeout: 30_000 }, async (t) => {
-  const claim: Claim = { nodeId: 'n', jobId: 'j', emailId: 'e', destination: 'd.test', priority: 0, recipients: [] };
+  const claim = buildClaim({ nodeId: 'n', jobId: 'j', emailId: 'e' });
   const batches = [[claim]];
   const placed = Promise.withResolvers<void>();
   const released = Promise.withResolvers<unknown[]>();

@@ -2,9 +2,9 @@ import t from 'tap';
 import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { EmailsAhead } from '../../src/delivery/preparation/emails-ahead.ts';
-import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 
 t.test('the next emails are read ahead, and fewer of them if they are large', async (t) => {
@@ -16,15 +16,7 @@ t.test('the next emails are read ahead, and fewer of them if they are large', as
     const requests = texts.map((text) => requestOf(`s@${domain}`, ['a@b.test'], { text }));
     return (await accept(db, queue, holder, requests)).map((accepted) => {
       if (!('email' in accepted)) throw new Error('not accepted');
-      const recipients = [{ position: 0, address: 'a@b.test', attempts: 0 }];
-      return {
-        nodeId: newId(),
-        jobId: newId(),
-        emailId: accepted.email.id,
-        destination: 'b.test',
-        priority: 0,
-        recipients,
-      };
+      return buildClaim({ emailId: accepted.email.id, to: ['a@b.test'] });
     });
   };
 

@@ -14,10 +14,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { abandonedJournals, Journal } from '../../src/delivery/attempt/journal.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import { buildClaim } from '../support/claim.ts';
 import { eventually } from '../support/node.ts';
 
 const session = {
@@ -30,14 +30,7 @@ const session = {
   reused: false,
 } as const;
 
-const claimOf = (...addresses: string[]): Claim => ({
-  nodeId: newId(),
-  jobId: newId(),
-  emailId: newId(),
-  destination: 'a.test',
-  priority: 0,
-  recipients: addresses.map((address, position) => ({ position, address, attempts: 0 })),
-});
+const claimOf = (...to: string[]) => buildClaim({ to });
 
 function start(t: Test) {
   const parent = mkdtempSync(join(tmpdir(), 'sendwright-journal-'));

@@ -7,6 +7,7 @@ import type { Judgment } from '../../src/delivery/outcome/outcome.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
+import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 
@@ -25,8 +26,7 @@ async function scene(t: Test, firstDelayMs = 60_000) {
       { ...requestOf(sender.from, [address]), ...request },
     ]);
     if (!result || !('email' in result)) throw new Error('not accepted');
-    const recipients = [{ position: 0, address, attempts }];
-    return { emailId: result.email.id, jobId: newId(), nodeId: newId(), destination, priority: 0, recipients };
+    return buildClaim({ emailId: result.email.id, to: [address], attempts });
   };
   const unreached = (): Judgment & Pick<AttemptRecord, 'attempts'> => ({
     host: null,

@@ -1,19 +1,12 @@
 import { mock } from 'node:test';
 import t from 'tap';
-import type { Claim } from '../../src/core/recipients/recipients.ts';
 import { type Line, Lines } from '../../src/delivery/sites/lines.ts';
 import { siteOf } from '../../src/delivery/sites/providers.ts';
+import { buildClaim } from '../support/claim.ts';
 
 const site = siteOf('one.test', 'mx.hoster.test', []);
 
-const claimOf = (destination: string, jobId: string, priority = 0): Claim => ({
-  nodeId: 'node',
-  jobId,
-  emailId: 'email',
-  destination,
-  priority,
-  recipients: [],
-});
+const claimOf = (destination: string, jobId: string, priority = 0) => buildClaim({ destination, jobId, priority });
 
 /** Puts so many new claims for a destination into its line. */
 function join(lines: Lines, destination: string, count = 1): void {

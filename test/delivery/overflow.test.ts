@@ -9,6 +9,7 @@ import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 
 const site: Site = { name: 'a.test', connections: 20, perMinute: null, perConnection: null };
@@ -70,15 +71,7 @@ t.test('at most ten thousand are remembered, and there is room for others later'
   const { later } = times();
   const { db } = await openQueue(t);
   const overflow = new Overflow(db);
-  const many = (count: number) =>
-    Array.from({ length: count }, () => ({
-      nodeId: '',
-      jobId: '',
-      emailId: newId(),
-      destination: '',
-      priority: 0,
-      recipients: [],
-    }));
+  const many = (count: number) => Array.from({ length: count }, () => buildClaim());
   const other = { ...site, name: 'b.test' };
   overflow.add(site, many(9_999), later);
   overflow.add(other, many(2), later);
@@ -98,10 +91,6 @@ t.test('nothing is thrown if the database is down', async (t) => {
   const db = connect('postgres://nobody@127.0.0.1:1/nothing', silentLog, 1);
   t.teardown(() => db.close());
   const overflow = new Overflow(db);
-  overflow.add(
-    site,
-    [{ nodeId: '', jobId: '', emailId: newId(), destination: '', priority: 0, recipients: [] }],
-    later,
-  );
+  overflow.add(site, [buildClaim()], later);
   await t.resolves(overflow.callBack(site, 1, now));
 });

@@ -16,6 +16,7 @@ import { silentLog } from '../../src/log.ts';
 import type { SendingPools } from '../../src/smtp/connections/sending-pools.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
+import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { eventually } from '../support/node.ts';
@@ -74,15 +75,7 @@ async function scene(t: Test, pools: SendingPools = { addresses: [], plan: [] })
         requestOf(sender.from, ['a@b.test'], fields),
       ]);
       if (!accepted || !('email' in accepted)) throw new Error('not accepted');
-      const recipients = [{ position: 0, address: 'a@b.test', attempts: 0 }];
-      claims.push({
-        nodeId: newId(),
-        jobId: newId(),
-        emailId: accepted.email.id,
-        destination: 'b.test',
-        priority: 0,
-        recipients,
-      });
+      claims.push(buildClaim({ emailId: accepted.email.id, to: ['a@b.test'] }));
     }
     return claims;
   };

@@ -15,6 +15,7 @@ import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildSender, holderOf } from '../support/build.ts';
+import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 import { decided } from '../support/decided.ts';
 import { testKey } from '../support/keys.ts';
@@ -118,13 +119,7 @@ t.test("an account with many outcomes does not hold up another account's", async
   const recorder = createRecorder(db, queue, silentLog);
   let written = 0;
   const add = (accountId: string) => {
-    const claim = {
-      ...{ nodeId: newId(), jobId: newId(), emailId: newId() },
-      destination: 'x.test',
-      priority: 0,
-      recipients: [],
-    };
-    return recorder.add({ ...told, accountId, settlements: [settlementOf(claim, 'delivered')], attempts: [] });
+    return recorder.add({ ...told, accountId, settlements: [settlementOf(buildClaim(), 'delivered')], attempts: [] });
   };
   const many = Array.from({ length: 1_000 }, () => add('many').then(() => (written += 1)));
   await add('one');
@@ -151,14 +146,7 @@ t.test(
         ),
     };
     const recorder = createRecorder(counted, queue, silentLog);
-    const claim = {
-      nodeId: newId(),
-      jobId: newId(),
-      emailId: newId(),
-      destination: 'x.test',
-      priority: 0,
-      recipients: [],
-    };
+    const claim = buildClaim();
     const add = (recipients: number) => {
       const settlements = Array.from({ length: recipients }, (_, position) => ({
         ...settlementOf(claim, 'delivered'),
