@@ -18,7 +18,8 @@ function adviceFor(
   fields: Partial<Attempt> = {},
 ) {
   const address = 'jane@example.com';
-  const recipient = { address, status, attempts: 1, destination: 'example.com', claimedBy: null, waitingFor: null };
+  const rest = { destination: 'example.com', claimedBy: null, waitingFor: null, lastResponse: null };
+  const recipient = { address, status, attempts: 1, ...rest };
   const attempt = {
     recipient: address,
     number: 1,
@@ -144,27 +145,6 @@ t.test('mail given up before it was known to have arrived does not need to be se
   }
 });
 
-t.test('what a recipient waits for is said in one sentence', async (t) => {
-  const address = 'jane@example.com';
-  const told = (waitingFor: string) => {
-    const recipient = {
-      address,
-      status: 'queued',
-      attempts: 0,
-      destination: 'example.com',
-      claimedBy: null,
-      waitingFor,
-    };
-    return explain({ email, recipients: [recipient as Recipient], attempts: [], ...nothingElse }, 3_600_000, at)
-      .recipients[0]?.sentence;
-  };
-  t.equal(told(pauseOf('example.com')), 'Waits without using up an attempt: example.com is paused.');
-  t.equal(
-    told(tooMuchFor('example.com')),
-    'Waits without using up an attempt: example.com gets what it bears at a time.',
-  );
-});
-
 /** An email of these recipients, whose row is everything that is not given here. */
 interface Told {
   email?: Partial<Email>;
@@ -205,6 +185,15 @@ function tell({ email: more, recipients, attempts = [], returns = [], onHoldSinc
 const tellOne = ({ recipient, ...told }: Omit<Told, 'recipients'> & { recipient: Partial<Recipient> }) =>
   tell({ ...told, recipients: [recipient] }).recipients[0];
 
+t.test('what a recipient waits for is said in one sentence', async (t) => {
+  const told = (waitingFor: string) => tellOne({ recipient: { waitingFor } })?.sentence;
+  t.equal(told(pauseOf('example.com')), 'Waits without using up an attempt: example.com is paused.');
+  t.equal(
+    told(tooMuchFor('example.com')),
+    'Waits without using up an attempt: example.com gets what it bears at a time.',
+  );
+});
+
 t.test('what is said of one that was delivered is what a server said, or that somebody decided so', async (t) => {
   const delivered = { status: 'delivered', attempts: 1 } as const;
   const attempts = [{ uncertain: true }, { number: 2, outcome: 'delivered', reply: '250 taken' } as const];
@@ -228,6 +217,23 @@ t.test('what is said of one that was delivered is what a server said, or that so
     sentence: 'Counts as delivered: taken for delivered, as was decided.',
     lastAttempt: null,
   });
+});
+
+t.test('whatever was erased with a recipient leaves no gap in the sentence', async (t) => {
+  const erased = { recipient: jane, mxHost: 'mx.example.com', reply: null, reason: 'erased' };
+  const told = (status: Recipient['status'], outcome: Attempt['outcome'] | null) => {
+    const attempts = outcome === null ? [] : [{ ...erased, outcome }];
+    return tellOne({ recipient: { status, attempts: attempts.length }, attempts })?.sentence;
+  };
+  t.equal(told('delivered', null), 'Counts as delivered: that was decided.');
+  t.equal(told('delivered', 'deferred'), 'Counts as delivered: that was decided.');
+  t.equal(told('failed', null), 'Not sent: the reason was erased.');
+  t.equal(told('failed', 'bounced'), 'Refused for good: erased.');
+  t.equal(told('failed', 'deferred'), 'Tried once and given up.');
+  t.equal(
+    told('failed', 'delivered'),
+    'Counts as failed (the reason was erased), but did arrive, which was not known then: erased.',
+  );
 });
 
 t.test('what is said of one that waits is true: since when, until when, and what of', async (t) => {

@@ -123,11 +123,12 @@ function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | nul
   const host = attempt?.mxHost ?? `the mail server of ${recipient.destination}`;
   const said = withoutFullStop(attempt?.reply ? `${host} answered: ${attempt.reply}` : (attempt?.reason ?? ''));
   const next = recipient.nextAttemptAt?.toISOString() ?? '';
+  // Erasing a recipient removes what was said about it.
+  const known = recipient.lastResponse === null ? null : withoutFullStop(recipient.lastResponse);
   switch (cause) {
     case null: {
       // Somebody has decided: no server answered that it has it.
-      if (attempt?.outcome !== 'delivered') return `Counts as delivered: ${recipient.lastResponse}.`;
-      // Erasing a recipient removes what was said about it.
+      if (attempt?.outcome !== 'delivered') return `Counts as delivered: ${known ?? 'that was decided'}.`;
       const answer = attempt.reply ?? recipient.lastResponse;
       return answer === null ? `Delivered to ${host}.` : `Delivered to ${host}, which answered: ${answer}`;
     }
@@ -148,11 +149,11 @@ function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | nul
     case 'retrying':
       return `Attempt ${recipient.attempts} did not succeed: ${said}. The next one is due at ${next}.`;
     case 'refused':
-      return `${attempt === null || attempt.phase === 'local' ? 'Not sent' : 'Refused for good'}: ${said || recipient.lastResponse}.`;
+      return `${attempt === null || attempt.phase === 'local' ? 'Not sent' : 'Refused for good'}: ${said || (known ?? 'the reason was erased')}.`;
     case 'given_up':
       return attempt?.outcome === 'delivered'
-        ? `Counts as failed (${withoutFullStop(recipient.lastResponse ?? '')}), but did arrive, which was not known then: ${said}.`
-        : `Tried ${times(Math.max(recipient.attempts, attempt?.number ?? 0))} and ${withoutFullStop(recipient.lastResponse ?? 'given up')}.`;
+        ? `Counts as failed (${known ?? 'the reason was erased'}), but did arrive, which was not known then: ${said}.`
+        : `Tried ${times(Math.max(recipient.attempts, attempt?.number ?? 0))} and ${known ?? 'given up'}.`;
     case 'suppressed':
       return `Nothing was sent: ${recipient.address} is on the suppression list.`;
     case 'canceled':
