@@ -167,8 +167,11 @@ function parse(dataDir: string, text: string): Secrets {
   for (const name of ['databasePassword', 'jwtSecret', 'encryptionKey'] as const) {
     if (typeof secrets[name] !== 'string' || secrets[name] === '') throw damaged(`it has no ${name}`);
   }
-  if (Buffer.from(secrets.encryptionKey as string, 'base64').length !== 32)
-    throw damaged('its encryptionKey is not 32 bytes');
+  for (const name of ['encryptionKey', 'nextEncryptionKey'] as const) {
+    const key = secrets[name];
+    if (key !== undefined && (typeof key !== 'string' || Buffer.from(key, 'base64').length !== 32))
+      throw damaged(`its ${name} is not 32 bytes`);
+  }
   return secrets as Secrets;
 }
 

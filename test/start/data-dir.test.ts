@@ -104,6 +104,8 @@ t.test('damaged or missing secrets are not replaced', async (t) => {
     [JSON.stringify({ ...whole, jwtSecret: undefined }), /it has no jwtSecret/],
     [JSON.stringify({ ...whole, encryptionKey: 7 }), /it has no encryptionKey/],
     [JSON.stringify({ ...whole, encryptionKey: 'c2hvcnQ=' }), /its encryptionKey is not 32 bytes/],
+    [JSON.stringify({ ...whole, nextEncryptionKey: 'c2hvcnQ=' }), /its nextEncryptionKey is not 32 bytes/],
+    [JSON.stringify({ ...whole, nextEncryptionKey: 7 }), /its nextEncryptionKey is not 32 bytes/],
   ];
   for (const [text, how] of damaged) {
     await writeFile(file, text);
