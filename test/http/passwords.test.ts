@@ -76,6 +76,10 @@ t.test('passwords on two nodes', async (t) => {
         status: 400,
         body: { detail: 'new_password: is too easy to guess' },
       });
+    t.match(await change(account.password, account.email.toUpperCase(), { token }), {
+      status: 400,
+      body: { detail: 'new_password: is the address of the user' },
+    });
     t.equal(await keys(two, { token }), 200, 'nothing was changed');
 
     // Three times within a second, which the times in tokens cannot tell apart.

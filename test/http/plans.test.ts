@@ -307,6 +307,11 @@ t.test('accounts', async (t) => {
       password: 'long enough',
     });
     t.match(again, { status: 400, body: { detail: 'email: belongs to a user already' } });
+    const itself = { name: 'Shop 2', email: 'two@shop.test', password: 'Two@shop.test' };
+    t.match(await post('/api/v1/admin/accounts', itself), {
+      status: 400,
+      body: { detail: 'password: is the address of the user' },
+    });
     t.equal((await node.db.prisma.account.findMany({ where: { name: 'Shop 2' } })).length, 0);
     const given = await post('/api/v1/admin/accounts', {
       name: 'B',
@@ -318,6 +323,9 @@ t.test('accounts', async (t) => {
     t.equal(given.body.user.password, undefined, 'a given password is not repeated');
     const { id } = given.body.account;
     await members.add(node.db, id, { email: 'c@b.test', password: 'long enough', role: 'member' });
+    const own = { detail: 'password: is the address of the user' };
+    await t.rejects(members.add(node.db, id, { email: 'd@b.test', password: 'd@b.test', role: 'member' }), own);
+    await t.rejects(members.setPassword(node.db, 'c@b.test', 'c@b.test'), own);
     const { accounts } = (await node.call('GET', '/api/v1/admin/accounts?limit=2', { token: admin })).body;
     t.match(
       accounts,

@@ -6,6 +6,7 @@ import { isId, newId } from '../../ids.ts';
 import { StartError } from '../../process/start-error.ts';
 import type { Idempotency } from './idempotency.ts';
 import * as idempotency from './idempotency.ts';
+import { demandOtherThan } from './passwords.ts';
 import type { PlanName } from './plans.ts';
 import { spellingsOf, withNewEmail } from './users.ts';
 
@@ -91,10 +92,11 @@ export interface NewAccount {
 /**
  * Creates an account with its first member.
  *
- * @throws ApiError 400 when the email already belongs to a user
+ * @throws ApiError 400 when the email already belongs to a user, or is the password
  */
 export async function create(db: Database, input: NewAccount): Promise<Account> {
   const { name, plan } = input;
+  demandOtherThan(input.user.email, input.user.password);
   const passwordHash = await hashPassword(input.user.password);
   const user = { id: newId(), email: input.user.email, passwordHash, role: 'member' } as const;
   const data = { id: newId(), name, plan, users: { create: user } };

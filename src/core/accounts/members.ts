@@ -5,7 +5,7 @@ import type { Role } from '../../generated/prisma/enums.ts';
 import { newId } from '../../ids.ts';
 import { turnOfLastAdmin } from './accounts.ts';
 import * as loginAttempts from './login-attempts.ts';
-import { changedNow } from './passwords.ts';
+import { changedNow, demandOtherThan } from './passwords.ts';
 import { spellingsOf, withNewEmail } from './users.ts';
 
 /** A user as operators see it. */
@@ -31,12 +31,13 @@ export async function list(
   return { users, count: await db.prisma.user.count({ where }) };
 }
 
-/** @throws ApiError 400 when the email already belongs to a user of any account */
+/** @throws ApiError 400 when the email already belongs to a user of any account, or is the password */
 export async function add(
   db: Database,
   accountId: string,
   { email, password, role }: { email: string; password: string; role: Role },
 ): Promise<Member> {
+  demandOtherThan(email, password);
   const passwordHash = await hashPassword(password);
   const data = { id: newId(), accountId, email, passwordHash, role };
   return withNewEmail(db, email, () => db.prisma.user.create({ data, select: shown }));
@@ -45,10 +46,11 @@ export async function add(
 /**
  * Gives a user a new password without asking for the old one, and ends every login. Failed attempts are forgotten.
  *
- * @throws ApiError 404
+ * @throws ApiError 404, or 400 when the password is the user's address
  */
 export async function setPassword(db: Database, email: string, password: string): Promise<Member> {
-  const { id } = await find(db, email);
+  const { id, email: stored } = await find(db, email);
+  demandOtherThan(stored, password);
   const passwordHash = await hashPassword(password);
   return db.transaction(async (tx) => {
     const [user] = await tx.query<Member>({

@@ -1,6 +1,6 @@
 import { hashPassword, verifyPassword } from '../../crypto/password.ts';
 import type { Database } from '../../db/client.ts';
-import { forbidden } from '../../errors.ts';
+import { forbidden, invalidRequest } from '../../errors.ts';
 import { Turns } from '../../pace/turns.ts';
 import * as loginAttempts from './login-attempts.ts';
 
@@ -20,11 +20,17 @@ export const check = (password: string, stored: string | null): Promise<boolean>
 /** SQL: always later than the previous change, even if the clock goes back, because tokens name the time of the change. */
 export const changedNow = `greatest(now(), password_changed_at + interval '1 ms')`;
 
+/** @throws ApiError 400 that names `field` when the password is the user's own address, which anybody would try first */
+export function demandOtherThan(email: string, password: string, field = 'password'): void {
+  if (password.toLowerCase() === email.toLowerCase()) throw invalidRequest(`${field}: is the address of the user`);
+}
+
 /**
  * Gives a user a new password, which ends all existing logins, on all nodes.
  *
  * @returns the time of the change, which new tokens must name
- * @throws ApiError 403 when the current password is wrong, 429 after ten of those in 15 minutes, 503
+ * @throws ApiError 403 when the current password is wrong, 400 when the new one is the user's address, 429 after ten wrong
+ *   ones in 15 minutes, 503
  */
 export async function change(
   db: Database,
@@ -33,12 +39,13 @@ export async function change(
 ): Promise<{ passwordChangedAt: Date }> {
   const subject = `password:${userId}` as const;
   const attempt = await loginAttempts.begin(db, [subject]);
-  const { passwordHash, isRight } = await attempt.look(async () => {
+  const { email, passwordHash, isRight } = await attempt.look(async () => {
     const known = await db.prisma.user.findUniqueOrThrow({ where: { id: userId } });
     return { ...known, isRight: await check(passwords.current, known.passwordHash) };
   });
   if (!isRight) throw notTheirs();
   await attempt.succeeded([subject]);
+  demandOtherThan(email, passwords.next, 'new_password');
   const fresh = await hashing.take(() => hashPassword(passwords.next));
   const [changed] = await db.query<{ passwordChangedAt: Date }>({
     text: `UPDATE users SET password_hash = $3, password_changed_at = ${changedNow}
