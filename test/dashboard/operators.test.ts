@@ -70,6 +70,16 @@ t.test('what operators see', inBrowser, async (t) => {
         );
         await page.unroute(calls);
       }
+      const answered = Promise.withResolvers<void>();
+      await page.route('**/api/v1/admin/emails?*', (route) => answered.promise.then(() => route.continue()));
+      await page.goto(`${node.baseUrl}/overview`);
+      const all = page.locator('.panel').filter({ has: page.getByRole('heading', { name: 'All accounts' }) });
+      const unknown = all.getByText('…', { exact: true });
+      await unknown.first().waitFor({ timeout: 20_000 });
+      const box = await all.boundingBox();
+      answered.resolve();
+      await unknown.first().waitFor({ state: 'detached' });
+      t.same(await all.boundingBox(), box, 'nothing below moves once the numbers are known');
     },
   );
 

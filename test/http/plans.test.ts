@@ -323,7 +323,7 @@ t.test('accounts', async (t) => {
     t.equal(given.body.user.password, undefined, 'a given password is not repeated');
     const { id } = given.body.account;
     await members.add(node.db, id, { email: 'c@b.test', password: 'long enough', role: 'member' });
-    const own = { detail: 'password: is the address of the user' };
+    const own = { message: 'invalid request', detail: 'password: is the address of the user' };
     await t.rejects(members.add(node.db, id, { email: 'd@b.test', password: 'd@b.test', role: 'member' }), own);
     await t.rejects(members.setPassword(node.db, 'c@b.test', 'c@b.test'), own);
     const { accounts } = (await node.call('GET', '/api/v1/admin/accounts?limit=2', { token: admin })).body;

@@ -52,37 +52,44 @@ export function useAllAccounts(time: Span, enabled: boolean) {
   });
 }
 
-/** These numbers, or why there are none. */
+/** These numbers, or why there are none. It has its height before they are known, so that nothing below it moves. */
 export function AllAccounts({ time }: { time: Span }) {
   const query = useAllAccounts(time, true);
-  if (!query.data)
-    return query.error ? (
+  const { data, error } = query;
+  if (!data && error)
+    return (
       <Panel title="All accounts">
         <div className="body">
           <Failed query={query} />
         </div>
       </Panel>
-    ) : null;
-  const { accepted, sent, failed, suppressed, queued } = query.data;
-  const settled = (emails: number) => `${percent(emails, sent + failed)} of those settled`;
+    );
+  const number = (emails: number | undefined) => (emails === undefined ? '…' : compact(emails));
+  const settled = (emails: number | undefined) =>
+    data && emails !== undefined ? `${percent(emails, data.sent + data.failed)} of those settled` : 'of those settled';
   const emails = (status: string) => `/emails?accounts=all&status=${status}&time=${time}`;
   return (
     <Panel title="All accounts">
       <Failed query={query} />
       <Tiles
         tiles={[
-          { name: 'Accepted', value: compact(accepted), more: 'emails', href: `/emails?accounts=all&time=${time}` },
-          { name: 'Sent', value: compact(sent), more: settled(sent), href: emails('sent') },
-          { name: 'Failed', value: compact(failed), more: settled(failed), href: emails('failed') },
+          {
+            name: 'Accepted',
+            value: number(data?.accepted),
+            more: 'emails',
+            href: `/emails?accounts=all&time=${time}`,
+          },
+          { name: 'Sent', value: number(data?.sent), more: settled(data?.sent), href: emails('sent') },
+          { name: 'Failed', value: number(data?.failed), more: settled(data?.failed), href: emails('failed') },
           {
             name: 'Suppressed',
-            value: compact(suppressed),
+            value: number(data?.suppressed),
             more: 'not sent, or not to all',
             href: emails('suppressed'),
           },
           {
             name: 'In the queue',
-            value: compact(queued),
+            value: number(data?.queued),
             more: 'now, scheduled ones too',
             href: '/emails?accounts=all&status=queued',
           },
