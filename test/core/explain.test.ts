@@ -1,6 +1,7 @@
 import t from 'tap';
 import { meanings } from '../../src/core/log/advice.ts';
 import { explain } from '../../src/core/log/explain.ts';
+import { objections } from '../../src/core/outgoing/objection.ts';
 import { stoppedNote } from '../../src/core/recipients/settlement.ts';
 import { crashedNote, heldNote, pauseOf, tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import type { Attempt, Email, Recipient, Return } from '../../src/generated/prisma/client.ts';
@@ -8,7 +9,7 @@ import type { Classification } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules/rules.ts';
 
 const at = new Date('2026-11-21T09:00:00Z');
-const nothingElse = { returns: [], tls: new Map(), onHoldSince: null };
+const nothingElse = { returns: [], tls: new Map(), onHoldSince: null, objection: null };
 const email = { status: 'queued', createdAt: at, scheduledAt: null } as Email;
 
 function adviceFor(
@@ -152,6 +153,7 @@ interface Told {
   attempts?: Partial<Attempt>[];
   returns?: Partial<Return>[];
   onHoldSince?: Date;
+  objection?: string;
 }
 
 const jane = 'jane@example.com';
@@ -160,7 +162,7 @@ const hours = (count: number) => new Date(at.getTime() + count * 3_600_000);
 const said = (count: number) => hours(count).toISOString();
 
 /** Two hours after the email was accepted; it is tried for one. */
-function tell({ email: more, recipients, attempts = [], returns = [], onHoldSince }: Told) {
+function tell({ email: more, recipients, attempts = [], returns = [], onHoldSince, objection }: Told) {
   const usual = { status: 'queued', attempts: 0, destination: 'example.com', claimedBy: null, waitingFor: null };
   const rest = { nextAttemptAt: null, lastResponse: null, crashes: 0 };
   const attempt = { recipient: jane, number: 1, at, outcome: 'deferred', classification: 'other', uncertain: false };
@@ -175,6 +177,7 @@ function tell({ email: more, recipients, attempts = [], returns = [], onHoldSinc
       ),
       tls: new Map([['example.com', 'opportunistic' as never]]),
       onHoldSince: onHoldSince ?? null,
+      objection: objection ?? null,
     },
     3_600_000,
     hours(2),
@@ -217,6 +220,22 @@ t.test('what is said of one that was delivered is what a server said, or that so
     sentence: 'Counts as delivered: taken for delivered, as was decided.',
     lastAttempt: null,
   });
+});
+
+t.test('what waits and would not be sent is said to, and what can still be done', async (t) => {
+  const due = { nextAttemptAt: hours(3) };
+  for (const objection of Object.values(objections)) {
+    const scheduled = tellOne({ recipient: due, email: { scheduledAt: hours(3) }, objection });
+    t.match(scheduled, {
+      cause: 'scheduled',
+      sentence: `Waits for its scheduled time, ${said(3)}. As things are it will not be sent: ${objection}.`,
+      advice: /^(?:Until then, |Cancel it, )/,
+    });
+    const retried = tellOne({ recipient: { ...due, status: 'deferred', attempts: 1 }, attempts: [{}], objection });
+    t.match(retried, { cause: 'retrying', sentence: / As things are it will not be sent: / });
+    const begun = tellOne({ recipient: { ...due, claimedBy: 'node', claimedAt: hours(2) }, objection });
+    t.equal(begun?.sentence, `Has been in delivery since ${said(2)}.`);
+  }
 });
 
 t.test('whatever was erased with a recipient leaves no gap in the sentence', async (t) => {

@@ -100,6 +100,24 @@ t.test('the state of an email is explained', async (t) => {
     advice: null,
     sentence: /scheduled time/,
   });
+  const { apiKeyId, domainId } = await node.db.prisma.email.findUniqueOrThrow({ where: { id: later.id } });
+  const reader = await buildKey(node.db, node.account.id, { scopes: ['read'] });
+  const foreseen = async () => (await explain(later.id, reader)).body.recipients[0];
+  const revoke = (revokedAt: Date | null) =>
+    node.db.prisma.apiKey.update({ where: { id: apiKeyId ?? '' }, data: { revokedAt } });
+  await revoke(new Date());
+  t.match(await foreseen(), {
+    cause: 'scheduled',
+    sentence: / As things are it will not be sent: the API key that scheduled it was revoked\.$/,
+    advice: 'Cancel it, and schedule it again with another key.',
+  });
+  await revoke(null);
+  const verify = (status: 'verified' | 'pending') =>
+    node.db.prisma.domain.update({ where: { id: domainId }, data: { status } });
+  await verify('pending');
+  t.match(await foreseen(), { sentence: / was removed, or is no longer verified\.$/, advice: /verify it\.$/ });
+  await verify('verified');
+  t.match(await foreseen(), { sentence: /Z\.$/, advice: null });
   await node.call('DELETE', `/api/v1/emails/${later.id}`, { key: node.key });
   t.match((await explain(later.id)).body.recipients[0], { cause: 'canceled', sentence: /was canceled/ });
 

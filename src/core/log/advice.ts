@@ -115,6 +115,15 @@ const onObjection = new Map([
   ],
 ]);
 
+/** What people can do about an objection while the email still waits. */
+export const adviceBefore = (objection: string): string | null => inTime.get(objection) ?? null;
+
+const inTime = new Map([
+  [objections.domain, 'Until then, add the sending domain again if it was removed, and verify it.'],
+  [objections.account, 'Until then, an operator of this server can resume the account.'],
+  [objections.key, 'Cancel it, and schedule it again with another key.'],
+]);
+
 const classificationOf = (attempt: Attempt | null) => (attempt?.classification ?? 'other') as Classification;
 
 /** The meaning of a class, and what people can do about it. @param classification null: not known */

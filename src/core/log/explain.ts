@@ -1,7 +1,7 @@
 import type { Attempt, Email, Recipient, Return } from '../../generated/prisma/client.ts';
 import type { TlsOutlook } from '../outgoing/tls-outlook.ts';
 import { pausedBy } from '../recipients/waiting-for.ts';
-import { adviceAbout, adviceOf } from './advice.ts';
+import { adviceAbout, adviceBefore, adviceOf } from './advice.ts';
 import { type Cause, causeOf, type Facts, isHeld } from './cause.ts';
 
 /** Why a recipient has its status, for people and for programs. */
@@ -39,6 +39,8 @@ interface Explained {
   tls: ReadonlyMap<string, TlsOutlook>;
   /** Since when the whole service sends nothing; null: it is not on hold. */
   onHoldSince: Date | null;
+  /** Why it would not be sent if it were due now; null: it would. */
+  objection: string | null;
 }
 
 /**
@@ -47,7 +49,7 @@ interface Explained {
  * @param retryForMs how long after it was due a recipient is tried
  */
 export function explain(
-  { email, recipients, attempts, returns, tls, onHoldSince }: Explained,
+  { email, recipients, attempts, returns, tls, onHoldSince, objection }: Explained,
   retryForMs: number,
   now: Date,
 ): Explanation {
@@ -56,14 +58,14 @@ export function explain(
     const isAbout = (row: Attempt | Return) => row.recipient === recipient.address;
     // Not by their times: the clock of the database may have been set back in between.
     const own = attempts.filter(isAbout).toSorted((a, b) => a.number - b.number);
-    const explanation = explainOne({ email, recipient, attempts: own, givesUpAt, onHoldSince, now });
+    const explanation = explainOne({ email, recipient, attempts: own, givesUpAt, onHoldSince, now }, objection);
     const outlook = recipient.nextAttemptAt ? (tls.get(recipient.destination) ?? null) : null;
     return { ...withReturns(explanation, returns.filter(isAbout)), tls: outlook };
   });
   return { summary: summarize(email, explained), recipients: explained };
 }
 
-function explainOne(facts: Facts): Omit<RecipientExplanation, 'tls'> {
+function explainOne(facts: Facts, objection: string | null): Omit<RecipientExplanation, 'tls'> {
   const { recipient, attempts, givesUpAt } = facts;
   const last = attempts.at(-1) ?? null;
   // What a killed process knew is recorded when it starts again, perhaps after the recipient was given up or decided about.
@@ -71,8 +73,10 @@ function explainOne(facts: Facts): Omit<RecipientExplanation, 'tls'> {
   const decisive = arrival ?? last;
   const cause = causeOf(facts, decisive);
   const isInDoubt = cause !== null && arrival === null && attempts.some(({ uncertain }) => uncertain);
-  const sentence = sentenceOf(facts, cause, decisive);
   const nextAttemptAt = isHeld(cause) ? null : recipient.nextAttemptAt;
+  // The email of an attempt that has begun was looked at then.
+  const foreseen = nextAttemptAt && cause !== 'being_delivered' ? objection : null;
+  const sentence = `${sentenceOf(facts, cause, decisive)}${foreseen === null ? '' : ` As things are it will not be sent: ${foreseen}.`}`;
   return {
     address: recipient.address,
     status: recipient.status,
@@ -80,7 +84,7 @@ function explainOne(facts: Facts): Omit<RecipientExplanation, 'tls'> {
     // Somebody may have decided that it was delivered although the last attempt failed.
     classification: cause === null || last?.outcome === 'delivered' ? null : (last?.classification ?? null),
     sentence: isInDoubt ? `${sentence} ${doubtOf(attempts)}` : sentence,
-    advice: adviceOf(recipient, cause, decisive),
+    advice: foreseen === null ? adviceOf(recipient, cause, decisive) : adviceBefore(foreseen),
     attempts: recipient.attempts,
     lastAttempt: last && {
       at: last.at,

@@ -7,8 +7,11 @@ export const objections = {
   key: 'the API key that scheduled it was revoked',
 };
 
+/** What an objection follows from. @see OutgoingEmail */
+export type Standing = Pick<OutgoingEmail, 'suspended' | 'revoked'> & { signing: object | null };
+
 /** Why an email must no longer be sent; null: it may. */
-export function objectionTo(email: OutgoingEmail | undefined): string | null {
+export function objectionTo(email: Standing | undefined): string | null {
   if (!email?.signing) return objections.domain;
   if (email.suspended) return objections.account;
   return email.revoked ? objections.key : null;

@@ -2,6 +2,7 @@ import type Router from '@koa/router';
 import * as log from '../../core/log/email-log.ts';
 import { explain } from '../../core/log/explain.ts';
 import * as hold from '../../core/operations/hold.ts';
+import { objectionOutlook } from '../../core/outgoing/objection-outlook.ts';
 import { tlsOutlook } from '../../core/outgoing/tls-outlook.ts';
 import { sourceOf } from '../../core/sources/source-outlook.ts';
 import { demandLoginOrKey, demandSessionOrKey, senderOf } from '../credentials/auth.ts';
@@ -46,8 +47,9 @@ export function emailRoutes(router: Router, services: Services): void {
     const attempts = await log.attempts(db, accountId, id);
     const tls = await tlsOutlook(db, { email, recipients }, services);
     const now = services.clock.now();
+    const [onHoldSince, objection] = [await hold.find(db), await objectionOutlook(db, { email, recipients })];
     const { summary, recipients: explained } = explain(
-      { email, recipients, attempts, returns, tls, onHoldSince: await hold.find(db) },
+      { email, recipients, attempts, returns, tls, onHoldSince, objection },
       services.retryForMs,
       now,
     );
