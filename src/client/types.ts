@@ -83,6 +83,7 @@ export interface DryRun {
       /** The domain that would sign. */ domain: string;
       /** The selector of its key. */ selector: string;
       /** It is aligned with the domain in `from`. */ aligned: boolean;
+      /** Why a receiver could not verify it with what DNS has now; null: it could. */ problem: string | null;
     };
     /** The return path. */
     spf: {
@@ -98,7 +99,7 @@ export interface DryRun {
     dmarc: {
       /** The DMARC record of the sender's domain or, if it has none, of its organizational domain; null if there is none, or more than one. */
       record: string | null;
-      /** DMARC would pass. */ would_pass: boolean;
+      /** DMARC would pass: DKIM or SPF does, and is aligned. */ would_pass: boolean;
     };
   };
 }

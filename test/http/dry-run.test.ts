@@ -50,6 +50,8 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
   const before = await rows();
   t.equal(before[0], 1, 'what is asked not to be one is no dry run');
 
+  const domain = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: node.domainId } });
+  node.zone.set(`${domain.dkimSelector}._domainkey.${domain.domain}`, { TXT: [dnsValue(domain.dkimPublicKey)] });
   const { status, body } = await dry({
     to: ['x@one.test', 'y@one.test'],
     cc: ['z@null.test', 'z@lost.test', 'z@broken.test'],
@@ -80,13 +82,11 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
     { domain: 'missing.test', hosts: [], problem: { permanent: true } },
   ]);
   t.match(body.authentication, {
-    dkim: { domain: node.domain, aligned: true },
+    dkim: { domain: node.domain, selector: domain.dkimSelector, aligned: true, problem: null },
     spf: { domain: mailHostname, results: [{ ip: '127.0.0.1', result: 'pass' }], aligned: false },
     dmarc: { record: null, would_pass: true },
   });
   t.notMatch(body.message.raw, /hidden@/);
-  const domain = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: node.domainId } });
-  node.zone.set(`${domain.dkimSelector}._domainkey.${domain.domain}`, { TXT: [dnsValue(domain.dkimPublicKey)] });
   const resolver = async (name: string, type: string) => (await node.zone.resolver.resolve(name, type)) as string[][];
   const { results } = await dkimVerify(Buffer.from(body.message.raw), { resolver });
   t.equal(results[0]?.status.result, 'pass', 'the message is signed as it would be sent');
@@ -128,15 +128,16 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
   t.equal(sink.connections, 0, 'no server was contacted');
 });
 
-t.test('the DMARC policy is the one that receivers use', async (t) => {
+t.test('the records of the sender are looked up as receivers do', async (t) => {
   const node = await startDirectNode(t, { zone: {}, mxPort: 1 });
   const shop = `shop.${node.domain}`;
   await buildVerifiedDomain(node.db, node.account.id, testKey(7), shop);
-  const recordFor = async (domain: string) => {
+  const authenticationOf = async (domain: string) => {
     const fields = { from: `a@${domain}`, to: 'b@one.test', subject: 's', text: 't' };
     const { body } = await node.call('POST', '/api/v1/emails?dry_run=true', { key: node.key, body: fields });
-    return body.authentication.dmarc.record;
+    return body.authentication;
   };
+  const recordFor = async (domain: string) => (await authenticationOf(domain)).dmarc.record;
   t.equal(await recordFor(shop), null);
   node.zone.set(`_dmarc.${node.domain}`, { TXT: ['v=DMARC1; p=reject'] });
   t.equal(await recordFor(node.domain), 'v=DMARC1; p=reject');
@@ -145,4 +146,18 @@ t.test('the DMARC policy is the one that receivers use', async (t) => {
   t.equal(await recordFor(shop), 'v=DMARC1; p=none');
   node.zone.set(`_dmarc.${shop}`, { TXT: ['v=DMARC1; p=none', 'v=DMARC1; p=reject'] });
   t.equal(await recordFor(shop), null, 'two count as none');
+
+  // The domain was verified once, so that mail still leaves.
+  const { dkimSelector, dkimPublicKey } = await node.db.prisma.domain.findFirstOrThrow({ where: { domain: shop } });
+  const name = `${dkimSelector}._domainkey.${shop}`;
+  const seen = async (entry: Parameters<typeof node.zone.set>[1]) => {
+    node.zone.set(name, entry);
+    const { dkim, dmarc } = await authenticationOf(shop);
+    return [dkim.problem, dmarc.would_pass];
+  };
+  const record = dnsValue(dkimPublicKey);
+  t.match(await seen({ A: ['127.0.0.1'] }), [/^there is no TXT record at sw/, false]);
+  t.match(await seen('SERVFAIL'), [/failed temporarily/, false]);
+  t.match(await seen({ TXT: [record.slice(0, -20)] }), ['the published key (p=) is not ours', false]);
+  t.strictSame(await seen({ TXT: [record] }), [null, true]);
 });

@@ -46,7 +46,7 @@ const spfTimeoutMs = 15_000;
 export async function check(domain: Domain, where: Surroundings): Promise<Checks> {
   const [verification, dkim, spfCheck] = await Promise.all([
     checkOwnership(domain, where),
-    checkDkim(domain, signingKey(domain), where),
+    checkSigning(domain, where),
     checkSpf(domain, where),
   ]);
   return { verification, dkim, spf: spfCheck };
@@ -77,12 +77,11 @@ interface CheckedKey {
   sealed: Uint8Array;
 }
 
-const signingKey = (domain: Domain): CheckedKey => ({
-  record: domains.dkimRecord(domain),
-  selector: domain.dkimSelector,
-  publicKey: domain.dkimPublicKey,
-  sealed: domain.dkimPrivateKey,
-});
+/** Whether receivers can verify what the domain's own key signs, which is on all of its mail. */
+export function checkSigning(domain: Domain, where: Surroundings): Promise<Check> {
+  const { dkimSelector: selector, dkimPublicKey: publicKey, dkimPrivateKey: sealed } = domain;
+  return checkDkim(domain, { record: domains.dkimRecord(domain), selector, publicKey, sealed }, where);
+}
 
 /** Whether receivers can verify what this key signs. */
 export async function checkDkim(domain: Domain, key: CheckedKey, where: Surroundings): Promise<Check> {

@@ -1,12 +1,13 @@
+import type { Domain } from '../../generated/prisma/client.ts';
 import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 import { findDmarc, isAligned } from '../domains/dmarc.ts';
-import type { Surroundings } from '../domains/record-checks.ts';
+import { checkSigning, type Surroundings } from '../domains/record-checks.ts';
 import { askSpf } from '../domains/spf.ts';
-import type { Signing } from './outgoing-message.ts';
 
 /** How a receiver would see the message, and whether what passes is aligned with the `From` domain (RFC 7489 section 3.1). */
 export interface Authentication {
-  dkim: { domain: string; selector: string; aligned: boolean };
+  /** `problem`: why the signature could not be verified; null if it could. */
+  dkim: { domain: string; selector: string; aligned: boolean; problem: string | null };
   spf: { domain: string; results: { ip: string; result: string }[]; aligned: boolean };
   dmarc: { record: string | null; wouldPass: boolean };
 }
@@ -14,12 +15,14 @@ export interface Authentication {
 const spfTimeoutMs = 10_000;
 
 /**
+ * A verified domain still sends when its records are gone, so they are looked up now.
+ *
  * @param from the domain of the `From` field
  * @param late when it resolves, what is not known yet is no longer waited for
  */
 export async function authenticate(
   from: string,
-  signing: Pick<Signing, 'domain' | 'keys'>,
+  signing: Domain,
   where: Surroundings,
   late: Promise<unknown>,
 ): Promise<Authentication> {
@@ -30,14 +33,17 @@ export async function authenticate(
     const { result } = await Promise.race([answer, late.then(() => ({ result: 'temperror' }))]);
     return { ip, result };
   };
-  const [results, found] = await Promise.all([
+  const unanswered = { problem: 'the lookup of the key did not answer in time' };
+  const [results, { problem }, found] = await Promise.all([
     Promise.all(sendingIps.map(spfOf)),
+    Promise.race([checkSigning(signing, where), late.then(() => unanswered)]),
     Promise.race([findDmarc(from, where), late.then(() => null)]),
   ]);
   const dkim = {
     domain: signing.domain,
-    selector: signing.keys[0]?.selector ?? '',
+    selector: signing.dkimSelector,
     aligned: isAligned(signing.domain, from),
+    problem,
   };
   const spfAligned = isAligned(mailHostname, from);
   const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
@@ -47,6 +53,6 @@ export async function authenticate(
   return {
     dkim,
     spf: { domain: mailHostname, results, aligned: spfAligned },
-    dmarc: { record, wouldPass: dkim.aligned || (spfAligned && spfPasses) },
+    dmarc: { record, wouldPass: (dkim.aligned && problem === null) || (spfAligned && spfPasses) },
   };
 }

@@ -2,12 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../clock.ts';
 import type { Database } from '../../db/client.ts';
 import { ApiError, fromDomainNotVerified } from '../../errors.ts';
-import type { Email } from '../../generated/prisma/client.ts';
+import type { Domain, Email } from '../../generated/prisma/client.ts';
 import type { SuppressionReason } from '../../generated/prisma/enums.ts';
 import { createReturnPath } from '../../mail/links/token.ts';
 import { type SendingPools, type SourceOutlook, sourceOutlook } from '../../smtp/connections/sending-pools.ts';
 import type { TlsDemand } from '../../smtp/policies/tls-policy.ts';
-import type { TlsLevel } from '../../smtp/replies/tls-names.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as plans from '../accounts/plans.ts';
 import type { Surroundings } from '../domains/record-checks.ts';
@@ -54,8 +53,8 @@ const patienceMs = 15_000;
  */
 export async function dryRun(db: Database, sender: Sender, sendable: Sendable, tools: DryRunTools): Promise<DryRun> {
   const request = await complete(db, sender, sendable);
-  const { signing, domainTls, pool } = await findSigning(db, sender, request);
-  const demand = demandOf(request.tls, signing.domain, domainTls);
+  const { signing, domain } = await findSigning(db, sender, request);
+  const demand = demandOf(request.tls, domain.domain, domain.tls);
   const addresses = [...request.to, ...request.cc, ...request.bcc].map((mailbox) => mailbox.address);
   const listed = await suppressions.find(db, sender.accountId, addresses);
   const drafted = draft(request, sender, signing.domainId, listed, tools.clock.now());
@@ -72,13 +71,13 @@ export async function dryRun(db: Database, sender: Sender, sendable: Sendable, t
         return lookUpDestination(destination, demand, tools, late);
       }),
     ),
-    authenticate(request.from.domain, signing, tools.surroundings, late),
+    authenticate(request.from.domain, domain, tools.surroundings, late),
   ]).finally(() => ended.abort());
   return {
     would: outcomeOf(email, isGranted),
     message,
     returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, tools.surroundings.mailHostname),
-    source: sourceOutlook(tools.sendingPools, { type: email.type, pool }, email.createdAt),
+    source: sourceOutlook(tools.sendingPools, { type: email.type, pool: domain.pool }, email.createdAt),
     suppressed: suppressions.among(addresses, listed, request.type),
     destinations,
     authentication,
@@ -127,7 +126,7 @@ async function findSigning(
   db: Database,
   sender: Sender,
   { from }: SendRequest,
-): Promise<{ signing: Signing; domainTls: TlsLevel; pool: string | null }> {
+): Promise<{ signing: Signing; domain: Domain }> {
   demandSendFrom(sender, from.domain);
   const row = await db.prisma.domain.findFirst({
     where: { accountId: sender.accountId, domain: from.domain, status: 'verified' },
@@ -143,5 +142,5 @@ async function findSigning(
       privateKey ? [{ selector, sealed: Buffer.from(privateKey) }] : [],
     ),
   ];
-  return { signing: { domainId: row.id, domain: row.domain, keys }, domainTls: row.tls, pool: row.pool };
+  return { signing: { domainId: row.id, domain: row.domain, keys }, domain: row };
 }

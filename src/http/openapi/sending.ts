@@ -36,6 +36,7 @@ const authentication = z.object({
       domain: words('The domain that would sign.'),
       selector: words('The selector of its key.'),
       aligned: flag('It is aligned with the domain in `from`.'),
+      problem: words('Why a receiver could not verify it with what DNS has now; null: it could.').nullable(),
     })
     .describe('The DKIM signature.'),
   spf: z
@@ -53,7 +54,7 @@ const authentication = z.object({
       record: words(
         "The DMARC record of the sender's domain or, if it has none, of its organizational domain; null if there is none, or more than one.",
       ).nullable(),
-      would_pass: flag('DMARC would pass.'),
+      would_pass: flag('DMARC would pass: DKIM or SPF does, and is aligned.'),
     })
     .describe('DMARC, for the domain in `from`.'),
 });
