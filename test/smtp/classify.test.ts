@@ -53,6 +53,10 @@ const table: [phase: Phase, line: string, expected: Classification][] = [
   ['rcpt', '550 5.7.1 Relay access denied', 'network'],
   ['rcpt', '550 No such user, or your IP is listed at bl.example.net', 'policy'],
   ['rcpt', '550 5.1.1 account is temporarily disabled', 'other'],
+  // After any failure of any mail to the address, such as for want of room: the domain takes mail.
+  ['rcpt', '556 Address unavailable.', 'other'],
+  ['rcpt', '456 Address temporarily unavailable.', 'other'],
+  ['rcpt', '556 Domain does not accept mail', 'bad_domain'],
   ['mail', '552 5.3.4 too big', 'content'],
   ['mail', '552 too big', 'content'],
   ['dot', '552 too big', 'content'],

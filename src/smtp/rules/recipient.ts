@@ -81,6 +81,14 @@ export const recipient: Rule[] = [
   },
   {
     when: aboutRecipient,
+    codes: [456, 556],
+    text: /^address (temporarily )?unavailable\b/,
+    is: 'other',
+    note: 'Courier says this for some hours after any mail to the address could not be delivered, such as to a full mailbox.',
+    samples: ['Courier: 556 Address unavailable.', 'Courier: 456 Address temporarily unavailable.'],
+  },
+  {
+    when: aboutRecipient,
     codes: ['4xx'],
     text: notNow,
     is: 'network',
