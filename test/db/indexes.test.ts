@@ -86,6 +86,11 @@ t.test('weeks that are created while it is only declared have it too', async (t)
   for (const days of [60, 67]) await ensurePartitions(db, new Date(Date.now() + days * 24 * 3_600_000));
   const [{ weeks } = { weeks: 0 }] = await declared(db);
   t.ok(weeks > 4);
+
+  const week = await whereMailIs(db);
+  await db.query({ text: `CREATE INDEX ${week}_line_idx ON ${week} (account_id)` });
+  await t.rejects(completeIndexes(db, never), { code: '42P17' }, 'another index under its name is not passed over');
+  await db.query({ text: `DROP INDEX ${week}_line_idx` });
   await completeIndexes(db, never);
   t.match(await declared(db), [{ whole: true }]);
 });

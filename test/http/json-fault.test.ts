@@ -21,6 +21,8 @@ t.test('what is wrong with a text that is not JSON, and where', (t) => {
     ['{"to":[1}', 'line 1, column 9: expected a comma or ], found }'],
     ['{"a":1\n "b":2}', 'line 2, column 2: expected a comma or }, found "'],
     ['{"html":"<a href="x">"}', 'line 1, column 19: expected a comma or }, found x (a " in a string is written \\")'],
+    ['{"text":"a "big" sale"}', 'line 1, column 13: expected a comma or }, found big (a " in a string is written \\")'],
+    ['{"text":"sale"', 'line 1, column 15: expected a comma or }, found the end'],
     ['{"html":"<p>\n</p>"}', 'line 1, column 13: a line break in a string is written \\n'],
     ['{"a\tb":1}', 'line 1, column 4: a tab in a string is written \\t'],
     ['["\u001b"]', 'line 1, column 3: a control character in a string is written \\u and four digits'],

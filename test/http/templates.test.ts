@@ -82,6 +82,9 @@ t.test('from a draft to an email, and from an edit to the next one', async (t) =
   const sent = await send({ ...use, variables: values });
   t.match([sent.status, sent.body.email], [200, { subject: drafted.body.subject, from: drafted.body.from }]);
 
+  const renamed = await node.call('PATCH', path, { key, body: { name: 'Order shipped' } });
+  const { updated_at } = renamed.body.template;
+  t.strictSame(renamed.body.template, { ...published.body.template, updated_at }, 'what is not named stays');
   const cleared = { subject: null, reply_to: null, variables: null };
   const edited = await node.call('PATCH', path, { key, body: { html: '<p>New</p>', ...cleared } });
   const without = { subject: null, reply_to: [], variables: [] };
@@ -280,8 +283,11 @@ t.test('invalid fields are named, and nothing is stored', async (t) => {
       'variables[0].fallback_value: has too many digits for a number: send it as a string',
     ],
     [{ variables: [{ ...variable, fallback_value: {} }] }, 'variables[0].fallback_value: must be a string or a number'],
-    [{ variables: [{ ...variable, fallback_value: 'x'.repeat(2_001) }] }, /^variables\[0\]\.fallback_value: /],
-    [{ variables: [{ ...variable, fallback_value: 'a\0' }] }, /^variables\[0\]\.fallback_value: /],
+    [
+      { variables: [{ ...variable, fallback_value: 'x'.repeat(2_001) }] },
+      'variables[0].fallback_value: must have at most 2,000 characters',
+    ],
+    [{ variables: [{ ...variable, fallback_value: 'a\0' }] }, 'variables[0].fallback_value: contains a NUL character'],
   ];
   for (const [body, detail] of fields) {
     const what = JSON.stringify(body).slice(0, 60);
@@ -309,6 +315,9 @@ t.test('invalid fields are named, and nothing is stored', async (t) => {
     const answer = await node.call('POST', `/api/v1/templates/${existing.id}/render`, { token, body });
     t.match([answer.status, answer.body], [400, { error: 'invalid request', detail }]);
   }
+  const most = Object.fromEntries(many(100).map(({ key }, n) => [key, n === 0 ? 'x'.repeat(102_400) : n]));
+  const full = await node.call('POST', `/api/v1/templates/${existing.id}/render`, { token, body: { variables: most } });
+  t.equal(full.status, 200, 'a hundred values');
   const bare = await create({ subject: 'no body', html: '' });
   const refused = await node.call('POST', `/api/v1/templates/${bare.id}/publish`, { token });
   t.match(
