@@ -17,11 +17,19 @@ t.test('the suppression list can be searched by part of an address', async (t) =
   t.strictSame(await found('\\'), []);
 
   for (const address of ['dora@bücher.test', 'bü.cher@other.test']) await call('POST', '/suppressions', { address });
-  for (const text of ['dora@bücher.test', 'a@BÜCHER.test', '@bücher.test', 'bücher.test', 'xn--bcher'])
+  for (const text of [
+    'dora@bücher.test',
+    'a@BÜCHER.test',
+    '@bücher.test',
+    'bücher.test',
+    '@bücher',
+    'Bücher',
+    'xn--bcher',
+  ])
     t.strictSame(await found(text), ['dora@xn--bcher-kva.test'], `${text}: a domain in either spelling`);
   t.strictSame(await found('bü.cher'), ['bü.cher@other.test'], 'what could be a domain is also found before the @');
   t.strictSame(await found('Bü'), ['bü.cher@other.test']);
-  t.strictSame(await found('@bücher'), [], 'an incomplete domain stands for itself');
+  t.strictSame(await found('@büch'), [], 'part of a label stands for itself');
 });
 
 t.test('many addresses are added with one call, or none of them', async (t) => {

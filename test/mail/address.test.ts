@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { AddressError, formatMailbox, isAscii, normalizeDomain, parseMailbox } from '../../src/mail/address/address.ts';
+import {
+  AddressError,
+  formatMailbox,
+  isAscii,
+  normalizeDomain,
+  parseMailbox,
+  partAsStored,
+} from '../../src/mail/address/address.ts';
 import { least } from '../support/linear.ts';
 import { harmless, refused, show } from './payloads.ts';
 
@@ -231,6 +238,25 @@ t.test('the canonical form is stable, and a mailbox can be written and read back
   });
   fc.assert(property, { numRuns: 400 });
   t.ok(accepted > 50, `${accepted} of 400 were addresses`);
+});
+
+t.test('a part of an address is searched for as it would be stored', async (t) => {
+  for (const [part, stored] of [
+    ['Jane', 'jane'],
+    ['jane@', 'jane@'],
+    ['@Example.com', '@example.com'],
+    ['Jane@BÜCHER.example', 'jane@xn--bcher-kva.example'],
+    ['bücher', 'xn--bcher-kva'],
+    ['@bücher', '@xn--bcher-kva'],
+    ['bücher.', 'xn--bcher-kva.'],
+    ['xn--bcher', 'xn--bcher'],
+    ['a_b', 'a_b'],
+    ['Ü%41', 'ü%41'],
+    ['ü/x', 'ü/x'],
+    ['Ü b', 'ü b'],
+    ['', ''],
+  ] as const)
+    t.equal(partAsStored(part), stored, show(part));
 });
 
 t.test('hostile input is refused immediately', async (t) => {

@@ -1,7 +1,6 @@
-import { domainToASCII } from 'node:url';
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
-import { isAscii, normalizeDomain } from '../../mail/address/address.ts';
+import { normalizeDomain, partAsStored } from '../../mail/address/address.ts';
 import { isDueOrTried, isUnsettled } from '../recipients/waiting.ts';
 import { pausedUntil, unansweredNote } from '../recipients/waiting-for.ts';
 import { lastDeliveredAt } from './last-deliveries.ts';
@@ -124,7 +123,7 @@ export async function list(
   const filter = {
     text: `($2::text IS NULL OR strpos(lower(site), $2) > 0 OR EXISTS (SELECT FROM unnest(site || destinations) d WHERE strpos(lower(d), $4) > 0))
        AND ($3::text IS NULL OR state = $3) ${refusing ? `AND ${refusesUs}` : ''}`,
-    values: [part?.toLowerCase() ?? null, state ?? null, part === undefined ? null : asStored(part)],
+    values: [part?.toLowerCase() ?? null, state ?? null, part === undefined ? null : partAsStored(part)],
   };
   // Nothing waits for those that refuse. A small one often refuses a single email; one that gets much has more connections.
   const order = refusing ? 'connections DESC, site' : 'queued + deferred DESC, site';
@@ -228,9 +227,6 @@ function nameOf(name: string): string {
   if (/[\0\p{Surrogate}]/u.test(asked)) throw notFound();
   return asked;
 }
-
-/** Part of a domain's name in the form that domains are stored in. Of a name in Unicode this needs whole labels. */
-const asStored = (part: string): string => (isAscii(part) ? '' : domainToASCII(part)) || part.toLowerCase();
 
 /** The name as a destination's domain; null if it cannot be one. */
 export function domainOf(name: string): string | null {

@@ -1,21 +1,10 @@
 import { z } from 'zod';
-import { AddressError, normalizeDomain } from '../../mail/address/address.ts';
+import { partAsStored } from '../../mail/address/address.ts';
 import { id, line, oneOf, page as pageFields, timestampInQuery } from './validation.ts';
-
-/** An address, a domain or a part of one as it would be stored: a domain as A-labels, an incomplete one just in lower case. */
-export function asStored(text: string): string {
-  const at = text.lastIndexOf('@') + 1;
-  try {
-    return text.slice(0, at).toLowerCase() + normalizeDomain(text.slice(at));
-  } catch (error) {
-    if (error instanceof AddressError) return text.toLowerCase();
-    throw error;
-  }
-}
 
 export const emailStatuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 
-const address = line(320).transform(asStored);
+const address = line(320).transform(partAsStored);
 
 /** The parameters of both queries. Strings are compared as they are stored: addresses, domains and words in lower case. */
 const sharedFields = {
@@ -32,7 +21,7 @@ const sharedFields = {
   to: address
     .optional()
     .describe('Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain.'),
-  domain: line(253).transform(asStored).optional().describe('Only emails from this sender domain.'),
+  domain: line(253).transform(partAsStored).optional().describe('Only emails from this sender domain.'),
   q: line(998)
     .transform((words) => words.toLowerCase())
     .optional()

@@ -1,8 +1,8 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as messages from '../../core/operations/sandbox-messages.ts';
+import { partAsStored } from '../../mail/address/address.ts';
 import { demandLogin, sessionOf } from '../credentials/auth.ts';
-import { asStored } from '../input/log-query.ts';
 import { idOf, line, page, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -26,7 +26,7 @@ export function sandboxRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const { q, ...rest } = parse(sandboxQuery, ctx.query);
     // What looks like a domain may also be part of a local part or of the subject, which are stored as they were written.
-    const parts = q === undefined ? [] : [q, asStored(q)];
+    const parts = q === undefined ? [] : [q, partAsStored(q)];
     const found = await messages.list(db, accountId, { ...rest, parts, rawLimit: listedRawBytes });
     ctx.body = { messages: found.messages.map(present.sandboxMessage), count: found.count };
   });

@@ -3,11 +3,10 @@ import type Router from '@koa/router';
 import { z } from 'zod';
 import * as suppressions from '../../core/returns/suppressions.ts';
 import type { Suppression } from '../../generated/prisma/client.ts';
-import { comparable } from '../../mail/address/address.ts';
+import { comparable, partAsStored } from '../../mail/address/address.ts';
 import { givingWay } from '../../pace/give-way.ts';
 import { readJson } from '../body/body.ts';
 import { demandLogin, sessionOf } from '../credentials/auth.ts';
-import { asStored } from '../input/log-query.ts';
 import { line, list, mailbox, oneOf, page, parse } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
@@ -56,7 +55,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const { limit, offset, reason, address } = parse(suppressionQuery, ctx.query);
     // Text that looks like a domain may also be part of a local part, which is stored as it was written.
-    const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), asStored(address)])];
+    const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), partAsStored(address)])];
     const query = { limit, offset, reason: reason ?? null, parts };
     const found = await suppressions.list(db, accountId, query);
     ctx.body = { suppressions: found.suppressions.map(present.suppression), count: found.count };

@@ -70,6 +70,18 @@ export function normalizeDomain(text: string): string {
   return domain;
 }
 
+/**
+ * An address, a domain or part of one in the form that they are stored in: lower case, and a domain as A-labels, for which
+ * one in Unicode needs whole labels.
+ */
+export function partAsStored(part: string): string {
+  const at = part.lastIndexOf('@') + 1;
+  const domain = part.slice(at);
+  // Other ASCII characters would mean something to the URL parser that this function of Node's is.
+  const isOfNames = /^(?:[A-Za-z0-9.-]|[^\u0000-\u007f])+$/.test(domain) && !isAscii(domain);
+  return part.slice(0, at).toLowerCase() + ((isOfNames ? domainToASCII(domain) : '') || domain.toLowerCase());
+}
+
 /** What is wrong with a field that holds only a domain, given the fault that `normalizeDomain` found: the field is the domain. */
 export function wordsForDomain(text: string, fault: string): string {
   const [scheme] = /^https?:\/\//i.exec(text) ?? [];
