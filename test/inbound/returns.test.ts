@@ -231,6 +231,10 @@ t.test('a forwarder is not suppressed because a mailbox behind it is gone', asyn
   const expanded = forMember.replace('Action: failed', 'Original-Recipient: rfc822;team@example.com\nAction: failed');
   t.not(expanded, forMember);
   await deliver(returnPath(team), expanded);
+  // As Sendmail says it.
+  const both = await send('both@example.com');
+  const elsewhere = '\nX-Actual-Recipient: rfc822; bob@gone.example\nAction: failed';
+  await deliver(returnPath(both), bounce({ to: 'both@example.com' }).replace('\nAction: failed', elsewhere));
   const inWords = (words: string) => `From: MAILER-DAEMON@mx.other.test\nSubject: failure notice\n\n${words}\n`;
   const others = await send('readers@example.com');
   for (const words of [
@@ -240,6 +244,7 @@ t.test('a forwarder is not suppressed because a mailbox behind it is gone', asyn
     await deliver(returnPath(others), inWords(words));
   t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor if the notice names the original recipient');
   t.match((await read(team)).returns, [{ recipient: 'team@example.com', diagnostic: /^for bob@gone\.example: 550/ }]);
+  t.match((await read(both)).returns, [{ recipient: 'both@example.com', diagnostic: /^for bob@gone\.example: 550/ }]);
   t.match((await read(others)).returns, [{ diagnostic: /^for \S+@\S+ or \S+@\S+: / }]);
   const forwards = await send('jane@a.example');
   for (const to of ['"j d"@b.example', '"jane doe"@a.example', '/s=doe/o=x', '|/usr/bin/procmail'])

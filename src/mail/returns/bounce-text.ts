@@ -83,6 +83,18 @@ export class ReportText {
     const section = sectionOf(address, this.#paragraphs);
     return section === undefined ? null : sentencesOf(section.words, '', address) || null;
   }
+
+  /** What it says after the address and a colon, if that is a line by itself: `jane@example.com: "over quota"`. */
+  lineAbout(address: string): string | null {
+    const [only, ...others] = this.#lines.filter((line) => line.toLowerCase().startsWith(`${address.toLowerCase()}: `));
+    if (only === undefined || others.length > 0) return null;
+    return (
+      only
+        .slice(address.length + 1)
+        .trim()
+        .replace(/^"(.*)"$/s, '$1') || null
+    );
+  }
 }
 
 const paragraphsOf = (lines: string[]): string[][] =>

@@ -95,18 +95,19 @@ function recipientOf(fields: Map<string, string>): ReturnedRecipient {
   const final = recipientIn(fields.get('final-recipient') ?? '');
   const written = addressIn(fields.get('original-recipient') ?? '');
   const original = written && fromXtext(written);
-  const actual = addressIn(fields.get('x-actual-recipient') ?? '');
-  const address = final ?? original ?? actual;
+  // Where an alias or a .forward led, by Sendmail: its Final-Recipient is whom we wrote to, whoever of them failed.
+  const actual = addressIn((fields.get('x-actual-recipient') ?? '').replace(/^\s*x-unix\s*;.*$/is, ''));
+  const address = actual ?? final ?? original;
   const status = statusIn(fields.get('status') ?? '');
   const diagnostic = (
-    fields.get('diagnostic-code') ??
+    fields.get('diagnostic-code')?.replace(exitStatus, '') ??
     fields.get('x-display-diagnostic') ??
     repliedTo(fields.get('x-supplementary-info') ?? '')
   ).slice(0, longestDiagnostic);
   const said = diagnostic.replace(/^[A-Za-z0-9-]{1,20}[ \t]*;[ \t]*/, '').trim();
   return {
     address,
-    aliases: [original, written, actual].filter((one): one is string => one !== null && one !== address),
+    aliases: [final, original, written].filter((one): one is string => one !== null && one !== address),
     action: actionOf(fields.get('action') ?? '', status),
     status,
     code: codeIn(said),
@@ -114,6 +115,9 @@ function recipientOf(fields: Map<string, string>): ReturnedRecipient {
     phase: phaseIn(said) ?? 'rcpt',
   };
 }
+
+/** The number with which a program ended: the text for people says what it means. */
+const exitStatus = /^\s*x-unix\s*;\s*\d{1,3}\s*$/i;
 
 /** The reply in `<mx.example.com #5.5.0 smtp;550 5.1.1 User unknown>`: older Exchange quotes servers nowhere else. */
 const repliedTo = (info: string) => /\bsmtp;\s?([45]\d\d[ -][^>]{1,2000})/i.exec(info)?.[1] ?? '';

@@ -91,9 +91,12 @@ function completed(one: ReturnedRecipient, report: ReportText, only: boolean): R
   const saysWhy = one.code !== null || (exact !== null && one.diagnostic !== null);
   if (saysWhy || one.action === 'delivered' || one.action === 'expanded') return { ...one, phase };
   const reply = report.quotedReply(only ? null : one.address);
-  if (!reply && exact === null && one.diagnostic === null && one.address !== null) {
-    // Exim writes what it decided itself into the text alone.
-    return { ...one, phase, diagnostic: report.wordsAbout(one.address) };
+  if (!reply && one.diagnostic === null && one.address !== null) {
+    // Exim writes what it decided itself into the text alone, and OpenSMTPD all that it knows.
+    const diagnostic = exact === null ? report.wordsAbout(one.address) : report.lineAbout(one.address);
+    // OpenSMTPD calls what it has given up delayed, if the last attempt was put off.
+    const action = diagnostic === 'Envelope expired' ? 'failed' : one.action;
+    return { ...one, phase, action, diagnostic };
   }
   if (!reply || (exact !== null && !agrees(reply, exact))) return { ...one, phase };
   const diagnostic = [one.diagnostic, reply].filter(Boolean).join(' ');
@@ -101,7 +104,10 @@ function completed(one: ReturnedRecipient, report: ReportText, only: boolean): R
 }
 
 /** Whether the status may be about this reply: help texts list the replies of other cases. */
-const agrees = (reply: string, status: string) => reply[0] === status[0] && (statusIn(reply) ?? status) === status;
+function agrees(reply: string, status: string): boolean {
+  const said = statusIn(reply);
+  return reply[0] === status[0] && (said === null || said === status || /^\d\.0\.0$/.test(said));
+}
 
 /** The text for people: the plain text parts, or the HTML if there are none. */
 function words({ parts }: LooseMessage): string {

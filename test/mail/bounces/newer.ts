@@ -245,6 +245,24 @@ Diagnostic-Code: smtp; 556 5.1.10 Domain does not accept email (null MX)`,
     ['jane@example.com', 'network', true],
     openSmtpd('failed', 'Envelope expired', '5.4.7'),
   ),
+  // As version 6.8 does if the last attempt was put off. It keeps nothing.
+  raw(
+    'OpenSMTPD: a report, expired, that says delayed',
+    'bounce',
+    ['jane@example.com', 'network', false],
+    openSmtpd(
+      'delayed',
+      'Envelope expired',
+      '4.4.7',
+      'A message is delayed for more than 0 seconds for the following\n    list of recipients:',
+    ),
+  ),
+  raw(
+    'OpenSMTPD: a report, what the program for local delivery said',
+    'bounce',
+    ['jane@example.com', 'mailbox_full', true],
+    openSmtpd('failed', '"over quota"', '5.3.0'),
+  ),
   raw(
     'OpenSMTPD: a report, no such domain',
     'bounce',

@@ -143,6 +143,43 @@ Remote-MTA: DNS; mx.example.com
 Diagnostic-Code: SMTP; 550 5.1.1 <jane@example.com>... User unknown
 Last-Attempt-Date: Sat, 21 Nov 2026 09:00:01 GMT`,
   }),
+  report('sendmail: a mailbox behind an alias', 'bounce', ['jane@elsewhere.test', 'bad_mailbox', true], {
+    subject: 'Returned mail: see transcript for details',
+    text: `   ----- The following addresses had permanent fatal errors -----
+jane@elsewhere.test
+    (reason: 550 User <jane> unknown)
+    (expanded from: <team@example.com>)
+
+   ----- Transcript of session follows -----
+... while talking to mx.elsewhere.test.:
+>>> DATA
+<<< 550 User <jane> unknown
+550 5.1.1 jane@elsewhere.test... User unknown
+<<< 502 ESMTP command error
+`,
+    fields: `Final-Recipient: RFC822; team@example.com
+X-Actual-Recipient: rfc822; jane@elsewhere.test
+Action: failed
+Status: 5.1.1
+Remote-MTA: DNS; mx.elsewhere.test
+Diagnostic-Code: SMTP; 550 User <jane> unknown`,
+  }),
+  report('sendmail: a program behind an alias', 'bounce', ['jane@example.com', 'bad_mailbox', true], {
+    subject: 'Returned mail: see transcript for details',
+    text: `   ----- The following addresses had permanent fatal errors -----
+"|/usr/bin/deliver -d box@mx.example.com"
+    (reason: User unknown)
+    (expanded from: <jane@example.com>)
+
+   ----- Transcript of session follows -----
+550 5.1.1 "|/usr/bin/deliver -d box@mx.example.com"... User unknown
+`,
+    fields: `Final-Recipient: RFC822; jane@example.com
+X-Actual-Recipient: X-Unix; |/usr/bin/deliver -d box@mx.example.com
+Action: failed
+Status: 5.1.1
+Diagnostic-Code: X-Unix; 67`,
+  }),
   report('sendmail: no such host', 'bounce', ['jane@nowhere.test', 'bad_domain', true], {
     subject: 'Returned mail: Host unknown (Name server: nowhere.test: host not found)',
     text: '550 5.1.2 <jane@nowhere.test>... Host unknown (Name server: nowhere.test: host not found)\n',
