@@ -208,7 +208,8 @@ function NewKey({ close }: { close: () => void }) {
               onChange={(names) => setChosen({ chosen: names })}
               mt="sm"
             >
-              <Group gap="md" mt={6}>
+              {/* The button below stays in sight of an account with a hundred domains. */}
+              <Group gap="md" mt={6} mah={180} style={{ overflowY: 'auto' }}>
                 {domains.data.domains.map(({ domain }) => (
                   <Checkbox key={domain} size="xs" value={domain} label={inOwnLetters(domain)} />
                 ))}
