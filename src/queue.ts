@@ -203,6 +203,23 @@ function named(text: string): { name?: string; text: string } {
 export const isWaitingJob = (id: string, queue: QueueName = deliverQueue) =>
   `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'active' OFFSET 0)`;
 
+/**
+ * SQL of a WITH: takes up to $2 jobs that were made at a time later than $1 out of the queue, as their `id` and `data`. After
+ * the clock of the database was set back, pg-boss hands such jobs out only when that time has come again.
+ */
+export const removingAhead = (queue: QueueName) =>
+  `DELETE FROM pgboss.job_common WHERE ctid = ANY (ARRAY(
+     SELECT ctid FROM pgboss.job_common
+      WHERE name = '${queue}' AND state < 'active' AND NOT blocked AND start_after > $1 LIMIT $2 FOR UPDATE SKIP LOCKED))
+   RETURNING id, data`;
+
+/** SQL: the emails that a job of mail wakes, by its `data`. */
+export const emailIdsIn = (data: string) =>
+  `jsonb_array_elements_text(jsonb_build_array(${data} -> 'emailId') || coalesce(${data} -> 'others', '[]'))`;
+
+/** SQL: the delivery that a job of webhooks wakes, by its `data`. */
+export const deliveryIdIn = (data: string) => `(${data} ->> 'deliveryId')::uuid`;
+
 /** SQL: the values of a row that no job wakes and no node holds any more. */
 export const letGo = 'job_id = NULL, claimed_by = NULL, claimed_at = NULL';
 

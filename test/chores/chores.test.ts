@@ -71,6 +71,18 @@ t.test('a node whose clock is months ahead deletes nothing that is kept', async 
   t.strictSame(await kept(), before);
 });
 
+t.test('what got its job while the clock was ahead waits as rows again once that is corrected', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const { account, from } = await buildSender(db, testKey(5));
+  await accept(db, queue, holderOf(account), [requestOf(from, ['ann@x.test'])]);
+  await db.query({ text: `UPDATE pgboss.job SET start_after = start_after + interval '3 days'` });
+  await db.query({ text: `UPDATE time_seen SET seen_at = now() + interval '3 days'` });
+  for (const work of gather(db)) await work(new AbortController().signal);
+  t.strictSame(await db.query({ text: 'SELECT job_id, next_attempt_at <= now() AS due FROM recipients' }), [
+    { job_id: null, due: true },
+  ]);
+});
+
 t.test('what is no longer kept is deleted, whatever it is, and nothing else', async (t) => {
   const db = await openDatabase(t);
   const accountId = await prepare(db);

@@ -6,11 +6,11 @@ import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
-import { wakeAhead, wakeTriedAhead } from '../../src/core/recipients/ahead.ts';
+import { takeBackAhead, wakeAhead, wakeTriedAhead } from '../../src/core/recipients/ahead.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { settle } from '../../src/core/recipients/settlement.ts';
 import * as returns from '../../src/core/returns/returns.ts';
-import { wakeCallsAhead } from '../../src/core/webhooks/calls-ahead.ts';
+import { takeBackCallsAhead, wakeCallsAhead } from '../../src/core/webhooks/calls-ahead.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import { connect, type Database } from '../../src/db/client.ts';
@@ -186,6 +186,44 @@ t.test('a webhook call of the time when the clock was ahead is due once that is 
   });
   t.same(await dueCalls(), [right], 'it waits for no lock, and leaves alone what has a job');
 });
+
+t.test(
+  'mail and webhook calls that got their jobs while the clock was ahead leave the queue once that is corrected',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const account = await buildAccount(db);
+    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    const keyring = new Keyring(Buffer.alloc(32));
+    await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+    const request = (to: string) => requestOf(`s@${domain}`, [to]);
+    const never = () => false;
+    const jobs = async () =>
+      (
+        await db.query<{ name: string; jobs: number }>({
+          text: 'SELECT name, count(*)::int AS jobs FROM pgboss.job WHERE start_after <= now() GROUP BY 1 ORDER BY 1',
+        })
+      ).map(({ name, jobs: many }) => `${name} ${many}`);
+    // Two emails share a job, and the third has one of its own.
+    await accept(db, queue, holderOf(account), [request('a@one.test'), request('b@one.test'), request('a@two.test')]);
+    await db.query({ text: `UPDATE pgboss.job SET start_after = start_after + interval '1 day'` });
+    await accept(db, queue, holderOf(account), [request('a@three.test')]);
+    t.same(await jobs(), ['deliver 1', 'webhook 1'], 'the others are not handed out for a day');
+    const waiting = async (table: string) => {
+      const [row] = await db.query<{ rows: number }>({
+        text: `SELECT count(*)::int AS rows FROM ${table} WHERE job_id IS NULL AND next_attempt_at <= now()`,
+      });
+      return row?.rows;
+    };
+    t.equal(await waiting('recipients'), 0);
+
+    await takeBackAhead(db, new Date(), never);
+    await takeBackCallsAhead(db, new Date(), never);
+    t.equal(await waiting('recipients'), 3);
+    t.equal(await waiting('webhook_deliveries'), 3);
+    const [left] = await db.query<{ jobs: number }>({ text: 'SELECT count(*)::int AS jobs FROM pgboss.job' });
+    t.equal(left?.jobs, 2, 'what was accepted since keeps its jobs');
+  },
+);
 
 t.test('failed logins of the time when the clock of the database was ahead lock nobody out afterwards', async (t) => {
   const { db } = await openQueue(t);
