@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config/sending-ips.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
-import { forgetOld, giveBack, list, report, reserve } from '../../src/core/sources/warm-up.ts';
+import { forgetOld, giveBack, list, listOnce, report, reserve } from '../../src/core/sources/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
 import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/pools/source-addresses.ts';
 import { WarmUpBudget } from '../../src/delivery/pools/warm-up-budget.ts';
@@ -211,6 +211,28 @@ t.test('what was reserved is given back to its day and its address, and never mo
   await report(db, await register(db), [{ ip: one, pool: 'default', firstDay: before }], [10, 20]);
   const sentOn = async (day: string) => (await list(db, day)).map(({ warmUp }) => warmUp?.sent);
   t.strictSame([await sentOn(before), await sentOn(today)], [[7], [10]], 'people see those of the day');
+  await report(db, await register(db), [{ ip: one, pool: 'default', firstDay: before }], [10, 20]);
+  t.strictSame([(await list(db, today)).length, (await listOnce(db, today)).length], [2, 1], 'two nodes have one');
+  const gone = await report(db, newId(), [{ ip: other, pool: 'default', firstDay: before }], [10, 20]);
+  t.strictSame([gone, (await list(db, today)).length], [false, 2], 'a node that is not on the list has to try again');
+});
+
+t.test('a plan that is changed during a day holds from the next reservation on', async (t) => {
+  const { db } = await scene(t);
+  const grants = [];
+  for (const cap of [10, 10, 15, 5, 30])
+    grants.push(...(await reserve(db, '2026-11-20', [{ ip: '127.0.0.6', cap, messages: 10 }])));
+  t.strictSame(
+    grants.map(({ granted, messages }) => [granted, messages]),
+    [
+      [10, 10],
+      [0, 10],
+      [5, 15],
+      [0, 15],
+      [10, 25],
+    ],
+  );
+  t.strictSame(await db.query({ text: 'SELECT cap FROM warm_up_days' }), [{ cap: 30 }]);
 });
 
 t.test('a return that may have succeeded is not repeated', async (t) => {
@@ -287,9 +309,10 @@ t.test('a node whose clock is a year ahead does not start a new day', async (t) 
   const config = pools('127.0.0.6', `127.0.0.6=${today}`, '3');
   t.equal(sources(await node(config).choose(wants(3))).length, 3);
   await db.query({
-    text: `INSERT INTO warm_up_days (ip, day, cap, messages, granted) VALUES ('127.0.0.6', now() - interval '40 days', 3, 3, 3)`,
+    text: `INSERT INTO warm_up_days (ip, day, cap, messages, granted)
+           SELECT '127.0.0.6', now() - make_interval(days => days), 3, 3, 3 FROM unnest(ARRAY[1, 29, 40]) days`,
   });
   await forgetOld(db, new Date(Date.now() + 365 * 86_400_000));
   t.equal(sources(await node(config).choose(wants(1))).length, 0);
-  t.equal((await db.query({ text: 'SELECT FROM warm_up_days' })).length, 1, 'old ones are gone');
+  t.equal((await db.query({ text: 'SELECT FROM warm_up_days' })).length, 3, 'those of the last month stay, for people');
 });
