@@ -268,8 +268,11 @@ t.test('a server that takes longer than the usual deadlines gets the mail at the
     [1, 'deferred'],
     [2, 'delivered'],
   ] as const) {
-    const { settlements } = await tryFor(t, ['ann'], { attempts, slow: true });
-    t.match(settlements, [{ status }], `after ${attempts}`);
+    const begun = performance.now();
+    const made = await tryFor(t, ['ann'], { attempts, slow: true });
+    t.match(made.settlements, [{ status }], `after ${attempts}`);
+    const [{ durationMs } = { durationMs: -1 }] = made.attempts;
+    t.ok(durationMs >= 195 && durationMs <= performance.now() - begun + 1, `it took ${durationMs} ms`);
   }
 });
 

@@ -380,7 +380,10 @@ t.test('accounts', async (t) => {
     const key = await buildKey(node.db, member.id);
     const token = (await loginAs(member.email, member.password)).body.token;
     const patch = (body: unknown) => node.call('PATCH', `/api/v1/admin/accounts/${member.id}`, { token: admin, body });
-    t.match((await patch({ suspended: true })).body.account, { suspended_at: /Z$/ });
+    const begun = Date.now();
+    const { suspended_at: since, created_at: made } = (await patch({ suspended: true })).body.account;
+    t.ok(Date.parse(since) >= begun - 1_000 && Date.parse(since) <= Date.now() + 1_000 && since > made, since);
+    t.equal((await patch({ suspended: true })).body.account.suspended_at, since, 'the second time changes nothing');
     const email = { from: `a@${domain}`, to: 'b@c.test', subject: 's', text: 't' };
     t.match(await node.call('POST', '/api/v1/emails', { key, body: email }), {
       status: 403,

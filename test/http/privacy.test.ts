@@ -107,6 +107,13 @@ t.test('an export contains everything of the account, and no secret', async (t) 
   t.match(of('email'), [
     { id: email.id, to: ['a@b.test', 'c@d.test'], recipients: { length: 3 }, returns: [], email_type: 'transactional' },
   ]);
+  t.match(of('attempt')[0], {
+    email_id: email.id,
+    duration_ms: 5,
+    phase: 'data',
+    outcome: 'deferred',
+    reason: 'later',
+  });
   t.equal(new Set(of('attempt').map(({ id }) => id)).size, 1_100, 'page after page');
   t.match(of('content'), [{ email_id: email.id, html: '<p>h', text: 't', attachments: [{ filename: 'a.txt' }] }]);
   const [{ sha256 }] = of('content')[0].attachments;

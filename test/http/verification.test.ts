@@ -158,6 +158,7 @@ t.test('verifying checks each of the three records', async (t) => {
       `v=spf1 ip4:192.0.2.1 ${include} ~all`,
     ].map((value): (typeof cases)[number] => [null, ['unrelated', value], /./, 'spf']),
   ];
+  const times = new Set<string>();
   for (const [missing, entry, problem, of = missing] of cases) {
     const what = `${of} ${JSON.stringify(entry ?? null).slice(0, 90)}`;
     publish(shop.records);
@@ -170,6 +171,7 @@ t.test('verifying checks each of the three records', async (t) => {
       t.match([status, body.domain?.status], [200, 'verified'], `${what} ${body.detail}`);
       t.match([body.domain.verified_at, body.domain.dns_warning], [instant, null]);
       t.strictSame(body.dns_records, shop.records);
+      times.add(body.domain.verified_at);
     } else {
       const before = await shop.read();
       t.strictSame([status, body.error, body.missing], [400, 'dns verification failed', [missing]], what);
@@ -184,7 +186,10 @@ t.test('verifying checks each of the three records', async (t) => {
     }
     if (Array.isArray(entry) && of === 'verification') t.strictSame(body.checks.verification.found, entry);
   }
-  t.equal((await shop.read()).status, 'verified');
+  const { status, verified_at: since, created_at: made } = await shop.read();
+  t.equal(status, 'verified');
+  t.strictSame([...times], [since], 'it says when it was verified first');
+  t.ok(since > made);
 
   const hostile = [
     '\x1b[31mred\x07',
