@@ -251,6 +251,13 @@ t.test('a forwarder is not suppressed because a mailbox behind it is gone', asyn
     await deliver(returnPath(forwards), bounce({ to }));
   t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor if the address cannot be read');
   t.match((await read(forwards)).returns, [{ diagnostic: /^for "j d"@b\.example: 550/ }]);
+  const alias = await send('alias@example.com');
+  const byExim = bounce({ to: 'alias@example.com' });
+  const named = '  member@gone.example\n    (generated from alias@example.com)\n    550 5.1.1 no such user\n';
+  t.match(byExim, /^It failed\.\n/m);
+  await deliver(returnPath(alias), byExim.replace('It failed.\n', named));
+  t.strictSame(await suppressed(), ['list@example.com bounce'], 'nor if only the text names it, as with Exim');
+  t.match((await read(alias)).returns, [{ diagnostic: 'for member@gone.example: 550 5.1.1 no such user' }]);
   const renamed = await send('jane+news@example.com');
   await deliver(returnPath(renamed), bounce({ to: 'jane@internal.example.net' }));
   t.ok((await suppressed()).includes('jane+news@example.com bounce'));

@@ -61,6 +61,7 @@ export class ReportText {
   readonly #lines: string[];
   #sections: Section[] | undefined;
   #paragraphs: Section[] | undefined;
+  #behind: Map<string, Section[]> | undefined;
 
   constructor(text: string) {
     this.text = text;
@@ -75,13 +76,24 @@ export class ReportText {
     return section === undefined ? null : replyIn(section.words);
   }
 
+  /**
+   * The recipients that an alias was replaced by, in the order of the text; the alias itself is among them if it was kept, and
+   * none are if it was not replaced. Exim names them in the text alone: "(generated from team@example.com)".
+   */
+  behindAlias(alias: string): string[] {
+    this.#sections ??= sectionsOf(this.#lines);
+    this.#behind ??= Map.groupBy(this.#sections, ({ address, words }) => (aliasIn(words) ?? address).toLowerCase());
+    const addresses = (this.#behind.get(alias.toLowerCase()) ?? []).map(({ address }) => address);
+    return addresses.every((address) => same(address, alias)) ? [] : addresses;
+  }
+
   /** What it says about this recipient in the paragraph that names it; null if it has none, or if that is a copied header. */
   wordsAbout(address: string): string | null {
     this.#paragraphs ??= paragraphsOf(this.#lines)
       .filter((lines) => !lines.some((line) => copiedTo.test(line)))
       .flatMap(sectionsOf);
     const section = sectionOf(address, this.#paragraphs);
-    return section === undefined ? null : sentencesOf(section.words, '', address) || null;
+    return section === undefined ? null : sentencesOf(section.words.replace(generatedFrom, ''), '', address) || null;
   }
 
   /** What it says after the address and a colon, if that is a line by itself: `jane@example.com: "over quota"`. */
@@ -96,6 +108,10 @@ export class ReportText {
     );
   }
 }
+
+const generatedFrom = /\((?:ultimately )?generated from ([^\s()]{3,320})\)/;
+
+const aliasIn = (words: string) => generatedFrom.exec(words)?.[1];
 
 const paragraphsOf = (lines: string[]): string[][] =>
   lines

@@ -81,7 +81,22 @@ function fromReports({ parts }: LooseMessage, marks: Marks): ReturnedRecipient[]
   if (/^(?:final|original)-recipient[ \t]?:/im.test(own) && /^(?:action|status)[ \t]?:/im.test(own)) written.push(own);
   const recipients = written.flatMap(readDeliveryStatus).slice(0, mostRecipients);
   const report = new ReportText(text);
-  return recipients.map((one) => completed(one, report, recipients.length === 1));
+  const named = namedInWords(recipients, report);
+  return named.map((one) => completed(one, report, named.length === 1));
+}
+
+/** Each with the address that failed, where the fields name only its alias. Exim lists these in the reverse order of its text. */
+function namedInWords(recipients: ReturnedRecipient[], report: ReportText): ReturnedRecipient[] {
+  const listed = new Map<string, number>();
+  return recipients.map((one) => {
+    const { address: alias } = one;
+    if (alias === null) return one;
+    const before = listed.get(alias) ?? 0;
+    listed.set(alias, before + 1);
+    const behind = report.behindAlias(alias);
+    const address = behind.at(-1 - before) ?? behind[0] ?? alias;
+    return address === alias ? one : { ...one, address, aliases: [alias, ...one.aliases] };
+  });
 }
 
 /** If the machine-readable fields lack the reply, the text for people may still quote it. An exact status counts for more. */

@@ -44,6 +44,47 @@ Diagnostic-Code: smtp; 554 5.7.1 Your IP address 192.0.2.1 has a poor reputation
       fields: 'Action: failed\nFinal-Recipient: rfc822;jane@example.com\nStatus: 5.0.0',
     }),
   ),
+  report(
+    'Exim 4.9: what an alias was replaced by, which only the text names',
+    'bounce',
+    [
+      ['jane@example.com', 'mailbox_full', true],
+      ['away@example.org', 'bad_domain', true],
+      ['gone@example.net', 'bad_mailbox', true],
+    ],
+    {
+      subject: 'Mail delivery failed: returning message to sender',
+      header:
+        'Auto-Submitted: auto-replied\nX-Failed-Recipients: jane@example.com,\n  away@example.org,\n  gone@example.net',
+      text: `This is a permanent error. The following address(es) failed:
+
+  gone@example.net
+    (generated from team@example.com)
+    host mx.example.net [192.0.2.9]
+    SMTP error from remote mail server after RCPT TO:<gone@example.net>:
+    550 5.1.1 <gone@example.net>: Recipient address rejected: User unknown
+  away@example.org
+    (ultimately generated from team@example.com)
+    an MX or SRV record indicated no SMTP service
+  jane@example.com
+    mailbox is full
+`,
+      // In the order that Exim 4.96 lists them.
+      fields: `Action: failed
+Final-Recipient: rfc822;jane@example.com
+Status: 5.0.0
+
+Action: failed
+Final-Recipient: rfc822;team@example.com
+Status: 5.0.0
+
+Action: failed
+Final-Recipient: rfc822;team@example.com
+Status: 5.0.0
+Remote-MTA: dns; mx.example.net
+Diagnostic-Code: smtp; 550 5.1.1 <gone@example.net>: Recipient address rejected: User unknown`,
+    },
+  ),
   report('Exim 4.9: not known yet, for too long', 'bounce', ['jane@example.com', 'bad_mailbox', false], {
     subject: 'Mail delivery failed: returning message to sender',
     text: '  jane@example.com\n    host mx.example.com [192.0.2.9]\n    450 4.1.1 User unknown: retry timeout exceeded\n',
