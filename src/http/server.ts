@@ -1,5 +1,5 @@
 import { createServer, maxHeaderSize, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
-import { type AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, Server, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
 import { type ApiError, headersTooLarge, invalidRequest } from '../errors.ts';
@@ -35,13 +35,20 @@ const usualPatience: Patience = {
   takingMs: 60_000,
 };
 
+/**
+ * When we stop, connections without a request stay open until none has come for this long: the next one of a proxy may be on its way,
+ * and is answered with `Connection: close`. It would meet a closed connection, and a proxy does not repeat a POST.
+ */
+const quietMs = 100;
+
 /** How many requests a client may have sent ahead on one connection without waiting for answers (RFC 9112 section 9.3.2). */
 const mostAhead = 100;
 
 /** @throws Error with `code` EADDRINUSE and the like */
 export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
   const unanswered: Unanswered = new WeakMap();
-  const answer = boundedAnswers(app, unanswered, patience);
+  const lastAnswers = new LastAnswers(unanswered);
+  const answer = boundedAnswers(app, unanswered, lastAnswers, patience);
   const server = createServer(
     {
       // The app refuses requests without a Host itself: Node's refusal would have no body and no request id.
@@ -64,13 +71,17 @@ export async function listen(app: Koa, host: string, port: number, patience = us
     port: (server.address() as AddressInfo).port,
     close: (graceMs) =>
       new Promise((resolve) => {
+        lastAnswers.stop();
         app.emit('stopping');
         const enough = setTimeout(() => server.closeAllConnections(), graceMs);
-        server.close(() => {
+        const quiet = setTimeout(() => server.closeIdleConnections(), Math.min(quietMs, graceMs));
+        server.on('request', () => quiet.refresh());
+        // The server's own would close connections without a request at once.
+        Server.prototype.close.call(server, () => {
           clearTimeout(enough);
+          clearTimeout(quiet);
           resolve();
         });
-        server.closeIdleConnections();
       }),
   };
 }
@@ -78,8 +89,47 @@ export async function listen(app: Koa, host: string, port: number, patience = us
 /** The answers that are due on each connection, in the order of the requests. */
 type Unanswered = WeakMap<Duplex, Set<ServerResponse>>;
 
+/** Once we stop, each connection ends with the last answer that is due on it: a busy one would be cut in the middle of a request. */
+class LastAnswers {
+  readonly #due = new Set<ServerResponse>();
+  readonly #unanswered: Unanswered;
+  #isStopping = false;
+
+  constructor(unanswered: Unanswered) {
+    this.#unanswered = unanswered;
+  }
+
+  /**
+   * @param isAlone whether no other answer is due on its connection
+   * @returns false if the connection ends with another one, so that its request is not to be begun (RFC 9112 section 9.6)
+   */
+  add(res: ServerResponse, isAlone: boolean): boolean {
+    if (this.#isStopping && !isAlone) return false;
+    if (this.#isStopping) endWith(res);
+    this.#due.add(res);
+    res.once('close', () => this.#due.delete(res));
+    return true;
+  }
+
+  stop(): void {
+    this.#isStopping = true;
+    for (const res of this.#due) if ([...(this.#unanswered.get(res.req.socket) ?? [])].at(-1) === res) endWith(res);
+  }
+}
+
+function endWith(res: ServerResponse): void {
+  const { socket } = res.req;
+  if (res.headersSent) res.once('finish', () => socket.destroySoon());
+  else res.shouldKeepAlive = false;
+}
+
 /** Has the app answer requests, within bounds of how many a client sends ahead and how slowly it takes the answers. */
-function boundedAnswers(app: Koa, unanswered: Unanswered, { takingMs }: Patience): RequestListener {
+function boundedAnswers(
+  app: Koa,
+  unanswered: Unanswered,
+  lastAnswers: LastAnswers,
+  { takingMs }: Patience,
+): RequestListener {
   const handle = app.callback();
   return (req, res) => {
     const { socket } = req;
@@ -87,7 +137,7 @@ function boundedAnswers(app: Koa, unanswered: Unanswered, { takingMs }: Patience
     // Node reads and begins whatever else comes, which would keep all others waiting.
     if (due.size >= mostAhead) socket.destroy();
     // Requests that came in one piece with the one too many are begun all the same.
-    if (socket.destroyed) return;
+    if (socket.destroyed || !lastAnswers.add(res, due.size === 0)) return;
     unanswered.set(socket, due.add(res));
     res.once('close', () => due.delete(res));
     // While we wait ourselves, for the database or the next event, there is nothing for it to read.

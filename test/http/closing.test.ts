@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import Koa from 'koa';
+import t, { type Test } from 'tap';
+import { listen } from '../../src/http/server.ts';
+
+/** A server that answers `/slow` when it is told to, and `/long` in two parts; and connections to it that keep what they read. */
+async function start(t: Test) {
+  const app = new Koa();
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => (finish = resolve));
+  const begun: string[] = [];
+  app.use(async (ctx) => {
+    begun.push(ctx.path);
+    if (ctx.path === '/long') {
+      ctx.respond = false;
+      ctx.res.write('begun');
+      await finished;
+      ctx.res.end('whole');
+      return;
+    }
+    if (ctx.path === '/slow') await finished;
+    ctx.body = `answer to ${ctx.path}`;
+  });
+  const server = await listen(app, '127.0.0.1', 0);
+  t.teardown(() => server.close(0));
+  const connect = async () => {
+    const socket = net.connect(server.port, '127.0.0.1');
+    t.teardown(() => socket.destroy());
+    await once(socket, 'connect');
+    const heard = { text: '', isClosed: false, error: null as Error | null };
+    socket.on('data', (chunk) => (heard.text += chunk));
+    socket.on('error', (error) => (heard.error = error));
+    socket.on('close', () => (heard.isClosed = true));
+    const ask = (...paths: string[]) =>
+      socket.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`).join(''));
+    const hears = async (text: RegExp) => {
+      while (!text.test(heard.text)) {
+        if (heard.isClosed) throw new Error(`closed after: ${heard.text}`);
+        await pause(5);
+      }
+    };
+    const closes = async () => {
+      while (!heard.isClosed) await pause(5);
+    };
+    return { heard, ask, hears, closes };
+  };
+  return { server, connect, begun, finish };
+}
+
+t.test('a connection that is in use ends with an answer that says so, and not within a request', async (t) => {
+  const { server, connect, begun, finish } = await start(t);
+  const busy = await connect();
+  const next = await connect();
+  const long = await connect();
+  next.ask('/first');
+  await next.hears(/answer to \/first$/);
+  t.match(next.heard.text, /^Connection: keep-alive/m);
+  busy.ask('/slow');
+  long.ask('/long');
+  await long.hears(/begun/);
+  while (begun.length < 3) await pause(5);
+  const began = performance.now();
+  const closed = server.close(60_000);
+  // As it comes from a proxy that does not know yet.
+  next.ask('/next');
+  await next.closes();
+  t.match(next.heard.text, /Connection: close.*answer to \/next$/s);
+  finish();
+  await Promise.all([busy.closes(), long.closes(), closed]);
+  t.match(busy.heard.text, /Connection: close.*answer to \/slow$/s);
+  t.match(long.heard.text, /whole\r\n0\r\n\r\n$/);
+  t.ok(performance.now() - began < 30_000, 'nobody waited for the time to be over');
+});
+
+t.test('of requests that were sent ahead all that were begun are answered, and none is begun later', async (t) => {
+  const { server, connect, begun, finish } = await start(t);
+  const client = await connect();
+  client.ask('/slow', '/second');
+  while (begun.length < 2) await pause(5);
+  const closed = server.close(60_000);
+  client.ask('/third');
+  await pause(50);
+  finish();
+  await Promise.all([client.closes(), closed]);
+  t.match(client.heard.text, /answer to \/slow.*answer to \/second$/s);
+  t.strictSame(begun, ['/slow', '/second']);
+});
+
+t.test('a connection that nobody uses does not keep it from closing', async (t) => {
+  const { server, connect } = await start(t);
+  const used = await connect();
+  const unused = await connect();
+  used.ask('/first');
+  await used.hears(/answer to \/first$/);
+  await Promise.all([server.close(60_000), used.closes(), unused.closes()]);
+  t.equal(used.heard.error, null);
+});
