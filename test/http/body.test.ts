@@ -203,6 +203,27 @@ t.test('a call without required fields accepts an empty body', async (t) => {
     t.equal((await post(node, path, { ...headers, 'Content-Type': 'application/json' }, ' ')).status, 400, path);
   }
   t.equal((await post(node, '/api/v1/templates', login, '')).status, 415, 'other calls need a body');
+
+  // From a client that says only after the headers that there is none, as with HTTP/2, a proxy announces one of unknown length.
+  const chunked = async (path: string, headers: Record<string, string>, body: string) => {
+    const lines = Object.entries({ ...headers, Host: 'x', Connection: 'close', 'Transfer-Encoding': 'chunked' });
+    const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+    const part = body === '' ? '' : `${body.length.toString(16)}\r\n${body}\r\n`;
+    const { got } = await converse(node, [`POST ${path} HTTP/1.1\r\n${head}\r\n`, `${part}0\r\n\r\n`]);
+    return Number(got.split(' ')[1]);
+  };
+  const json = { 'Content-Type': 'application/json' };
+  const verify = `/api/v1/domains/${added.body.domain.id}/verify`;
+  const verified = await post(node, verify, login, '');
+  t.equal(await chunked(verify, login, ''), verified.status);
+  t.equal(await chunked(verify, { ...login, ...json }, ''), verified.status);
+  t.equal(await chunked(verify, { ...login, ...json }, '{"a": 1}'), 400);
+  const byKey = { 'X-API-Key': key };
+  t.equal(await chunked(render, byKey, ''), 200);
+  t.equal(await chunked(render, { ...byKey, ...json }, ''), 200);
+  t.equal(await chunked(render, { ...byKey, ...json }, '{}'), 200);
+  t.equal(await chunked(render, byKey, '{}'), 415);
+  t.equal(await chunked('/api/v1/templates', { ...login, ...json }, ''), 400, 'other calls need a body');
 });
 
 t.test('a body that is too large is refused before it is read, and the client sees the answer: DOS-01', async (t) => {

@@ -45,13 +45,22 @@ export async function readJson(
 /** Like `readJson`, for a call whose body is optional: no body counts as `{}`, and so does an empty array. */
 export async function readOptionalJson(ctx: Context, limit: number): Promise<Record<string, unknown>> {
   if (hasNoBody(ctx)) return {};
-  return demandObject(emptiedArray((await readValue(ctx, limit, usualValues)).value));
+  const refusal = typeRefusal(ctx);
+  if (refusal && !hasUnknownLength(ctx)) throw refusal;
+  const value = await readAll(ctx, limit, async (bytes) => {
+    if (bytes.length === 0) return {};
+    if (refusal) throw refusal;
+    return parse(bytes, usualValues);
+  });
+  return demandObject(emptiedArray(value));
 }
 
 function hasNoBody(ctx: Context): boolean {
-  const { 'content-length': length = '0', 'transfer-encoding': encoding } = ctx.req.headers;
-  return Number(length) === 0 && encoding === undefined;
+  return Number(ctx.req.headers['content-length'] ?? '0') === 0 && !hasUnknownLength(ctx);
 }
+
+/** With HTTP/2 a client may say only after the headers that it sends no body. A proxy announces one then, which turns out to be empty. */
+const hasUnknownLength = (ctx: Context) => ctx.req.headers['transfer-encoding'] !== undefined;
 
 /** No longer body is read just to name a field in the refusal. */
 const strayLimit = 16 * 1024;
@@ -64,7 +73,8 @@ const strayLimit = 16 * 1024;
  */
 export async function refuseFields(ctx: Context): Promise<void> {
   if (hasNoBody(ctx)) return;
-  const value = await readAll(ctx, strayLimit, (bytes) => parse(bytes, usualValues)).catch((error: unknown) => {
+  const read = async (bytes: Buffer) => (bytes.length === 0 ? {} : parse(bytes, usualValues));
+  const value = await readAll(ctx, strayLimit, read).catch((error: unknown) => {
     throw error instanceof ApiError && error.status !== 503 ? noBodyTaken() : error;
   });
   const object = asObject(emptiedArray(value));
@@ -97,16 +107,24 @@ async function readValue(
   limit: number,
   mostValues: number,
 ): Promise<{ value: unknown; escapes: boolean }> {
-  if (ctx.request.is('application/json', '+json') === false)
-    throw unsupportedMediaType('the body must be JSON, with the header Content-Type: application/json');
-  const charset = ctx.request.charset.toLowerCase();
-  if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') throw unsupportedMediaType('the body must be UTF-8');
-  const encoding = ctx.get('Content-Encoding').toLowerCase();
-  if (encoding !== '' && encoding !== 'identity') throw unsupportedMediaType('the body must not be compressed');
+  const refusal = typeRefusal(ctx);
+  if (refusal) throw refusal;
   return readAll(ctx, limit, async (bytes) => ({
     value: await parse(bytes, mostValues),
     escapes: await hasEscapes(bytes),
   }));
+}
+
+/** Why the body is not read, according to its headers; null if it is. */
+function typeRefusal(ctx: Context): ApiError | null {
+  if (ctx.request.is('application/json', '+json') === false)
+    return unsupportedMediaType('the body must be JSON, with the header Content-Type: application/json');
+  const charset = ctx.request.charset.toLowerCase();
+  if (charset !== '' && charset !== 'utf-8' && charset !== 'utf8')
+    return unsupportedMediaType('the body must be UTF-8');
+  const encoding = ctx.get('Content-Encoding').toLowerCase();
+  if (encoding !== '' && encoding !== 'identity') return unsupportedMediaType('the body must not be compressed');
+  return null;
 }
 
 function demandObject(value: unknown, shape?: string): Record<string, unknown> {
