@@ -49,6 +49,21 @@ t.test('AUTH-16: the login of a browser is a cookie that no script and no other 
   }
 });
 
+t.test('a proxy may ask for a password of its own: the browser sends it to us as well', async (t) => {
+  const node = await sharedNode('api');
+  const { headers, cookie } = await logIn(node, await buildAccount(node.db));
+  const basic = { Authorization: `Basic ${btoa('bob:secret')}` };
+  t.equal((await node.call('GET', path, { headers: { ...headers, ...basic } })).status, 200);
+  t.equal((await node.call('GET', '/api/v1/emails', { headers: { ...headers, ...basic } })).status, 200);
+  const forged = { Cookie: cookie, ...basic };
+  t.equal((await node.call('POST', '/api/v1/keys', { body: { name: 'n' }, headers: forged })).status, 403);
+  t.match(await node.call('GET', path, { headers: basic }), {
+    status: 401,
+    headers: new Map([['x-error-detail', /^Authorization must be Bearer/]]),
+  });
+  t.equal((await node.call('DELETE', path, { headers: { ...headers, ...basic } })).status, 200);
+});
+
 t.test('AUTH-16: if the service has https, the cookie is sent over https only', async (t) => {
   const node = await startTestNode(t, { BASE_URL: 'https://send.example.test', ROLES: 'api' });
   const { attributes } = await logIn(node, await buildAccount(node.db));
@@ -126,9 +141,10 @@ t.test('an ended login is remembered longer than its token is valid, and then fo
 
 /** What arrives from a stream of events. */
 function watch(node: TestNode, headers: Record<string, string>) {
-  const seen = { text: '', over: false, status: 0 };
+  const seen = { text: '', over: false, status: 0, caching: '' };
   const req = request(`${node.baseUrl}/api/v1/live`, { headers }, (response) => {
     seen.status = response.statusCode ?? 0;
+    seen.caching = response.headers['cache-control'] ?? '';
     // Without the signs of life, which come every ten seconds.
     response
       .on('data', (chunk) => (seen.text += String(chunk).replaceAll('event: alive\ndata: {}\n\n', '')))
@@ -146,6 +162,7 @@ t.test('viewers are told when emails of their account change, and of no others',
   const [own, theirs] = [watch(node, headers), watch(node, other.headers)];
   await eventually(async () => own.seen.text !== '' && theirs.seen.text !== '');
   t.equal(own.seen.text, 'event: emails\ndata: {}\n\n');
+  t.equal(own.seen.caching, 'no-store, no-transform', 'what a proxy compresses arrives late');
   await node.call('POST', '/api/v1/emails', {
     headers,
     body: { from: sender.from, to: 'a@b.test', subject: 's', text: 't' },

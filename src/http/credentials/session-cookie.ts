@@ -7,12 +7,15 @@ const name = 'sendwright_session';
 const ownPageHeader = 'X-Sendwright-Page';
 
 /**
- * The token in the cookie. Another credential in the request takes precedence over it.
+ * The token in the cookie. Another credential in the request takes precedence over it, except a user name and password: those are for
+ * a proxy in front of the dashboard, for which the browser sends them with every call.
  *
  * @returns null if there is none, or there is another credential
  */
 export function sessionToken(ctx: Context): string | null {
-  if (ctx.get('Authorization') !== '' || ctx.get('X-API-Key') !== '') return null;
+  const authorization = ctx.get('Authorization');
+  const isForProxy = /^basic /i.test(authorization);
+  if ((authorization !== '' && !isForProxy) || ctx.get('X-API-Key') !== '') return null;
   return ctx.cookies.get(name) ?? null;
 }
 

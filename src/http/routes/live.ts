@@ -18,8 +18,8 @@ export function liveRoutes(router: Router, app: Koa, services: Services): void {
     // Koa ends the stream with its connection, unless that was gone before: with pipelined requests nothing else would.
     if (ctx.req.socket.destroyed) stream.destroy();
     ctx.type = 'text/event-stream';
-    // Without this, nginx would buffer events until it has enough of them.
-    ctx.set('X-Accel-Buffering', 'no');
+    // Without this, nginx would buffer events until it has enough of them, and HAProxy, if it compresses, keep the end of each.
+    ctx.set({ 'X-Accel-Buffering': 'no', 'Cache-Control': 'no-store, no-transform' });
     ctx.body = stream;
   });
 }
