@@ -7,8 +7,10 @@ import type { DeliveryProgress } from './delivery-progress.ts';
 import type { DeliveryRequest } from './delivery-request.ts';
 import type { TriesLeft } from './dns/tries-left.ts';
 import type { HostTls } from './policies/tls-policies.ts';
+import type { RecipientResult } from './replies/result.ts';
 import type { TlsPolicyName } from './replies/tls-names.ts';
-import { transactAll } from './series.ts';
+import { wantsTls } from './rules/classify.ts';
+import { type SeriesEnd, transactAll } from './series.ts';
 import { endpointsOf, type SessionReports, type Start } from './session-reports.ts';
 import type { Content } from './transaction/content.ts';
 import type { Transport } from './transport.ts';
@@ -162,10 +164,11 @@ export class HostSessions {
       this.#leave(connection);
       return false;
     }
-    const { limited } = series;
+    const end = offersTlsInVain(connection) ? untilTlsWorks(series) : series;
+    const { limited } = end;
     this.#usedUp = series.usedUp;
     this.#givenUp ||= series.givenUp;
-    this.#progress.answered(start, connection, series, { reused, verification });
+    this.#progress.answered(start, connection, end, { reused, verification });
     if (limited) this.#leave(connection);
     this.#connection = null;
     connection.conversation = null;
@@ -178,4 +181,18 @@ export class HostSessions {
     connection.conversation = null;
     if (connection.lost === null) this.#transport.pool.dismiss(connection);
   }
+}
+
+/** It is in clear only because TLS, which the server offers, failed. */
+const offersTlsInVain = ({ tls, capabilities }: Connection) => tls === null && capabilities.startTls;
+
+/** Whom the server refuses because it takes mail over TLS alone is not refused for good, and another host may have working TLS. */
+function untilTlsWorks(series: SeriesEnd): SeriesEnd {
+  const isForNow = ({ outcome, phase, reply }: RecipientResult) =>
+    outcome === 'bounced' && reply !== null && wantsTls(phase, reply);
+  const results = series.results.map((one) => (isForNow(one) ? { ...one, outcome: 'deferred' as const } : one));
+  const putOff = series.results.filter(isForNow).map(({ recipient }) => recipient);
+  // Over this connection the next attempt would hear the same.
+  const limited = series.limited || putOff.length > 0;
+  return { ...series, results, elsewhere: [...series.elsewhere, ...putOff], limited };
 }

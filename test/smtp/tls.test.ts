@@ -200,6 +200,56 @@ t.test(
   },
 );
 
+t.test('a server that takes mail over TLS alone, and has none just now, has not refused it', async (t) => {
+  const demands = '530 5.7.0 Must issue a STARTTLS command first';
+  /** Its certificate cannot be read, say. */
+  const broken = (offers: string, refusal: string) => async (peer: Peer, number: number) => {
+    await (offers === '' ? peer.greet() : peer.greet(offers));
+    if (number === 0 && offers) await peer.answer('454 4.7.0 TLS not available due to local problem');
+    else await peer.answer(refusal);
+  };
+  const table: [offers: string, refusal: string, outcome: string][] = [
+    ['STARTTLS', demands, 'deferred'],
+    ['STARTTLS', '550 5.7.10 Encryption needed', 'deferred'],
+    ['STARTTLS', '550 5.7.10 암호화', 'deferred'],
+    ['STARTTLS', '530 5.7.0 Authentication required', 'bounced'],
+    ['', demands, 'bounced'],
+  ];
+  for (const [offers, refusal, outcome] of table) {
+    const { send } = await startScripted(t, async (peer, number) => void (await broken(offers, refusal)(peer, number)));
+    t.match(resultOf(await send()), { outcome, phase: 'mail', class: 'policy' }, `${offers} ${refusal}`);
+  }
+  const first = await startMx(t, broken('STARTTLS', demands));
+  await startMx(
+    t,
+    async (peer) => {
+      await peer.greet();
+      await peer.message();
+    },
+    { host: '127.0.0.2', port: first.port },
+  );
+  const { send } = await startScene(t, first.port, twoHosts);
+  const { sessions } = await send();
+  t.match(sessions.at(-1), { host: 'mx2.example.test', results: [{ outcome: 'delivered' }] }, 'another may have some');
+
+  const mended = await startScripted(t, async (peer, number) => {
+    await peer.greet('STARTTLS');
+    if (number === 0) return void (await peer.answer('454 4.7.0 not now'));
+    if (number === 1) for (const reply of [demands, '250 reset', demands]) await peer.answer(reply);
+    await peer.answer('220 go');
+    await peer.startTls();
+    await peer.answer('250 mx.example.test');
+    await peer.message();
+  });
+  t.match(resultOf(await mended.send()), { outcome: 'deferred' });
+  const { sessions: next } = await mended.send();
+  t.match(
+    next,
+    [{ tls: { version: 'TLSv1.3' }, reused: false, results: [{ outcome: 'delivered' }] }],
+    'not in clear again',
+  );
+});
+
 t.test('MX-10: TLS that breaks in the middle of the message leaves no doubt', async (t) => {
   const { send } = await startScripted(t, async (peer) => {
     await peer.greet('STARTTLS');

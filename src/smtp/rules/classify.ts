@@ -24,6 +24,11 @@ export function saysTooManyRecipients(phase: Phase, reply: Reply): boolean {
   return ruleFor(phase, reply).tooMany ?? false;
 }
 
+/** True if the server takes the mail over TLS alone. */
+export function wantsTls(phase: Phase, reply: Reply): boolean {
+  return ruleFor(phase, reply).wantsTls ?? false;
+}
+
 const aboutMessage: Classification[] = ['bad_mailbox', 'bad_domain', 'mailbox_full', 'content'];
 
 /**

@@ -32,6 +32,7 @@ export const codes: Rule[] = [
     note: 'Before RCPT TO the only address is our own.',
     samples: ['Any: 550 5.1.1 no such user', 'Any: 550 5.2.1 отключено'],
   },
+  { enhanced: ['7.10'], is: 'policy', wantsTls: true, samples: ['Any: 550 5.7.10 암호화'] },
   {
     enhanced: ['7.x'],
     is: 'policy',

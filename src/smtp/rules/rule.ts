@@ -20,6 +20,8 @@ export interface Rule {
   slow?: 'connections' | 'rate';
   /** It is about the number of recipients. */
   tooMany?: true;
+  /** It would not be said over TLS. */
+  wantsTls?: true;
   /** Replies that it was made for, as `<whose server>: <reply>`. */
   samples: readonly string[];
   /** Why, if that is not obvious. */

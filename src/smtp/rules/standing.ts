@@ -112,16 +112,25 @@ export const standing: Rule[] = [
     ],
   },
   {
-    text: /(client was|is|was) not authenticated|smtp auth|authentication (is )?(required|needed)|(must|please|need to) (authenticate|log ?in)|(issue a )?starttls|requires? (tls|encryption|ssl)|(tls|encryption|ssl) (is )?(required|needed)|pop before smtp|authenticate (before|first)/,
+    text: /(issue a )?starttls|requires? (tls|encryption|ssl)|(tls|encryption|ssl) (is )?(required|needed)/,
     is: 'policy',
-    note: 'The server requires a login or TLS, which is its own policy.',
+    wantsTls: true,
+    note: 'The server requires TLS, which is its own policy. If it offers TLS, but that failed just now, it is tried again.',
+    samples: [
+      'Postfix: 530 5.7.0 Must issue a STARTTLS command first',
+      'Postfix: 450 4.7.1 Session encryption is required',
+      'Amazon SES: 550 5.7.10 TLS required by recipient',
+    ],
+  },
+  {
+    text: /(client was|is|was) not authenticated|smtp auth|authentication (is )?(required|needed)|(must|please|need to) (authenticate|log ?in)|pop before smtp|authenticate (before|first)/,
+    is: 'policy',
+    note: 'The server requires a login, which is its own policy.',
     samples: [
       'Exchange on premises: 530 5.7.57 SMTP; Client was not authenticated to send anonymous mail during MAIL FROM',
       'Exchange on premises: 530 5.7.1 Client was not authenticated',
-      'Postfix: 530 5.7.0 Must issue a STARTTLS command first',
       'hMailServer: 530 SMTP authentication is required.',
       '163: 553 authentication is required',
-      'Amazon SES: 550 5.7.10 TLS required by recipient',
     ],
   },
   {
