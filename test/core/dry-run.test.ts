@@ -37,6 +37,31 @@ t.test('a dry run waits for DNS only so long', async (t) => {
   });
 });
 
+t.test('a policy can ask that the return path is at the very domain of the sender', async (t) => {
+  const signing = { domain: 'sender.test', dkimSelector: 'sw1', dkimPublicKey: 'MIIB' } as Domain;
+  const seen = async (policy: string | null, mailHostname = 'mail.sender.test') => {
+    const texts: Record<string, string | null> = {
+      [mailHostname]: 'v=spf1 ip4:192.0.2.1 -all',
+      '_dmarc.sender.test': policy,
+    };
+    const resolve = async (name: string) => {
+      const text = texts[name] ?? null;
+      if (text === null) throw Object.assign(new Error('no records'), { code: 'ENOTFOUND' });
+      return [[text]];
+    };
+    const where = { mailHostname, sendingIps: ['192.0.2.1'], resolve } as unknown as Surroundings;
+    const { spf, dmarc } = await authenticate('sender.test', signing, where, never);
+    t.match(spf.results, [{ result: 'pass' }]);
+    return [spf.aligned, dmarc.wouldPass];
+  };
+  for (const policy of [null, 'v=DMARC1; p=reject', 'v=DMARC1; p=reject; aspf=r', 'v=DMARC1; p=reject; adkim=s'])
+    t.strictSame(await seen(policy), [true, true], `${policy}`);
+  for (const policy of ['v=DMARC1; p=reject; aspf=s', 'v=DMARC1;p=none;aspf = S;rua=mailto:d@sender.test'])
+    t.strictSame(await seen(policy), [false, false], policy);
+  t.strictSame(await seen('v=DMARC1; p=reject; aspf=s', 'sender.test'), [true, true]);
+  t.strictSame(await seen(null, 'mail.other.test'), [false, false]);
+});
+
 t.test('a dry run names no host past one that has our own address, as mail is not sent there', async (t) => {
   const addresses: Record<string, string[]> = { 'us.test': ['9.9.9.10'], 'us-too.test': ['9.9.9.10', '8.8.4.4'] };
   const lookUp = (...exchanges: string[]) => {

@@ -8,6 +8,10 @@ const organizationOf = (domain: string) => getDomain(domain, { allowPrivateDomai
 /** Relaxed alignment: both belong to the same organizational domain. */
 export const isAligned = (one: string, other: string): boolean => organizationOf(one) === organizationOf(other);
 
+/** The same for the domain of the return path, which a policy can ask to be the very domain in `From` (RFC 7489 section 3.1.2). */
+export const isSpfAligned = (returnPath: string, from: string, policy: string | null): boolean =>
+  /;\s*aspf\s*=\s*s\s*(;|$)/i.test(policy ?? '') ? returnPath === from : isAligned(returnPath, from);
+
 /** `records` has the records at `name` that begin like a policy; receivers ignore them if there are several. */
 export type DmarcPolicies =
   | { kind: 'records'; name: string; records: string[] }

@@ -1,6 +1,6 @@
 import type { Domain } from '../../generated/prisma/client.ts';
 import { cleanRemoteText } from '../../smtp/replies/reply.ts';
-import { findDmarc, isAligned } from '../domains/dmarc.ts';
+import { findDmarc, isAligned, isSpfAligned } from '../domains/dmarc.ts';
 import { checkSigning, type Surroundings } from '../domains/record-checks.ts';
 import { askSpf } from '../domains/spf.ts';
 
@@ -45,14 +45,17 @@ export async function authenticate(
     aligned: isAligned(signing.domain, from),
     problem,
   };
-  const spfAligned = isAligned(mailHostname, from);
   const spfPasses = results.length > 0 && results.every(({ result }) => result === 'pass');
   // Several records count as none. If the lookup fails now, the email would be sent all the same.
-  const [policy, ...others] = found?.kind === 'records' ? found.records : [];
-  const record = policy === undefined || others.length > 0 ? null : cleanRemoteText(policy, 500);
+  const [first = null, ...others] = found?.kind === 'records' ? found.records : [];
+  const policy = others.length > 0 ? null : first;
+  const spfAligned = isSpfAligned(mailHostname, from, policy);
   return {
     dkim,
     spf: { domain: mailHostname, results, aligned: spfAligned },
-    dmarc: { record, wouldPass: (dkim.aligned && problem === null) || (spfAligned && spfPasses) },
+    dmarc: {
+      record: policy && cleanRemoteText(policy, 500),
+      wouldPass: (dkim.aligned && problem === null) || (spfAligned && spfPasses),
+    },
   };
 }
