@@ -61,7 +61,7 @@ export const addDomain: Command = {
       const { id } = await accountOf(db, textOf(given, 'account'));
       await demandEncryptionKey(opened);
       const domain = await domains.add(db, id, input, keyring);
-      const records = domains.dnsRecords(domain, config.mailHostname);
+      const records = domains.dnsRecords(domain, config.mailHostname, config.sendingIps);
       const recommended = domains.recommendedRecords(domain, config.mailHostname, []);
       say(`Publish these records, then run sendwright domains check ${domain.domain} --verify`);
       return {

@@ -220,7 +220,7 @@ t.test('domains: added with the records to publish, as the API does it', async (
   t.match(added, { code: 0, said: `Publish these records, then run sendwright domains check ${name} --verify` });
   const row = await node.db.prisma.domain.findFirstOrThrow({ where: { domain: name } });
   t.match(row, { accountId: sender.account.id, status: 'pending' });
-  const records = Object.values(dnsRecords(row, 'mail.sendwright.test')).map(({ type, name, value }) => [
+  const records = Object.values(dnsRecords(row, 'mail.sendwright.test', [])).map(({ type, name, value }) => [
     type,
     name,
     value,

@@ -48,7 +48,7 @@ async function healthyServer() {
   });
   t.teardown(() => mx.close());
   const domain = await domains.get(db, sender.account.id, sender.domainId);
-  const { verification, dkim } = domains.dnsRecords(domain, host);
+  const { verification, dkim } = domains.dnsRecords(domain, host, []);
   const right: Record<string, ZoneEntry> = {
     [host]: { A: [ip], MX: [[10, host]], TXT: [`v=spf1 ip4:${ip} -all`] },
     [reverse]: { PTR: [host] },

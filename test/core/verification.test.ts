@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
-import type { Surroundings } from '../../src/core/domains/record-checks.ts';
+import { check, type Surroundings } from '../../src/core/domains/record-checks.ts';
 import { recheckDue, verify } from '../../src/core/domains/verification.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -26,7 +26,7 @@ async function prepare(t: Test) {
     keyring: new Keyring(testKey(5)),
   };
   const publish = async (id: string) => {
-    const records = domains.dnsRecords(await read(db, id), mailHostname);
+    const records = domains.dnsRecords(await read(db, id), mailHostname, surroundings.sendingIps);
     for (const { name, value } of Object.values(records)) zone.set(name, { TXT: [value] });
   };
   return { db, zone, surroundings, publish };
@@ -93,6 +93,30 @@ t.test('while our addresses are unknown, any spelling of our name counts in an S
     zone.set('shop.test', { TXT: [`v=spf1 include:${name} -all`] });
     t.match((await verify(db, accountId, id, surroundings)).checks.spf, { ok: true, problem: null }, name);
   }
+});
+
+t.test('the record for our own host name names our addresses, and does not include itself', async (t) => {
+  const { db, zone, surroundings, publish } = await prepare(t);
+  surroundings.sendingIps.push('198.51.100.1', '2001:db8::1');
+  const { id: accountId } = await buildAccount(db);
+  const added = (domain: string) => domains.add(db, accountId, { domain }, surroundings.keyring);
+  const own = await added(mailHostname);
+  const shop = await added('shop.test');
+  const spfOf = async ({ id }: { id: string }) => (await verify(db, accountId, id, surroundings)).checks.spf;
+  await publish(own.id);
+  await publish(shop.id);
+  t.match(await spfOf(own), { ok: true, found: ['v=spf1 ip4:198.51.100.1 ip6:2001:db8::1 -all'] });
+  t.match(await spfOf(shop), { ok: true, found: [`v=spf1 include:${mailHostname} ~all`] });
+  const add = 'add ip6:2001:db8::1 to';
+  zone.set(mailHostname, { TXT: ['v=spf1 ip4:198.51.100.1 -all'] });
+  const answers = await domains.get(db, accountId, own.id).then((row) => check(row, surroundings));
+  t.equal(answers.spf.problem, `the policy answers fail for 2001:db8::1: ${add} it, before its "all"`);
+  const { spf } = await check(await domains.get(db, accountId, shop.id), surroundings);
+  t.match(spf.problem, `although it includes ${mailHostname}: the operator of this server has to ${add} the policy of`);
+  zone.set('shop.test', { TXT: [`v=spf1 ~all include:${mailHostname}`] });
+  const late = await check(await domains.get(db, accountId, shop.id), surroundings);
+  t.match(late.spf.problem, `add include:${mailHostname} to it, before its "all"`);
+  t.equal(domains.dnsRecords(await read(db, own.id), mailHostname, []).spf.value, 'v=spf1 a -all');
 });
 
 t.test('a process that ends during a recheck has skipped only the domain it was checking', async (t) => {

@@ -8,6 +8,7 @@ import type { DkimKey, Domain } from '../../generated/prisma/client.ts';
 import { isId, newId } from '../../ids.ts';
 import { AddressError, normalizeDomain, wordsForDomain } from '../../mail/address/address.ts';
 import { type DkimAlgorithm, dnsValue, generateKeyPair } from '../../mail/compose/dkim-key.ts';
+import { sameName } from '../../smtp/dns/host-name.ts';
 import type { TlsLevel } from '../../smtp/replies/tls-names.ts';
 import { allowsDomain } from '../accounts/plans.ts';
 import * as wakings from '../destinations/wakings.ts';
@@ -192,14 +193,28 @@ export async function remove(db: Database, accountId: string, id: string): Promi
   return domain;
 }
 
-/** The three records that must be published before the domain can be verified. */
-export function dnsRecords(domain: Domain, mailHostname: string): DnsRecords {
+/**
+ * The three records that must be published before the domain can be verified.
+ *
+ * @param sendingIps the addresses that mail leaves from; empty if they are not known
+ */
+export function dnsRecords(domain: Domain, mailHostname: string, sendingIps: readonly string[]): DnsRecords {
   return {
     verification: { name: `_sendwright.${domain.domain}`, type: 'TXT', value: domain.verificationToken },
     dkim: dkimRecord(domain),
-    spf: { name: domain.domain, type: 'TXT', value: `v=spf1 include:${mailHostname} ~all` },
+    spf: { name: domain.domain, type: 'TXT', value: spfPolicy(domain.domain, mailHostname, sendingIps) },
   };
 }
+
+/** That of our own host name, which all others include, must not include itself: receivers could evaluate none of them. */
+function spfPolicy(domain: string, mailHostname: string, sendingIps: readonly string[]): string {
+  if (!sameName(domain, mailHostname)) return `v=spf1 include:${mailHostname} ~all`;
+  const ours = sendingIps.length > 0 ? sendingIps.map(spfMechanism) : ['a'];
+  return `v=spf1 ${ours.join(' ')} -all`;
+}
+
+/** How an SPF policy names an address. */
+export const spfMechanism = (ip: string): string => `${ip.includes(':') ? 'ip6' : 'ip4'}:${ip}`;
 
 /** The record of the key that signs. */
 export const dkimRecord = ({ domain, dkimSelector: selector, dkimPublicKey: publicKey }: Domain): DnsRecord =>

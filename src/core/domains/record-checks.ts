@@ -59,7 +59,7 @@ export function problems(checks: Checks): { missing: RecordName[]; detail: strin
 }
 
 async function checkOwnership(domain: Domain, where: Surroundings): Promise<Check> {
-  const record = domains.dnsRecords(domain, where.mailHostname).verification;
+  const record = domains.dnsRecords(domain, where.mailHostname, where.sendingIps).verification;
   const { texts, problem, failed } = await lookUpRecord(record, domain, where);
   if (problem) return report(record, texts, problem, failed);
   return report(
@@ -116,7 +116,7 @@ async function probeDkim(
 }
 
 async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
-  const record = domains.dnsRecords(domain, where.mailHostname).spf;
+  const record = domains.dnsRecords(domain, where.mailHostname, where.sendingIps).spf;
   const { texts: all, problem, failed } = await lookUpRecord(record, domain, where);
   const texts = all.filter((text) => /^v=spf1( |$)/i.test(text));
   if (problem) return report(record, texts, problem, failed);
@@ -128,7 +128,12 @@ async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
       'there is more than one SPF policy, so receivers ignore them all: merge them into one',
     );
   const refused = await probeSpf(domain.domain, where);
-  return report(record, texts, refused && problemOfSpf(refused, where), refused?.result === 'temperror');
+  return report(
+    record,
+    texts,
+    refused && problemOfSpf(refused, { domain: domain.domain, policy: texts[0] ?? '' }, where),
+    refused?.result === 'temperror',
+  );
 }
 
 /** An evaluation of SPF that does not pass. */
@@ -161,12 +166,31 @@ async function probeSpf(domain: string, where: Surroundings): Promise<SpfRefusal
   return answer.result === 'pass' ? null : { ...answer, ip: null };
 }
 
-function problemOfSpf({ result, reason, ip }: SpfRefusal, { mailHostname }: Surroundings): string {
+function problemOfSpf(
+  { result, reason, ip }: SpfRefusal,
+  { domain, policy }: { domain: string; policy: string },
+  { mailHostname }: Surroundings,
+): string {
   const include = `include:${mailHostname}`;
+  const isOurs = sameName(domain, mailHostname);
   if (result === 'temperror') return `a lookup of the policy failed temporarily (${reason}): try again`;
   if (result === 'permerror')
-    return `receivers cannot evaluate the policy (${reason}): correct it, and include ${include}`;
-  return `the policy answers ${result} for ${ip ?? 'this server'}: add ${include} to it, before its "all"`;
+    return `receivers cannot evaluate the policy (${reason}): correct it${isOurs ? '' : `, and include ${include}`}`;
+  const answers = `the policy answers ${result} for ${ip ?? 'this server'}`;
+  if (ip !== null && isOurs) return `${answers}: add ${domains.spfMechanism(ip)} to it, before its "all"`;
+  if (ip !== null && includes(policy, mailHostname))
+    return `${answers}, although it includes ${mailHostname}: the operator of this server has to add ${domains.spfMechanism(ip)} to the policy of ${mailHostname}`;
+  return `${answers}: add ${include} to it, before its "all"`;
+}
+
+/** Whether a policy includes another one where it counts: nothing after `all` does. */
+function includes(policy: string, other: string): boolean {
+  for (const term of policy.split(' ')) {
+    const [, included] = /^\+?include:(.+)$/i.exec(term) ?? [];
+    if (included !== undefined && sameName(included, other)) return true;
+    if (/^[+?~-]?all$/i.test(term)) return false;
+  }
+  return false;
 }
 
 interface LookedUp {

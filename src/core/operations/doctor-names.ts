@@ -164,10 +164,9 @@ async function checkSpf(ip: string, where: Surroundings): Promise<Finding> {
   if (result === 'pass') return ok('SPF passes.');
   const found = `SPF answers ${result} (${reason}).`;
   if (result === 'temperror') return unknown(found, again);
-  const kind = ip.includes(':') ? 'ip6' : 'ip4';
   return problem(
     found,
-    `Publish the TXT record "v=spf1 ${kind}:${ip} -all" at ${mailHostname}, listing all your sending addresses.`,
+    `Publish the TXT record "v=spf1 ${domains.spfMechanism(ip)} -all" at ${mailHostname}, listing all your sending addresses.`,
   );
 }
 

@@ -76,7 +76,7 @@ export function domainRoutes(router: Router, services: Services): void {
     const keys = await dkimKeys.list(db, domain.accountId, domain.id);
     return {
       domain: present.domain(domain),
-      dns_records: domains.dnsRecords(domain, mailHostname),
+      dns_records: domains.dnsRecords(domain, mailHostname, surroundings.sendingIps),
       dkim_keys: keys.map((key) => present.dkimKey(key, domain.domain)),
       recommended_records: domains.recommendedRecords(domain, mailHostname, keys),
     };
