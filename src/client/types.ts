@@ -513,6 +513,7 @@ export interface Finding {
     | 'reverse_dns'
     | 'blocklist'
     | 'return_path'
+    | 'dane_resolver'
     | 'domain'
     | 'dmarc'
     | 'clock'

@@ -106,6 +106,7 @@ export const installationOf = (config: Config, { mxPort }: Internet): Installati
   baseUrl: config.baseUrl,
   mxPort,
   blocklists: config.blocklists,
+  daneResolver: config.daneResolver,
   ...machineOf(config),
 });
 

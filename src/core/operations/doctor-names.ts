@@ -2,6 +2,7 @@ import type { Database } from '../../db/client.ts';
 import { capitalized } from '../../mail/text/characters.ts';
 import { lookUp as lookUpBlocklist, reversed } from '../../smtp/dns/blocklists.ts';
 import { type Answer, ask, type Resolver } from '../../smtp/dns/resolver.ts';
+import { ValidatingResolver } from '../../smtp/dns/validating-resolver.ts';
 import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 import { findDmarc } from '../domains/dmarc.ts';
 import * as domains from '../domains/domains.ts';
@@ -259,4 +260,25 @@ async function checkDmarc(domain: string, where: Surroundings): Promise<Finding>
       `Write it as "${domains.dmarcPolicy}", or a stricter one.`,
     );
   return ok(`The policy is ${cleanRemoteText(policy, 200)}`);
+}
+
+/** Whether a resolver validates DNSSEC, as it says of the root zone, which is signed. */
+export async function checkDaneResolver(server: string): Promise<Finding[]> {
+  const { ok, problem } = about('dane_resolver', server);
+  const answer = await new ValidatingResolver(server).query('.', 'SOA');
+  if (answer.kind === 'temporary')
+    return [
+      problem(
+        `${capitalized(answer.reason)}, so mail waits: nobody can say which domains have DANE records.`,
+        'Check that this resolver runs, or set DANE_RESOLVER to another one.',
+      ),
+    ];
+  const isSecure = answer.kind === 'records' && answer.records.some(({ secure }) => secure);
+  if (isSecure) return [ok('It validates DNSSEC.')];
+  return [
+    problem(
+      'It does not say of the root zone that it validated it (AD bit), so DANE is not used.',
+      'Switch DNSSEC validation on in this resolver, or set DANE_RESOLVER to one that validates.',
+    ),
+  ];
 }

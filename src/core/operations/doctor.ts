@@ -15,6 +15,7 @@ import {
 } from './doctor-machine.ts';
 import {
   checkBlocklists,
+  checkDaneResolver,
   checkDomains,
   checkEhloNames,
   checkReturnPath,
@@ -39,6 +40,8 @@ export interface Installation extends Machine {
   mxPort: number;
   /** Zones of DNS blocklists that the sending addresses are looked up in. */
   blocklists: string[];
+  /** The resolver that TLSA records are asked of; null: DANE is not used. */
+  daneResolver: string | null;
 }
 
 export interface Patient {
@@ -130,7 +133,7 @@ function checksOf(patient: Patient, given: Given): Check[] {
   const { db, surroundings, lookUp, installation } = patient;
   const { mailHostname } = surroundings;
   const { resolver } = lookUp;
-  const { deliveryMode, baseUrl, blocklists } = installation;
+  const { deliveryMode, baseUrl, blocklists, daneResolver } = installation;
   const { clock, disk, rights, certificate } = machineChecksOf(db, installation);
   const always: Check[] = [
     clock,
@@ -151,6 +154,10 @@ function checksOf(patient: Patient, given: Given): Check[] {
   const ofEach = async (check: (ip: string) => Promise<Finding[]>) =>
     (await Promise.all((await seen).map(check))).flat();
   const ips = 'sending addresses';
+  const dane: Check[] =
+    daneResolver === null
+      ? []
+      : [{ name: 'dane_resolver', subject: daneResolver, run: () => checkDaneResolver(daneResolver) }];
   return [
     ...always,
     { name: 'outbound_port_25', subject: given.mxHost ?? 'an MX host', run: () => checkPort25(patient, given) },
@@ -162,6 +169,7 @@ function checksOf(patient: Patient, given: Given): Check[] {
       subject: mailHostname,
       run: async () => checkReturnPath(await seen, surroundings, resolver),
     },
+    ...dane,
     { name: 'base_url', subject: baseUrl, run: () => checkBaseUrl(baseUrl) },
     ...certificate,
   ];

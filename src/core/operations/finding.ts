@@ -6,6 +6,7 @@ export const checkNames = [
   'reverse_dns',
   'blocklist',
   'return_path',
+  'dane_resolver',
   'domain',
   'dmarc',
   'clock',

@@ -24,7 +24,7 @@ export const doctorOperation: Operation = {
   path: '/api/v1/admin/doctor',
   summary: 'Check everything that mail depends on',
   description:
-    'Checks outbound port 25, the PTR names of the sending addresses, DNS blocklists, the DNS records of each domain that can send, the domains that are not verified yet, the clock, the disk, the database, the addresses of the service and the certificate of its SMTP ports. It takes up to 25 seconds, and connects to no host but the one MX host.',
+    'Checks outbound port 25, the PTR names of the sending addresses, DNS blocklists, the resolver for DANE, the DNS records of each domain that can send, the domains that are not verified yet, the clock, the disk, the database, the addresses of the service and the certificate of its SMTP ports. It takes up to 25 seconds, and connects to no host but the one MX host.',
   access: 'admin',
   query: doctorQuery,
   answer: {
