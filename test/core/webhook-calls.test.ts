@@ -208,6 +208,41 @@ t.test('what calls say about their endpoint', async (t) => {
     t.same((await webhooks.get(db, accountId, webhookId)).answeredAt, answeredAt);
   });
 
+  t.test('or after five days without an hour in which no call failed, even if none is given up', async (t) => {
+    const fails = () => outcome(claim(newId()), 'pending', { endpoint: 'fails' });
+    const noted = (failedAt: Date | null, steadyFailureSince: Date | null) =>
+      db.prisma.webhook.update({ where: { id: webhookId }, data: { failedAt, steadyFailureSince } });
+    const status = async () => (await webhooks.get(db, accountId, webhookId)).status;
+    await settle(fails(), fails());
+    await failFor(6);
+    await settle(fails());
+    t.equal(await status(), 'enabled', 'it has failed steadily since now');
+    await noted(days(5.2), days(5.9));
+    await settle(fails());
+    await settle(fails());
+    t.equal(await status(), 'enabled', 'no calls were made for five days');
+    // A node of the previous release has seen it work.
+    await db.prisma.webhook.update({ where: { id: webhookId }, data: { failingSince: null } });
+    await noted(days(0.01), days(5.1));
+    await settle(fails());
+    await settle(fails());
+    t.equal(await status(), 'enabled');
+    await failFor(6);
+    await noted(days(0.01), days(4.9));
+    await settle(fails());
+    t.equal(await status(), 'enabled');
+    await noted(days(0.01), days(5.1));
+    await settle(fails(), works());
+    t.equal(await status(), 'enabled');
+    await failFor(6);
+    await noted(days(0.01), days(5.1));
+    await settle(fails());
+    t.match(await webhooks.get(db, accountId, webhookId), { status: 'disabled', disabledReason: /5 days/ });
+    // As if it had not been; enabling it anew would make calls of before say nothing.
+    await db.prisma.webhook.update({ where: { id: webhookId }, data: { status: 'enabled', disabledReason: null } });
+    await noted(null, null);
+  });
+
   t.test('it is disabled after five days, and no other', async (t) => {
     await failFor(4.9);
     await settle(await givenUp());

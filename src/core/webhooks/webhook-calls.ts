@@ -70,6 +70,19 @@ const attemptsKept = 20;
 const disableAfterDays = 5;
 const notNewFor = '24 hours';
 
+/**
+ * Or if calls were made all that time, none of them this long after the one before: with more events than calls, deliveries
+ * get their attempts so late that for weeks none is given up.
+ */
+const steadyPause = '1 hour';
+
+/** SQL: whether the last failure of this endpoint is so short a time ago that the next one continues it. */
+const isSteady = (w: string) =>
+  `(${w}.failing_since IS NOT NULL AND ${w}.failed_at > now() - interval '${steadyPause}')`;
+
+/** SQL: whether this moment is longer ago than an endpoint may fail. */
+const isTooLongAgo = (moment: string) => `${moment} < now() - interval '${disableAfterDays} days'`;
+
 /** Longer than any call takes. If a call began earlier, this machine was suspended meanwhile, or its clock jumped ahead. */
 const longestCall = '1 minute';
 
@@ -255,13 +268,17 @@ async function recordVerdicts(tx: Sql, verdicts: Verdict[]): Promise<EndpointNew
     // that keeps answering is only updated from time to time.
     text: `UPDATE webhooks w
               SET failing_since = CASE WHEN NOT v.works THEN coalesce(w.failing_since, greatest(v.since, now() - interval '${longestCall}')) END,
+                  failed_at = CASE WHEN v.works THEN w.failed_at ELSE now() END,
+                  steady_failure_since = CASE WHEN v.works THEN NULL
+                                                WHEN ${isSteady('w')} THEN least(w.steady_failure_since, now()) ELSE now() END,
                   answered_at = CASE WHEN v.works THEN now() ELSE w.answered_at END,
                   status = CASE WHEN v.disabling IS NULL THEN w.status ELSE 'disabled' END,
                   disabled_reason = coalesce(v.disabling, w.disabled_reason)
              FROM (SELECT u.*, ${isAnswering('x')} AS answered,
                           CASE WHEN x.status <> 'enabled' THEN NULL
                                WHEN u.gone THEN 'the endpoint answered 410 Gone'
-                               WHEN u.gave_up_old AND NOT u.works AND x.failing_since < now() - interval '${disableAfterDays} days'
+                               WHEN NOT u.works AND ${isTooLongAgo('x.failing_since')}
+                                AND (u.gave_up_old OR ${isSteady('x')} AND ${isTooLongAgo('x.steady_failure_since')})
                                THEN 'no call has succeeded for ${disableAfterDays} days' END AS disabling
                      FROM unnest($1::uuid[], $2::text[], $3::boolean[], $4::boolean[], $5::timestamptz[], $6::boolean[], $7::integer[])
                           AS u (id, url, works, gone, since, gave_up_old, times_enabled)

@@ -200,7 +200,8 @@ export async function create(
  */
 const columns = `id, account_id AS "accountId", url, events, status, disabled_reason AS "disabledReason",
   times_enabled AS "timesEnabled", secret, previous_secret AS "previousSecret", previous_secret_until AS "previousSecretUntil",
-  failing_since AS "failingSince", answered_at AS "answeredAt", created_at AS "createdAt"`;
+  failing_since AS "failingSince", failed_at AS "failedAt", steady_failure_since AS "steadyFailureSince",
+  answered_at AS "answeredAt", created_at AS "createdAt"`;
 
 /** One page, newest first; all of them without a limit. */
 export async function list(db: Database, accountId: string, part: Part = {}): Promise<Webhook[]> {
