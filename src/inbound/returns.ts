@@ -8,7 +8,7 @@ import { withALabels, withoutNeedlessQuotes } from '../mail/address/address.ts';
 import { mostHops } from '../mail/headers/received-fields.ts';
 import { type NamedRecipient, parseReturnPath, parseUnsubscribeAddress, type ReturnPath } from '../mail/links/token.ts';
 import { parseUnsubscribeLink } from '../mail/links/unsubscribe-link.ts';
-import { type Complaint, readComplaint } from '../mail/returns/arf.ts';
+import { type Complaint, isFeedbackReport, readComplaint } from '../mail/returns/arf.ts';
 import { isGenerated, isReport, type Notice, readNotice } from '../mail/returns/dsn.ts';
 import { readLoosely } from '../mail/returns/loose-mime.ts';
 import type { Queue } from '../queue.ts';
@@ -67,7 +67,8 @@ export async function receive(
   const hops = readLoosely(message.subarray(0, mostHeader)).header.all('received').length;
   if (hops > mostHops) throw inCircles(`the message has passed through more than ${mostHops} servers`);
   const complaint = readComplaint(message);
-  if (!complaint && mailboxes.every(({ is }) => is === 'feedback'))
+  // Providers stop sending reports to an address that refuses some.
+  if (!complaint && mailboxes.every(({ is }) => is === 'feedback') && !isFeedbackReport(message))
     throw new Refusal(554, '5.6.0', 'this address accepts only feedback reports (RFC 5965)');
   try {
     for (const mailbox of mailboxes) {

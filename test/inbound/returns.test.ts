@@ -386,6 +386,15 @@ t.test('MAIL-04: a complaint that could be about anybody counts for nobody', asy
   t.strictSame(await suppressed(), ['bob@one.test complaint']);
 });
 
+t.test('a report that is no complaint is taken, and changes nothing', async (t) => {
+  const { send, read, suppressed, events } = await scene.sender();
+  const id = await send('jane@example.com');
+  for (const type of ['not-spam', 'auth-failure'])
+    t.match(await deliver(`fbl@${host}`, complaint(`Return-Path: <${returnPath(id)}>`, '', type)), taken, type);
+  t.match(await deliver(`fbl@${host}`, bounce({})), /^554 5\.6\.0 this address accepts only feedback reports/);
+  t.same([await suppressed(), await events(), (await read(id)).returns], [[], [], []]);
+});
+
 t.test('an opt-out report unsubscribes', async (t) => {
   const { send, suppressed, events } = await scene.sender();
   const id = await send('jane@example.com', { type: 'marketing' });

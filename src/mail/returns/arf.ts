@@ -54,6 +54,9 @@ export function readComplaint(bytes: Uint8Array): Complaint | null {
   };
 }
 
+/** True for a feedback report of any type, also for one that is no complaint, such as `not-spam` (RFC 6430). */
+export const isFeedbackReport = (bytes: Uint8Array): boolean => reportOf(readLoosely(bytes)) !== null;
+
 function tokensOf(report: LooseHeader, original: LooseHeader | null): string[] {
   const ofMessage = (name: string) => original?.all(name) ?? [];
   const values = [
