@@ -286,6 +286,17 @@ t.test('what is said of one that waits is true: since when, until when, and what
     tellOne({ recipient: { ...later, attempts: 1 }, attempts: [answered] })?.sentence,
     `Attempt 1 did not succeed: mx.example.com answered: 451 later. The next one is due at ${said(3)}.`,
   );
+  const odd = {
+    phase: 'data',
+    reply: '250 ok',
+    replyCode: 250,
+    reason: 'mx.example.com answered DATA with: 250 ok',
+  } as const;
+  t.equal(
+    tellOne({ recipient: { ...later, attempts: 1 }, attempts: [odd] })?.sentence,
+    `Attempt 1 did not succeed: mx.example.com answered DATA with: 250 ok. The next one is due at ${said(3)}.`,
+    'an answer that only its place makes wrong',
+  );
   const retried = { ...later, attempts: 2 };
   t.match(tellOne({ recipient: retried, attempts: [answered, closed] }), {
     sentence: `Attempt 2 did not succeed: It closed the connection. The next one is due at ${said(3)}.`,

@@ -173,6 +173,11 @@ t.test('MX-04: each phase and code has its outcome', async (t) => {
     },
     { outcome: 'deferred', phase: 'ehlo' },
   );
+  add('250 as a greeting', async (peer) => peer.send('250 hello\r\n'), {
+    outcome: 'deferred',
+    phase: 'greeting',
+    class: 'protocol',
+  });
   add(
     '250 to DATA',
     async (peer) => {

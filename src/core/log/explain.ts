@@ -125,7 +125,12 @@ const cameBack: Record<Return['kind'], string> = {
 
 function sentenceOf({ email, recipient, onHoldSince }: Facts, cause: Cause | null, attempt: Attempt | null): string {
   const host = attempt?.mxHost ?? `the mail server of ${recipient.destination}`;
-  const said = withoutFullStop(attempt?.reply ? `${host} answered: ${attempt.reply}` : (attempt?.reason ?? ''));
+  // Success where none was expected, such as 250 to DATA: the reason says to what.
+  const isOdd =
+    attempt !== null && attempt.outcome !== 'delivered' && attempt.replyCode !== null && attempt.replyCode < 400;
+  const said = withoutFullStop(
+    attempt?.reply && !isOdd ? `${host} answered: ${attempt.reply}` : (attempt?.reason ?? ''),
+  );
   const next = recipient.nextAttemptAt?.toISOString() ?? '';
   // Erasing a recipient removes what was said about it.
   const known = recipient.lastResponse === null ? null : withoutFullStop(recipient.lastResponse);

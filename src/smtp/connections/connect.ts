@@ -1,5 +1,5 @@
 import { noTls, type Objection, type TlsPolicy } from '../policies/tls-policy.ts';
-import { isSuccess, type ParsedReply } from '../replies/reply.ts';
+import { isRefusal, isSuccess, type ParsedReply } from '../replies/reply.ts';
 import { answered, type Classification, type Failure, type Phase } from '../replies/result.ts';
 import { classify } from '../rules/classify.ts';
 import { capabilitiesOf, noCapabilities } from './capabilities.ts';
@@ -137,7 +137,8 @@ export function lostAt(connection: Connection, phase: Phase, { lost, reason }: L
 function refusedAt(connection: Connection, phase: Phase, { reply }: ParsedReply): Failure {
   const { host } = connection.target;
   const reason = answered(host, reply, phase);
-  return { phase, reply, reason, enhanced: reply.enhanced, class: classify(phase, reply), permanent: false };
+  const kind = isRefusal(reply) ? classify(phase, reply) : 'protocol';
+  return { phase, reply, reason, enhanced: reply.enhanced, class: kind, permanent: false };
 }
 
 function loop(connection: Connection): Failure {
