@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
+import { table } from '../../src/cli/table.ts';
 import { dnsRecords } from '../../src/core/domains/domains.ts';
 import { register } from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
@@ -54,6 +55,15 @@ t.test('every command shows its usage, and none runs if it is called wrongly', a
   t.match(half, { code: 2, said: /^sendwright: queue needs a second word\n[\s\S]*queue flush/ });
   t.match(await sendwright({}, 'constructor'), { code: 2, said: /unknown command "constructor"/ });
   t.match(await sendwright({ DATA_DIR: '/nowhere' }, 'accounts', 'list'), { code: 1, said: /^sendwright: DATA_DIR/ });
+});
+
+t.test('the columns of a table are as wide as their widest cell', async (t) => {
+  const rows = [
+    ['bbb', null, 'x'],
+    ['c', 7, ''],
+  ];
+  t.equal(table(['A', 'LONG', 'Z'], rows, 'None.'), 'A    LONG  Z\nbbb  -     x\nc    7');
+  t.equal(table(['A'], [], 'None.'), 'None.');
 });
 
 t.test('invalid options get one line, in our own words', async (t) => {
