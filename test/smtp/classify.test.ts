@@ -55,6 +55,9 @@ const table: [phase: Phase, line: string, expected: Classification][] = [
   ['rcpt', '550 5.1.1 account is temporarily disabled', 'other'],
   // After any failure of any mail to the address, such as for want of room: the domain takes mail.
   ['rcpt', '556 Address unavailable.', 'other'],
+  ['mail', '417 DNS lookup failure: example.org.  Try again later.', 'sender'],
+  ['rcpt', '412 You are not whitelisted by this recipient, please try again later.', 'policy'],
+  ['mail', '417 DNS lookup on HELO mail.example.org failed.  Try again later.', 'authentication'],
   ['rcpt', '456 Address temporarily unavailable.', 'other'],
   ['rcpt', '556 Domain does not accept mail', 'bad_domain'],
   ['mail', '552 5.3.4 too big', 'content'],

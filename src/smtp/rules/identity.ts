@@ -64,7 +64,7 @@ export const identity: Rule[] = [
     ],
   },
   {
-    text: /\b(helo|ehlo)\b.{0,60}(reject|invalid|not found|resolve|fqdn|fully|mismatch|bad|illegal|impersonat|forged|own|valid)|(invalid|bad|forged|wrong|your|faux) (helo|ehlo)\b/,
+    text: /\bdns lookup on helo\b|\b(helo|ehlo)\b.{0,60}(reject|invalid|not found|resolve|fqdn|fully|mismatch|bad|illegal|impersonat|forged|own|valid)|(invalid|bad|forged|wrong|your|faux) (helo|ehlo)\b/,
     is: 'authentication',
     note: 'The EHLO name is part of the identity of the sending host.',
     samples: [
@@ -73,6 +73,7 @@ export const identity: Rule[] = [
       'Exim: 550 HELO should be a FQDN or address literal (See RFC 2821 4.1.1.1)',
       'GMX: 554 gmx.net Nemesis ESMTP Service not available. No SMTP service. Invalid HELO. For explanation visit https://postmaster.gmx.net/',
       'Exim: 550 Access denied - Invalid HELO name (See RFC2821 4.1.1.1)',
+      'Courier: 417 DNS lookup on HELO mail.example.org failed.  Try again later.',
     ],
   },
 ];

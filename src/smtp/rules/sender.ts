@@ -38,6 +38,13 @@ export const senderCodes: Rule[] = [
 /** Complaints about the sender address that are not a block. */
 export const sender: Rule[] = [
   {
+    when: ['mail'],
+    codes: [417],
+    is: 'sender',
+    note: 'It looked up the domain of the sender address, which has no answer.',
+    samples: ['Courier: 417 DNS lookup failure: example.org.  Try again later.'],
+  },
+  {
     text: /\bsender('s)?\b.{0,30}(address|domain|reject|denied|unknown|invalid|not exist|not found|not allowed|not valid|resolv|refused|illegal|mx)|(address|domain) (\w{1,12} ){0,2}(unknown|invalid|rejected): sender|(invalid|unknown|illegal|bad|null|empty|unresolvable|no valid) sender|domain of sender|mail ?from (address|command|domain|reject)|return-?path|envelope-?from|reverse-?path|from (address|domain)\b.{0,30}(not|invalid|reject|unknown)|expediteur|absender|remitente|remetente|mittente|отправител|发件人|发信人/,
     is: 'sender',
     samples: [

@@ -3,7 +3,7 @@ import { aboutRecipient, type Rule } from './rule.ts';
 /** Our reputation, and the receiver's rules about who may send to whom. */
 export const standing: Rule[] = [
   {
-    text: /gr[ea]y-? ?list|internal resources are temporarily unavailable|come back (later|in)|liste grise|серый список|grau(e )?liste/,
+    text: /gr[ea]y-? ?list|internal resources are temporarily unavailable|come back (later|in)|liste grise|серый список|grau(e )?liste|you are (not )?whitelisted by/,
     is: 'policy',
     note: 'Greylisting accepts a later retry; it does not ask for less mail.',
     samples: [
@@ -16,6 +16,7 @@ export const standing: Rule[] = [
       'Yandex: 451 4.7.1 Sorry, the service is currently unavailable. Please come back later.',
       'ProtonMail: 450 4.7.1 <jane@proton.example>: Recipient address rejected: Greylisted for 60 seconds',
       'Zoho: 451 4.7.1 Greylisted, please try again after some time',
+      'Courier: 412 You are not whitelisted by this recipient, please try again later.',
     ],
   },
   {
