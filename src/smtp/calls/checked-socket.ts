@@ -25,6 +25,8 @@ export type Connect = (options: TcpNetConnectOpts) => Socket;
 
 const connectTimeoutMs = 5_000;
 const mostAddresses = 4;
+/** Answers such as `103 Early Hints` before the one that counts. Read until the deadline, a flood of them takes all the processor's time. */
+const mostInterim = 100;
 
 /** A signal that aborts after `ms` or when `other` does; `clear` releases both. */
 export function endAfter(ms: number, other: AbortSignal): { signal: AbortSignal; clear(): void } {
@@ -209,6 +211,11 @@ function requestOver(way: RequestOptions, url: URL, { headers, body }: Call): Cl
 function answerTo(sent: ClientRequest, { body }: Call, signal: AbortSignal): Promise<IncomingMessage> {
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     sent.once('response', resolve);
+    let interim = 0;
+    sent.on('information', () => {
+      interim += 1;
+      if (interim > mostInterim) sent.destroy(new CallError('there were too many interim answers'));
+    });
     // Errors after the answer has begun surface where its body is read.
     sent.on('error', reject);
     // An answer that switches protocols emits no response event, only close.
