@@ -39,9 +39,13 @@ export interface Line<Job> {
    * @param priority takes only jobs of this one
    */
   take(tx: Sql, limit: number, withoutGroups: string[], priority?: number): Promise<Placed<Job>[]>;
-  /** Tells this process's dispatcher that there is work; other processes find it by polling. */
-  wake(): void;
-  onWake(listener: () => void): () => void;
+  /**
+   * Tells this process's dispatcher that there is work; other processes find it by polling.
+   *
+   * @param priority the best of the new jobs, if that is known
+   */
+  wake(priority?: number): void;
+  onWake(listener: (priority?: number) => void): () => void;
 }
 
 /**
@@ -127,7 +131,7 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
   name: string,
   { groupOf, encode, decode }: Form<Job, Stored>,
 ): Line<Job> {
-  const listeners = new Set<() => void>();
+  const listeners = new Set<(priority?: number) => void>();
   return {
     async enqueue(tx, jobs) {
       if (jobs.length === 0) return;
@@ -154,8 +158,8 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
         .map(({ id, data }) => decode({ ...data, id } as Stored))
         .sort((a, b) => b.priority - a.priority || (a.id < b.id ? -1 : 1));
     },
-    wake() {
-      for (const listener of listeners) listener();
+    wake(priority) {
+      for (const listener of listeners) listener(priority);
     },
     onWake(listener) {
       listeners.add(listener);

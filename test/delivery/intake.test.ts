@@ -1,8 +1,9 @@
 import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
+import { prioritiesOfFirst } from '../../src/core/emails/mail-lines.ts';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
-import type { Database, Statement } from '../../src/db/client.ts';
+import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import type { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
 import { Intake } from '../../src/delivery/claims/intake.ts';
 import type { Lease } from '../../src/delivery/claims/lease.ts';
@@ -10,10 +11,12 @@ import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
 
 /** An intake whose next batch holds as many claims as `accept` says, and which has as many in hand as `held` says. */
-function startIntake() {
+function startIntake({ supplied = [] as string[] } = {}) {
   const taken: number[] = [];
+  /** The priority that each batch was limited to, if any. */
+  const priorities: (number | undefined)[] = [];
   let accepted = 0;
-  let wake = () => {};
+  let wake = (_priority?: number) => {};
   let isAnswered = true;
   const asked: Statement[] = [];
   const inHand = { size: 0, all: [{ jobId: 'job in hand' }], add: () => undefined };
@@ -22,8 +25,9 @@ function startIntake() {
       asked.push(statement);
       return [];
     },
-    transaction: async () => {
+    transaction: async (work: (tx: Sql) => Promise<unknown>) => {
       if (!isAnswered) throw new Error('the connection was lost');
+      await work({} as Sql);
       const claims = Array.from({ length: accepted }, () => ({}) as Claim);
       accepted = 0;
       taken.push(claims.length);
@@ -31,9 +35,13 @@ function startIntake() {
     },
   };
   const queue = {
-    onWake: (act: () => void) => {
+    onWake: (act: (priority?: number) => void) => {
       wake = act;
       return () => undefined;
+    },
+    take: async (_tx: Sql, _limit: number, _without: string[], priority?: number) => {
+      priorities.push(priority);
+      return [];
     },
   };
   const lease = { nodeId: 'n', onHold: false, isValid: true, valid: () => lease.isValid };
@@ -44,17 +52,17 @@ function startIntake() {
     { lease: lease as unknown as Lease, log: silentLog },
     {
       ...{ inHand: inHand as unknown as ClaimsInHand, mostHeld: 10_000 },
-      ...{ canBegin: () => slots.free, supplied: () => [], suppliedWith: () => [], place: async () => undefined },
+      ...{ canBegin: () => slots.free, supplied: () => supplied, suppliedWith: () => [], place: async () => undefined },
     },
   );
   intake.start();
   const settle = async () => {
     for (let turn = 0; turn < 5; turn++) await nextTurn();
   };
-  const accept = async (count: number, held: number) => {
+  const accept = async (count: number, held: number, priority?: number) => {
     accepted += count;
     inHand.size = held;
-    wake();
+    wake(priority);
     await settle();
   };
   const lose = async (isLost: boolean) => {
@@ -67,7 +75,7 @@ function startIntake() {
     intake.takeIfDrained();
     await settle();
   };
-  return { intake, taken, asked, accept, settle, lose, drain, lease, slots };
+  return { intake, taken, priorities, asked, accept, settle, lose, drain, lease, slots };
 }
 
 t.test('what was claimed without an answer is freed, and nothing that is in hand', async (t) => {
@@ -108,6 +116,30 @@ t.test('what is accepted is taken at once, and under load gathered for a moment'
   mock.timers.tick(15);
   await settle();
   t.strictSame(taken, [1, 7, 30, 11, 1, 20], 'a stop ends the wait: what was not taken stays in the queue');
+});
+
+t.test('behind a line that is long enough, mail of accounts with little under way is taken at once', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  let now = 10_000;
+  mock.method(performance, 'now', () => now);
+  t.teardown(() => mock.restoreAll());
+  t.teardown(() => mock.timers.reset());
+  const [transactional, marketing] = prioritiesOfFirst;
+  const { intake, priorities, accept } = startIntake({ supplied: ['slow.test'] });
+  const lookedFor = async (priority?: number) => {
+    priorities.length = 0;
+    await accept(0, 0, priority);
+    return [...priorities];
+  };
+  t.strictSame(await lookedFor(), [undefined], 'nothing was supplied yet');
+  t.strictSame(await lookedFor(), [transactional, marketing, undefined], 'each second both are looked for');
+  t.strictSame(await lookedFor(), [undefined], 'which costs too much for each batch');
+  t.strictSame(await lookedFor(transactional), [transactional, undefined]);
+  t.strictSame(await lookedFor(marketing), [marketing, undefined]);
+  t.strictSame(await lookedFor(5), [undefined], 'mail of an account with much under way waits for the line');
+  now += 1_000;
+  t.strictSame(await lookedFor(), [transactional, marketing, undefined]);
+  await intake.stop();
 });
 
 t.test('nothing is taken without room, and more once half of it is free', async (t) => {

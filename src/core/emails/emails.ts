@@ -49,15 +49,19 @@ export async function answerAll(
   calls: SendCall[],
   fresh: FreshBodies,
 ): Promise<SendAnswer[]> {
-  const { answers, webhookDeliveries, stored } = await db.transaction((tx) => answerIn(tx, queue, sender, calls));
+  const { answers, priority, webhookDeliveries, stored } = await db.transaction((tx) =>
+    answerIn(tx, queue, sender, calls),
+  );
   if (stored) fresh.keep(stored.version, stored.drafts);
-  queue.wake();
+  queue.wake(priority);
   if (webhookDeliveries > 0) queue.webhooks.wake();
   return answers;
 }
 
 /** What the work after the commit depends on. */
 interface Committed {
+  /** The best of the jobs. */
+  priority?: number;
   webhookDeliveries: number;
   stored: { version: string; drafts: Draft[] } | null;
 }
@@ -147,7 +151,8 @@ async function acceptIn(
   const version = await store(tx, queue, sender.accountId, drafts, linedUp);
   const events = drafts.map(eventOf);
   const webhookDeliveries = await emit(tx, queue, events);
-  return { results, webhookDeliveries, stored: { version, drafts } };
+  const priority = linedUp.jobs.reduce((best, job) => Math.max(best, job.priority), 0);
+  return { results, priority, webhookDeliveries, stored: { version, drafts } };
 }
 
 /** Addresses that are looked up together: more of them would hold up everything else. */

@@ -18,7 +18,7 @@ const manyClaims = 8;
 /** Then what is accepted is gathered for this long before it is taken. */
 const gatherMs = 15;
 
-/** How often to look for mail that goes before what waits here for slow sites. */
+/** How often to look for mail of other processes that goes before what waits here. */
 const firstEveryMs = 1_000;
 
 interface Tools {
@@ -43,8 +43,8 @@ interface Dispatching {
 
 /**
  * Takes jobs out of the queue and claims their recipients, one batch after the other, for as long as there are jobs and room.
- * Jobs for destinations that are supplied stay in the queue; but each second those of accounts with little under way are taken,
- * which go to the front: what waits here for a slow site may take minutes.
+ * Jobs for destinations that are supplied stay in the queue, but not those of accounts with little under way, which go to the
+ * front: what waits here for a slow site may take minutes. This process's own are taken at once, and each second all others.
  */
 export class Intake {
   readonly #db: Database;
@@ -61,8 +61,10 @@ export class Intake {
   #lastClaims = 0;
   /** Ends the wait for more of what is accepted. */
   #gathering: NodeJS.Timeout | undefined;
-  /** When jobs of accounts with little under way were last looked for. */
+  /** When jobs of accounts with little under way were last looked for, whoever accepted them. */
   #firstTakenAt = Number.NEGATIVE_INFINITY;
+  /** The priorities of such jobs that came since they were last looked for. */
+  readonly #firstCame = new Set<number>();
   /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;
   #unsubscribe: () => void = () => undefined;
@@ -90,7 +92,7 @@ export class Intake {
   }
 
   start(): void {
-    this.#unsubscribe = this.#queue.onWake(() => this.#takeAccepted());
+    this.#unsubscribe = this.#queue.onWake((priority) => this.#takeAccepted(priority));
   }
 
   /** Resolves when nothing is taken any more. */
@@ -101,7 +103,8 @@ export class Intake {
   }
 
   /** Takes what was just accepted, under load a little later: taking and loading few emails costs nearly as much as many. */
-  #takeAccepted(): void {
+  #takeAccepted(priority?: number): void {
+    if (priority !== undefined && prioritiesOfFirst.includes(priority)) this.#firstCame.add(priority);
     if (this.#lastClaims < manyClaims || this.#dispatching.inHand.size < manyClaims) {
       this.take();
       return;
@@ -148,11 +151,14 @@ export class Intake {
     return taken === jobs;
   }
 
-  /** Of the destinations whose jobs stay in the queue, takes those of accounts with little under way, once a second. */
+  /** Takes the jobs of accounts with little under way, also of the destinations whose jobs stay in the queue. */
   async #takeFirst(limit: number): Promise<void> {
-    if (this.#supplied.size === 0 || performance.now() - this.#firstTakenAt < firstEveryMs) return;
-    this.#firstTakenAt = performance.now();
-    for (const priority of prioritiesOfFirst)
+    if (this.#supplied.size === 0) return;
+    const isTime = performance.now() - this.#firstTakenAt >= firstEveryMs;
+    if (isTime) this.#firstTakenAt = performance.now();
+    const priorities = prioritiesOfFirst.filter((priority) => isTime || this.#firstCame.has(priority));
+    this.#firstCame.clear();
+    for (const priority of priorities)
       await this.#takeJobs((tx) => this.#queue.take(tx, limit, this.#dispatching.suppliedWith(priority), priority));
   }
 
