@@ -30,6 +30,7 @@ import {
 } from './config/values.ts';
 import { quickSchedule, usualBlocklists, usualPlan } from './config/variables.ts';
 import type { CertificateFiles } from './crypto/certificate.ts';
+import { isOwnAddress } from './crypto/password.ts';
 import type { PrivateNetworks } from './ip.ts';
 import { grouped } from './numbers.ts';
 import type { SendingPools } from './smtp/connections/sending-pools.ts';
@@ -203,7 +204,7 @@ function refuseContradictions(config: Config): void {
     throw missing('ENCRYPTION_KEY', 'the current key, when ENCRYPTION_KEY_NEXT is set');
   if (encryptionKey && nextEncryptionKey?.equals(encryptionKey))
     throw new ConfigError('ENCRYPTION_KEY_NEXT must be a different key from ENCRYPTION_KEY');
-  if (admin.password?.toLowerCase() === admin.email)
+  if (admin.password !== null && isOwnAddress(admin.password, admin.email))
     throw new ConfigError('ADMIN_PASSWORD must not be ADMIN_EMAIL, which anybody would try first');
   if (deliveryMode === 'sandbox' && workers > 1) {
     throw new ConfigError(

@@ -207,15 +207,38 @@ function named(text: string): { name?: string; text: string } {
 export const isWaitingJob = (id: string, queue: QueueName = deliverQueue) =>
   `EXISTS (SELECT FROM pgboss.job j WHERE j.name = '${queue}' AND j.id = ${id} AND j.state < 'active' OFFSET 0)`;
 
+/** Jobs of a kind that are taken back. */
+interface TakenBack {
+  queue: QueueName;
+  /** SQL that lets go of the rows whose jobs are `gone`, a table of their `id` and `data`. */
+  freeing: string;
+  /** Jobs for each statement. */
+  size: number;
+}
+
 /**
- * SQL of a WITH: takes up to $2 jobs that were made at a time later than $1 out of the queue, as their `id` and `data`. After
- * the clock of the database was set back, pg-boss hands such jobs out only when that time has come again.
+ * Takes jobs out of the queue that were made at a later time than `after`: once the clock of the database was set back, pg-boss
+ * hands them out only when that time has come again. The sweeper finds rows that `freeing` leaves out because they are locked.
+ *
+ * @param isOver asked before each batch; true ends it early
  */
-export const removingAhead = (queue: QueueName) =>
-  `DELETE FROM pgboss.job_common WHERE ctid = ANY (ARRAY(
-     SELECT ctid FROM pgboss.job_common
-      WHERE name = '${queue}' AND state < 'active' AND NOT blocked AND start_after > $1 LIMIT $2 FOR UPDATE SKIP LOCKED))
-   RETURNING id, data`;
+export async function takeBack(db: Sql, which: TakenBack, after: Date, isOver: () => boolean): Promise<void> {
+  const { queue, freeing, size } = which;
+  while (!isOver()) {
+    const [row] = await db.query<{ gone: number }>({
+      text: `WITH gone AS (
+               DELETE FROM pgboss.job_common WHERE ctid = ANY (ARRAY(
+                 SELECT ctid FROM pgboss.job_common
+                  WHERE name = '${queue}' AND state < 'active' AND NOT blocked AND start_after > $1
+                  LIMIT $2 FOR UPDATE SKIP LOCKED))
+               RETURNING id, data),
+                  freed AS (${freeing})
+             SELECT count(*)::int AS gone FROM gone`,
+      values: [after, size],
+    });
+    if ((row?.gone ?? 0) < size) return;
+  }
+}
 
 /** SQL: the emails that a job of mail wakes, by its `data`. */
 export const emailIdsIn = (data: string) =>

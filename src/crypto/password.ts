@@ -54,3 +54,7 @@ const commonPasswords = new Set(
 /** Whether it is one of those that are tried first, in upper or lower case, or hardly more than one character repeated. */
 export const isGuessable = (password: string): boolean =>
   commonPasswords.has(password.toLowerCase()) || new Set(password).size < 3;
+
+/** Whether it is the user's own address, which anybody would try first. */
+export const isOwnAddress = (password: string, email: string): boolean =>
+  password.toLowerCase() === email.toLowerCase();

@@ -6,7 +6,7 @@ import { isId, newId } from '../../ids.ts';
 import { StartError } from '../../process/start-error.ts';
 import type { Idempotency } from './idempotency.ts';
 import * as idempotency from './idempotency.ts';
-import { demandOtherThan } from './passwords.ts';
+import { hashFor } from './passwords.ts';
 import type { PlanName } from './plans.ts';
 import { spellingsOf, withNewEmail } from './users.ts';
 
@@ -96,11 +96,11 @@ export interface NewAccount {
  */
 export async function create(db: Database, input: NewAccount): Promise<Account> {
   const { name, plan } = input;
-  demandOtherThan(input.user.email, input.user.password);
-  const passwordHash = await hashPassword(input.user.password);
-  const user = { id: newId(), email: input.user.email, passwordHash, role: 'member' } as const;
+  const { email, password } = input.user;
+  const passwordHash = await hashFor(email, password);
+  const user = { id: newId(), email, passwordHash, role: 'member' } as const;
   const data = { id: newId(), name, plan, users: { create: user } };
-  return withNewEmail(db, user.email, () => db.prisma.account.create({ data }));
+  return withNewEmail(db, email, () => db.prisma.account.create({ data }));
 }
 
 /**

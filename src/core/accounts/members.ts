@@ -1,11 +1,10 @@
-import { hashPassword } from '../../crypto/password.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { invalidRequest, notFound } from '../../errors.ts';
 import type { Role } from '../../generated/prisma/enums.ts';
 import { newId } from '../../ids.ts';
 import { turnOfLastAdmin } from './accounts.ts';
 import * as loginAttempts from './login-attempts.ts';
-import { changedNow, demandOtherThan } from './passwords.ts';
+import { changedNow, hashFor } from './passwords.ts';
 import { spellingsOf, withNewEmail } from './users.ts';
 
 /** A user as operators see it. */
@@ -37,8 +36,7 @@ export async function add(
   accountId: string,
   { email, password, role }: { email: string; password: string; role: Role },
 ): Promise<Member> {
-  demandOtherThan(email, password);
-  const passwordHash = await hashPassword(password);
+  const passwordHash = await hashFor(email, password);
   const data = { id: newId(), accountId, email, passwordHash, role };
   return withNewEmail(db, email, () => db.prisma.user.create({ data, select: shown }));
 }
@@ -50,8 +48,7 @@ export async function add(
  */
 export async function setPassword(db: Database, email: string, password: string): Promise<Member> {
   const { id, email: stored } = await find(db, email);
-  demandOtherThan(stored, password);
-  const passwordHash = await hashPassword(password);
+  const passwordHash = await hashFor(stored, password);
   return db.transaction(async (tx) => {
     const [user] = await tx.query<Member>({
       text: `UPDATE users SET password_hash = $2, password_changed_at = ${changedNow}

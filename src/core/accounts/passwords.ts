@@ -1,4 +1,4 @@
-import { hashPassword, verifyPassword } from '../../crypto/password.ts';
+import { hashPassword, isOwnAddress, verifyPassword } from '../../crypto/password.ts';
 import type { Database } from '../../db/client.ts';
 import { forbidden, invalidRequest } from '../../errors.ts';
 import { Turns } from '../../pace/turns.ts';
@@ -20,9 +20,14 @@ export const check = (password: string, stored: string | null): Promise<boolean>
 /** SQL: always later than the previous change, even if the clock goes back, because tokens name the time of the change. */
 export const changedNow = `greatest(now(), password_changed_at + interval '1 ms')`;
 
-/** @throws ApiError 400 that names `field` when the password is the user's own address, which anybody would try first */
-export function demandOtherThan(email: string, password: string, field = 'password'): void {
-  if (password.toLowerCase() === email.toLowerCase()) throw invalidRequest(`${field}: is the address of the user`);
+/**
+ * The hash of a password that is chosen for this user.
+ *
+ * @throws ApiError 400 that names `field` when it is the user's own address
+ */
+export async function hashFor(email: string, password: string, field = 'password'): Promise<string> {
+  if (isOwnAddress(password, email)) throw invalidRequest(`${field}: is the address of the user`);
+  return hashPassword(password);
 }
 
 /**
@@ -45,8 +50,7 @@ export async function change(
   });
   if (!isRight) throw notTheirs();
   await attempt.succeeded([subject]);
-  demandOtherThan(email, passwords.next, 'new_password');
-  const fresh = await hashing.take(() => hashPassword(passwords.next));
+  const fresh = await hashing.take(() => hashFor(email, passwords.next, 'new_password'));
   const [changed] = await db.query<{ passwordChangedAt: Date }>({
     text: `UPDATE users SET password_hash = $3, password_changed_at = ${changedNow}
             WHERE id = $1 AND password_hash = $2 RETURNING password_changed_at AS "passwordChangedAt"`,

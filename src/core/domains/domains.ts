@@ -200,11 +200,18 @@ export async function remove(db: Database, accountId: string, id: string): Promi
  */
 export function dnsRecords(domain: Domain, mailHostname: string, sendingIps: readonly string[]): DnsRecords {
   return {
-    verification: { name: `_sendwright.${domain.domain}`, type: 'TXT', value: domain.verificationToken },
+    verification: verificationRecord(domain),
     dkim: dkimRecord(domain),
     spf: { name: domain.domain, type: 'TXT', value: spfPolicy(domain.domain, mailHostname, sendingIps) },
   };
 }
+
+/** The record that shows whose the domain is. */
+export const verificationRecord = ({ domain, verificationToken }: Domain): DnsRecord => ({
+  name: `_sendwright.${domain}`,
+  type: 'TXT',
+  value: verificationToken,
+});
 
 /** That of our own host name, which all others include, must not include itself: receivers could evaluate none of them. */
 function spfPolicy(domain: string, mailHostname: string, sendingIps: readonly string[]): string {

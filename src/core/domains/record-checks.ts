@@ -59,7 +59,7 @@ export function problems(checks: Checks): { missing: RecordName[]; detail: strin
 }
 
 async function checkOwnership(domain: Domain, where: Surroundings): Promise<Check> {
-  const record = domains.dnsRecords(domain, where.mailHostname, where.sendingIps).verification;
+  const record = domains.verificationRecord(domain);
   const { texts, problem, failed } = await lookUpRecord(record, domain, where);
   if (problem) return report(record, texts, problem, failed);
   return report(

@@ -81,7 +81,7 @@ async function takeName(db: Database, domain: Domain, where: Surroundings, warni
 
 /** A look-up that fails temporarily takes the name from nobody. */
 async function mayStillPublish(holder: Domain, where: Surroundings): Promise<boolean> {
-  const record = domains.dnsRecords(holder, where.mailHostname, where.sendingIps).verification;
+  const record = domains.verificationRecord(holder);
   const { texts, failed } = await lookUp(record.name, where);
   return failed || texts.includes(record.value);
 }

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { apartMs } from '../../db/clocks.ts';
 import { floorId } from '../../ids.ts';
-import { emailIdsIn, isSame, letGo, removingAhead } from '../../queue.ts';
+import { emailIdsIn, isSame, letGo, takeBack } from '../../queue.ts';
 import { dueNow } from './recipients.ts';
 import { type Selection, wakeThose, walk } from './waiting.ts';
 import { pausedUntil, warmUpOf } from './waiting-for.ts';
@@ -30,9 +30,6 @@ export async function wakeAhead(db: Database, time: Date): Promise<void> {
   });
 }
 
-/** How many jobs are taken out of the queue by one statement; each wakes up to ten emails. */
-const takenBackAtOnce = 1_000;
-
 /**
  * Takes mail out of the queue that got its job while the clock of the database was ahead: it would stay there until that time.
  * It waits as rows again, until the time that each had.
@@ -41,22 +38,14 @@ const takenBackAtOnce = 1_000;
  * @param isOver asked before each batch; true ends it early
  */
 export async function takeBackAhead(db: Database, time: Date, isOver: () => boolean): Promise<void> {
-  while (!isOver()) {
-    const [row] = await db.query<{ gone: number }>({
-      // The sweeper finds those that are locked.
-      text: `WITH gone AS (${removingAhead('deliver')}),
-                  freed AS (
-               UPDATE recipients r SET ${letGo}
-                 FROM (SELECT r.email_id, r.position
-                         FROM gone CROSS JOIN LATERAL ${emailIdsIn('gone.data')} AS email (id) JOIN recipients r
-                              ON r.email_id = email.id::uuid AND r.job_id ${isSame} gone.id AND r.claimed_by IS NULL
-                          FOR UPDATE OF r SKIP LOCKED) ahead
-                WHERE r.email_id = ahead.email_id AND r.position = ahead.position)
-             SELECT count(*)::int AS gone FROM gone`,
-      values: [new Date(time.getTime() + apartMs), takenBackAtOnce],
-    });
-    if ((row?.gone ?? 0) < takenBackAtOnce) return;
-  }
+  const freeing = `UPDATE recipients r SET ${letGo}
+                     FROM (SELECT r.email_id, r.position
+                             FROM gone CROSS JOIN LATERAL ${emailIdsIn('gone.data')} AS email (id) JOIN recipients r
+                                  ON r.email_id = email.id::uuid AND r.job_id ${isSame} gone.id AND r.claimed_by IS NULL
+                              FOR UPDATE OF r SKIP LOCKED) ahead
+                    WHERE r.email_id = ahead.email_id AND r.position = ahead.position`;
+  // Each job wakes up to ten emails.
+  await takeBack(db, { queue: 'deliver', freeing, size: 1_000 }, new Date(time.getTime() + apartMs), isOver);
 }
 
 /** SQL: the time before which the sender of a recipient `r` does not want it tried; null if there is none. */

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts';
 import { apartMs, dueFromNow } from '../../db/clocks.ts';
-import { deliveryIdIn, isSame, letGo, removingAhead } from '../../queue.ts';
+import { deliveryIdIn, isSame, letGo, takeBack } from '../../queue.ts';
 
 /** It reads all calls that wait: of an endpoint that has not answered for days these can be millions. */
 const statementMs = 60_000;
@@ -15,21 +15,12 @@ const wokenAtOnce = 5_000;
  * @param isOver asked before each batch; true ends it early
  */
 export async function takeBackCallsAhead(db: Database, time: Date, isOver: () => boolean): Promise<void> {
-  while (!isOver()) {
-    const [row] = await db.query<{ gone: number }>({
-      // The sweeper finds those that are locked.
-      text: `WITH gone AS (${removingAhead('webhook')}),
-                  freed AS (
-               UPDATE webhook_deliveries d SET ${letGo}
-                 FROM (SELECT d.id FROM gone JOIN webhook_deliveries d
-                              ON d.id = ${deliveryIdIn('gone.data')} AND d.job_id ${isSame} gone.id AND d.claimed_by IS NULL
-                          FOR UPDATE OF d SKIP LOCKED) ahead
-                WHERE d.id = ahead.id)
-             SELECT count(*)::int AS gone FROM gone`,
-      values: [new Date(time.getTime() + apartMs), wokenAtOnce],
-    });
-    if ((row?.gone ?? 0) < wokenAtOnce) return;
-  }
+  const freeing = `UPDATE webhook_deliveries d SET ${letGo}
+                     FROM (SELECT d.id FROM gone JOIN webhook_deliveries d
+                                  ON d.id = ${deliveryIdIn('gone.data')} AND d.job_id ${isSame} gone.id AND d.claimed_by IS NULL
+                              FOR UPDATE OF d SKIP LOCKED) ahead
+                    WHERE d.id = ahead.id`;
+  await takeBack(db, { queue: 'webhook', freeing, size: wokenAtOnce }, new Date(time.getTime() + apartMs), isOver);
 }
 
 /**
