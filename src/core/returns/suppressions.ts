@@ -28,6 +28,8 @@ export async function find(db: Sql, accountId: string, addresses: string[]): Pro
   return new Map(rows.map((row) => [row.address, row.reason]));
 }
 
+const columns = `id, account_id AS "accountId", address, reason, email_id AS "emailId", created_at AS "createdAt"`;
+
 /** Puts an address on the list. If it is there already, only the reason "unsubscribe" is replaced, by any other reason. */
 export async function add(
   db: Database,
@@ -39,8 +41,7 @@ export async function add(
   const [entry] = await db.transaction(async (tx) => {
     await addAll(tx, [{ accountId, address, reason: input.reason, emailId: null }]);
     return tx.query<Suppression>({
-      text: `SELECT id, account_id AS "accountId", address, reason, email_id AS "emailId", created_at AS "createdAt"
-               FROM suppressions WHERE account_id = $1 AND address = $2`,
+      text: `SELECT ${columns} FROM suppressions WHERE account_id = $1 AND address = $2`,
       values: [accountId, address],
     });
   });
@@ -119,18 +120,35 @@ export async function list(
 
 const exportedAtOnce = 5_000;
 
-/** The whole list, newest first, in batches. */
-export async function* exported(db: Database, accountId: string): AsyncGenerator<Suppression[]> {
-  let before: string | null = null;
-  do {
-    const some: Suppression[] = await db.prisma.suppression.findMany({
-      where: { accountId, ...(before ? { id: { lt: before } } : {}) },
-      orderBy: { id: 'desc' },
-      take: exportedAtOnce,
-    });
+/**
+ * The whole list, newest first, in batches. What is added meanwhile is not in it, and what is removed meanwhile may be missing.
+ *
+ * @returns count: how many there are at the moment of the first batch
+ */
+export async function exported(
+  db: Sql,
+  accountId: string,
+): Promise<{ count: number; pages: AsyncGenerator<Suppression[]> }> {
+  // One statement, and so one moment.
+  const first = await db.query<Suppression & { count: number }>({
+    text: `SELECT ${columns}, (SELECT count(*)::int FROM suppressions WHERE account_id = $1) AS count
+             FROM suppressions WHERE account_id = $1 ORDER BY id DESC LIMIT ${exportedAtOnce}`,
+    values: [accountId],
+  });
+  return { count: first[0]?.count ?? 0, pages: pagesFrom(db, accountId, first) };
+}
+
+async function* pagesFrom(db: Sql, accountId: string, first: Suppression[]): AsyncGenerator<Suppression[]> {
+  for (let some = first; some.length > 0; ) {
     yield some;
-    before = some.length === exportedAtOnce ? (some.at(-1)?.id ?? null) : null;
-  } while (before !== null);
+    const last = some.length === exportedAtOnce ? some.at(-1) : undefined;
+    if (!last) return;
+    some = await db.query<Suppression>({
+      text: `SELECT ${columns} FROM suppressions WHERE account_id = $1 AND id < $2
+              ORDER BY id DESC LIMIT ${exportedAtOnce}`,
+      values: [accountId, last.id],
+    });
+  }
 }
 
 /** @throws ApiError 404 when the address is not on the list */

@@ -113,6 +113,11 @@ const headers = {
     'What is wrong or what to do, for people, as `detail` in other errors.',
     'the API key lacks the scope send: use another key, or create one with this scope',
   ),
+  'X-Total-Count': header(
+    'How many entries the list had when the answer began. With fewer, the answer is incomplete, or some were removed meanwhile.',
+    1,
+    true,
+  ),
   'Idempotent-Replayed': header('`true` if this repeats the first response.', 'true'),
 };
 

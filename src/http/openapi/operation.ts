@@ -32,6 +32,8 @@ interface Answer {
   description: string;
   /** Without one the answer is not JSON but of this media type. */
   schema: z.ZodType | string;
+  /** Names of headers in the document's components, beside those that all answers of this kind have. */
+  headers?: string[];
   example: unknown;
 }
 
@@ -118,6 +120,7 @@ function responses(operation: Operation, named: Record<string, JsonSchema>): Jso
       ...headers('X-Request-Id'),
       ...(withKey ? headers('RateLimit', 'RateLimit-Policy') : {}),
       ...(operation.idempotent ? headers('Idempotent-Replayed') : {}),
+      ...headers(...(answer.headers ?? [])),
     },
     content:
       typeof answer.schema === 'string'

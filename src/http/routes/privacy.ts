@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as accounts from '../../core/accounts/accounts.ts';
@@ -65,11 +64,11 @@ export function privacyRoutes(router: Router, services: Services): void {
     const { attachments, webhook_deliveries: deliveries } = parse(exportQuery, ctx.query);
     const account = await accounts.get(db, accountId);
     const parts = { files: attachments !== 'referenced', deliveries: deliveries !== 'omitted' };
-    const lines = () => accountLines(db, account, parts);
     // The next page is read once the previous one was sent. It ends if the client hangs up.
-    const body = await services.exports.open(accountId, ctx, () => Readable.from(lines(), { highWaterMark: 1 }));
-    ctx.type = 'application/x-ndjson';
-    ctx.set('Content-Disposition', `attachment; filename="sendwright-${account.id}.ndjson"`);
-    ctx.body = body;
+    await services.exports.answer(accountId, ctx, async () => ({
+      type: 'application/x-ndjson',
+      filename: `sendwright-${account.id}.ndjson`,
+      pieces: accountLines(db, account, parts),
+    }));
   });
 }

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as suppressions from '../../core/returns/suppressions.ts';
@@ -83,15 +82,11 @@ export function suppressionRoutes(router: Router, services: Services): void {
 
   router.get('/suppressions/export', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const body = await services.exports.open(accountId, ctx, async () => {
-      const pages = suppressions.exported(db, accountId);
-      // If the first page fails, the answer is an error rather than half a file.
-      const first = await pages.next();
-      return Readable.from(csvOf(first.value || [], pages));
+    await services.exports.answer(accountId, ctx, async () => {
+      const { count, pages } = await suppressions.exported(db, accountId);
+      const headers = { 'X-Total-Count': String(count) };
+      return { type: 'text/csv', filename: 'suppressions.csv', headers, pieces: csvOf(pages) };
     });
-    ctx.type = 'text/csv';
-    ctx.set('Content-Disposition', 'attachment; filename="suppressions.csv"');
-    ctx.body = body;
   });
 
   router.delete('/suppressions/:address', loggedIn, async (ctx) => {
@@ -102,8 +97,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
   });
 }
 
-async function* csvOf(first: Suppression[], others: AsyncIterable<Suppression[]>): AsyncGenerator<string> {
+async function* csvOf(pages: AsyncIterable<Suppression[]>): AsyncGenerator<string> {
   yield 'address,reason,email_id,created_at\r\n';
-  yield first.map(present.suppressionLine).join('');
-  for await (const some of others) yield some.map(present.suppressionLine).join('');
+  for await (const some of pages) yield some.map(present.suppressionLine).join('');
 }
