@@ -44,6 +44,8 @@ t.test('a claim with a higher priority goes before those that wait, and none bef
     ['d', 13],
     ['e', 3],
   ]);
+  const order = () => lines.get(site.name)?.claims.map(({ jobId }) => jobId);
+  t.strictSame(order(), ['a', 'd', 'b', 'e', 'c']);
   arrive('one.test', [['f', 0]]);
   lines.expect('unknown.test', [claimOf('unknown.test', 'g', 13)]);
   t.strictSame(suppliedWith(13, 3), ['unknown.test'], 'two of this priority wait, which are not enough');
@@ -51,21 +53,62 @@ t.test('a claim with a higher priority goes before those that wait, and none bef
   t.strictSame(suppliedWith(3, 5), ['unknown.test']);
   t.strictSame(suppliedWith(3, 4), ['one.test', 'two.test', 'unknown.test']);
   t.strictSame(suppliedWith(0, 6), ['one.test', 'two.test', 'unknown.test']);
+  t.strictSame(order(), ['a', 'd', 'b', 'e', 'c', 'f']);
+  // Its first goes before only the last that waits, and its last before none.
+  arrive('one.test', [
+    ['g', 3],
+    ['h', 0],
+  ]);
+  t.strictSame(order(), ['a', 'd', 'b', 'e', 'g', 'c', 'f', 'h']);
+  lines.empty();
+  arrive('one.test', [
+    ['i', 13],
+    ['j', 0],
+  ]);
+  arrive('one.test', [['k', 3]]);
+  t.strictSame(order(), ['i', 'k', 'j']);
+});
+
+t.test('a destination whose site is being looked up is not asked for meanwhile', async (t) => {
+  const lines = new Lines();
+  lines.expect('one.test', [claimOf('one.test', 'job')]);
   t.strictSame(
-    lines.get(site.name)?.claims.map(({ jobId }) => jobId),
-    ['a', 'd', 'b', 'e', 'c', 'f'],
+    lines.supplied(() => true),
+    ['one.test'],
   );
+});
+
+t.test('of a site with many domains the last 500 are remembered, and all that wait here', async (t) => {
+  const lines = new Lines();
+  const many = Array.from({ length: 600 }, (_, n) => `${n}.test`);
+  for (const destination of many) join(lines, destination, 2);
+  const line = lines.get(site.name) as Line;
+  const supplied = () => new Set(lines.supplied(() => false));
+  lines.shift(line);
+  t.strictSame(supplied(), new Set(many), 'the first has another claim here');
+  lines.shift(line);
+  t.strictSame(supplied(), new Set(many.slice(1)));
+  lines.cut(line, 1);
+  t.strictSame(supplied(), new Set(['1.test', ...many.slice(100)]));
 });
 
 t.test('lines that were emptied keep no destinations', async (t) => {
   const lines = new Lines();
-  for (const destination of ['one.test', 'two.test']) join(lines, destination);
-  t.equal(lines.empty().length, 2);
-  join(lines, 'two.test');
-  t.strictSame(
-    lines.supplied(() => false),
-    ['two.test'],
-  );
+  for (const empty of [
+    () => lines.empty(),
+    () => lines.cut(lines.get(site.name) as Line, 0),
+    () => [1, 2].map(() => lines.shift(lines.get(site.name) as Line)),
+  ]) {
+    for (const destination of ['one.test', 'two.test']) join(lines, destination);
+    t.equal(empty().length, 2);
+    t.equal(lines.lengthOf(site.name), 0);
+    join(lines, 'two.test');
+    t.strictSame(
+      lines.supplied(() => false),
+      ['two.test'],
+    );
+    lines.empty();
+  }
 });
 
 t.test('all batches for a destination that are waiting for its site get into the line', async (t) => {
@@ -113,6 +156,9 @@ t.test('a line runs short once, and only if it needed nothing before', async (t)
   t.notOk(lines.ranShort(line, isLong));
   t.ok(lines.ranShort(line, isShort));
   t.notOk(lines.ranShort(line, isShort));
+  lines.supplied(isLong);
+  lines.supplied(isShort);
+  t.notOk(lines.ranShort(line, isShort), 'when last asked, more was already taken for it');
 });
 
 t.test('a line is woken once, may be woken again, and not after it was emptied', async (t) => {
@@ -131,6 +177,11 @@ t.test('a line is woken once, may be woken again, and not after it was emptied',
   t.equal(woken, 2);
   wakeIn(100);
   lines.shift(line);
+  mock.timers.tick(100);
+  t.equal(woken, 2);
+  join(lines, 'one.test', 1);
+  lines.wakeIn(lines.get(site.name) as Line, 100, () => (woken += 1));
+  lines.empty();
   mock.timers.tick(100);
   t.equal(woken, 2);
 });

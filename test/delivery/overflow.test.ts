@@ -1,9 +1,10 @@
+import { mock } from 'node:test';
 import t from 'tap';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import { claim, park } from '../../src/core/recipients/recipients.ts';
 import { tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import { connect } from '../../src/db/client.ts';
-import { Overflow } from '../../src/delivery/sites/overflow.ts';
+import { Overflow, overflowMs } from '../../src/delivery/sites/overflow.ts';
 import type { Site } from '../../src/delivery/sites/providers.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
@@ -37,8 +38,7 @@ t.test(
     const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
     const [first, second, third, paused, last] = claims;
     if (!first || !second || !third || !paused || !last) throw new Error('they were not claimed');
-    const wanted = [first, second, third, last];
-    await park(db, wanted, later, tooMuchFor(site.name));
+    await park(db, [last], later, tooMuchFor(site.name));
     await park(db, [paused], later, 'something else');
     const due = async () =>
       (
@@ -50,10 +50,15 @@ t.test(
 
     const overflow = new Overflow(db);
     t.notOk(overflow.has(site));
-    overflow.add(site, [first, second, third, paused], later);
+    await overflow.park(site, [first, second, third], later);
+    t.strictSame(await due(), []);
+    overflow.add(site, [paused], later);
     overflow.add(site, [last], now);
-    await overflow.callBack(site, 2, now);
-    t.strictSame(await due(), ids([first, second]));
+    await overflow.callBack(site, 1, now);
+    t.strictSame(await due(), ids([first]));
+    overflow.forgetDue(now);
+    await overflow.callBack(site, 1, now);
+    t.strictSame(await due(), ids([first, second]), 'the next one has not been forgotten: it is not due yet');
     t.ok(overflow.has(site));
     t.strictSame(overflow.sites, [site]);
     await overflow.callBack(site, 100, now);
@@ -80,6 +85,18 @@ t.test('at most ten thousand are remembered, and there is room for others later'
     overflow.sites.map(({ name }) => name),
     ['a.test', 'b.test'],
   );
+  const now = new Date();
+  await overflow.callBack(site, 1, now);
+  overflow.add({ ...site, name: 'c.test' }, many(2), later);
+  overflow.add({ ...site, name: 'd.test' }, many(1), later);
+  t.strictSame(
+    overflow.sites.map(({ name }) => name),
+    ['a.test', 'b.test', 'c.test'],
+    'one was called back, so there was room for one',
+  );
+  overflow.add(site, many(1), later);
+  await overflow.callBack(site, 9_997, now);
+  t.ok(overflow.has(site), 'the last one is remembered as well');
   overflow.forgetDue(new Date(later.getTime() + 1));
   t.notOk(overflow.has(other), 'emails that are already due are forgotten');
   overflow.add(other, many(1), later);
@@ -94,3 +111,15 @@ t.test('nothing is thrown if the database is down', async (t) => {
   overflow.add(site, [buildClaim()], later);
   await t.resolves(overflow.callBack(site, 1, now));
 });
+
+t.test(
+  'the end of a line is parked for as long as the line takes, within bounds, and not all for the same time',
+  async (t) => {
+    const random = mock.method(Math, 'random', () => 0);
+    t.teardown(() => random.mock.restore());
+    const lines = [0, 5_000, 30_000, 60_000, 3_600_000];
+    t.strictSame(lines.map(overflowMs), [5_000, 5_000, 30_000, 60_000, 60_000]);
+    random.mock.mockImplementation(() => 1);
+    t.strictSame(lines.map(overflowMs), [10_000, 10_000, 60_000, 120_000, 120_000]);
+  },
+);

@@ -89,6 +89,27 @@ t.test('a site that waits only for others like it is told as soon as one of thei
   t.same(told.length, 3, 'while there is room nobody waits');
 });
 
+t.test('what a site may begin at once, without being asked each time, is within what the node may', async (t) => {
+  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
+  const slots = new Slots({ running: 4, open: 100 }, throttle, ignore, ignore);
+  const held = [slots.take(site('a.test'))];
+  t.teardown(() => {
+    for (const one of held) slots.cancel(one);
+  });
+  t.equal(slots.roomFor(site('b.test')), 3);
+  // It is asked, and the answer used later: others may have begun meanwhile.
+  for (let n = 0; n < 5; n += 1) held.push(slots.take(site('a.test')));
+  t.equal(slots.roomFor(site('b.test')), 0);
+});
+
+t.test('a slot in which no attempt was made leaves nothing behind at its site', async (t) => {
+  const throttle = new Throttle({ backoffMs: 1_000, longestMs: 1_000 });
+  const slots = new Slots({ running: 100, open: 100 }, throttle, ignore, ignore);
+  for (let n = 0; n < 10; n += 1) slots.cancel(slots.take(site('a.test')));
+  t.strictSame(throttle.record(site('a.test')), { proven: false, running: 0 });
+  t.strictSame(throttle.turn(site('a.test')), { when: 'now' });
+});
+
 t.test('an attempt counts among the young for a moment, and among the open ones until it is over', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] });
   t.teardown(() => mock.timers.reset());

@@ -237,6 +237,55 @@ t.test('a limit of messages per minute allows exactly that many', async (t) => {
   }
 });
 
+t.test('what a limit of messages per minute allowed while nothing was sent is not sent at once later', async (t) => {
+  const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60, perConnection: null };
+  const { fill, end, pass, throttle } = start();
+  end(fill(slow), 'fine');
+  pass(3_000_000);
+  t.equal(fill(slow).length, 1);
+  t.match(throttle.turn(slow), {
+    when: 'later',
+    at: 3_001_000,
+    by: 'rate',
+    reason: 'slow.test gets 60 messages a minute',
+  });
+  t.equal(throttle.describe(slow), 'slow.test: 1 under way, 6 at once for now, at most 20, 60 messages a minute');
+});
+
+t.test('how many are under way, and how many more there may be, whatever became of the others', async (t) => {
+  const { throttle } = start();
+  const tickets = Array.from({ length: 4 }, () => throttle.begin(site));
+  const stand = () => [throttle.record(site).running, throttle.spare(site)];
+  t.strictSame(stand(), [4, 16]);
+  for (const ticket of tickets.splice(0, 1)) throttle.end(ticket, 'fine', null);
+  t.strictSame(stand(), [3, 17]);
+  for (const ticket of tickets.splice(0, 1)) throttle.cancel(ticket);
+  t.strictSame(stand(), [2, 18]);
+  for (let n = 0; n < 30; n += 1) throttle.begin(site);
+  t.equal(throttle.spare(site), 0);
+});
+
+t.test('how long a line would take is estimated from how fast the site was lately', async (t) => {
+  const { throttle, pass } = start();
+  t.equal(throttle.waitFor(site, 60), 60_000, 'at first one a second');
+  const sendFor = (rounds: number, ms: number) => {
+    for (let round = 0; round < rounds; round += 1) {
+      const ticket = throttle.begin(site);
+      pass(ms);
+      throttle.end(ticket, 'fine', null);
+    }
+  };
+  const isAbout = (ms: number) => Math.abs(throttle.waitFor(site, 1_000) / ms - 1) < 0.1;
+  sendFor(100, 100);
+  t.ok(isAbout(100_000), 'ten a second');
+  sendFor(10, 50);
+  t.notOk(isAbout(50_000), 'a few that are faster prove nothing');
+  sendFor(100, 50);
+  t.ok(isAbout(50_000), 'many do');
+  sendFor(200, 60_000);
+  t.equal(throttle.waitFor(site, 1_000), 5_000_000, 'and nothing is said to take more than five seconds a message');
+});
+
 t.test('an email with a copy for each reader counts as that many messages', async (t) => {
   const slow: Site = { name: 'slow.test', connections: 20, perMinute: 60, perConnection: null };
   const { fill, pass, throttle } = start();
@@ -263,8 +312,46 @@ t.test('sites that nobody sends to are forgotten after an hour', async (t) => {
   end(fill(), 'fine');
   pass(3_599_000);
   t.equal(throttle.states().length, 1);
+  end([throttle.begin(site)], 'fine');
   pass(2_000);
+  t.equal(throttle.states().length, 1, 'it was used again');
+  pass(3_600_000);
   t.equal(throttle.states().length, 0);
+});
+
+t.test('an operator sees what holds a site back for as long as it does', async (t) => {
+  const { fill, end, pass, state } = start();
+  const tickets = fill();
+  pass(1);
+  end(tickets, 'unreachable');
+  t.match(state(), { backoffUntil: 1_001, reason: 'the server could not be reached' });
+  pass(1_000);
+  t.match(state(), { backoffUntil: null, reason: 'the server could not be reached' }, 'the probe is still to come');
+  pass(1);
+  end(fill(), 'fine');
+  t.match(state(), { window: 5, reason: 'the server could not be reached' });
+  // It is no longer in its slow start.
+  for (let round = 0; round < 100; round += 1) end(fill(), 'fine');
+  t.match(state(), { window: 20, reason: null });
+});
+
+t.test('from two connections a site that wants less comes down to one, and from one to none', async (t) => {
+  for (const [verdict, one, none] of [
+    ['slower', /wanted less.*: 1 connection instead of 2/, 'the server wants less mail at a time'],
+    ['unreachable', /not all connections: 1 connection instead of 2/, 'the server could not be reached'],
+  ] as const) {
+    for (const [nodes, expected] of [
+      [10, { window: 1, backoffUntil: null, reason: one }],
+      [20, { window: 1, backoffUntil: 1_001, reason: none }],
+    ] as const) {
+      const { fill, end, pass, state, throttle } = start({ nodes });
+      const tickets = fill();
+      end([throttle.begin(site)], 'fine');
+      pass(1);
+      end(tickets, verdict);
+      t.match(state(), expected, `${verdict}, ${nodes} nodes`);
+    }
+  }
 });
 
 t.test('domains belong to whoever runs their mail exchanger', async (t) => {

@@ -12,7 +12,7 @@ import { figure } from '../support/figure.ts';
 import { isSigned, startHook } from '../support/hook.ts';
 import { untilOneWaits } from '../support/locks.ts';
 import { eventually } from '../support/node.ts';
-import { keyring, openScene, unopened } from './scene.ts';
+import { type Endpoint, keyring, openScene, unopened } from './scene.ts';
 
 t.test('calls', async (t) => {
   const scene = await openScene(t);
@@ -174,6 +174,32 @@ t.test('calls', async (t) => {
     await scene.start(t);
     t.match(await scene.settled(id), [{ status: 'failed', error: 'the endpoint was disabled', attempts: [] }]);
     t.equal(hook.calls.length, 0);
+  });
+
+  t.test('a call that waits for its turn when its endpoint is disabled or deleted is not made, and ends', async (t) => {
+    for (const [what, end] of [
+      ['disabled', ({ accountId, id }: Endpoint) => webhooks.change(db, accountId, id, { status: 'disabled' })],
+      ['deleted', ({ accountId, id }: Endpoint) => webhooks.remove(db, accountId, id)],
+    ] as const) {
+      const held = Promise.withResolvers<number>();
+      const hook = await startHook(t, () => held.promise);
+      const endpoint = await scene.endpoint(hook.url);
+      await scene.emit(endpoint.accountId, 'email.sent', 'email.delivered', 'email.failed');
+      const { nodeId, stop } = await scene.start(t, { limits: { perEndpoint: 1, perGoodEndpoint: 1 } });
+      await eventually(async () => {
+        const all = await scene.deliveries(endpoint.id);
+        return hook.calls.length === 1 && all.every(({ claimedBy }) => claimedBy === nodeId);
+      });
+      await end(endpoint);
+      held.resolve(200);
+      const all = await scene.settled(endpoint.id);
+      t.strictSame(all.map(({ status }) => status).sort(), ['failed', 'failed', 'succeeded'], what);
+      for (const { status, error, attemptCount, attempts } of all)
+        if (status === 'failed')
+          t.strictSame([error, attemptCount, attempts], ['the endpoint was deleted or disabled', 0, []], what);
+      t.equal(hook.calls.length, 1, what);
+      await stop();
+    }
   });
 
   t.test('a changed URL applies to waiting calls: WH-05', async (t) => {

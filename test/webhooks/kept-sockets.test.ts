@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { mock } from 'node:test';
 import { createServer as createTlsServer } from 'node:tls';
 import t, { type Test } from 'tap';
 import { selfSignedCertificate } from '../../src/crypto/certificate.ts';
@@ -166,6 +167,34 @@ t.test('which connections are kept', async (t) => {
     t.equal(sockets.length, connections, what);
     kept.destroy();
   }
+});
+
+t.test('a connection is used for a minute, and then the name is looked up again', async (t) => {
+  const { port, sockets } = await startEndpoint(t, (socket) => void socket.write(ok));
+  const { call } = posterOf(t);
+  // However long this process has run.
+  let runsMs = 3_600_000;
+  const clock = mock.method(performance, 'now', () => runsMs);
+  t.teardown(() => clock.mock.restore());
+  const connections = async () => {
+    t.match(await call(`http://127.0.0.1:${port}/`), { status: 200 });
+    return sockets.length;
+  };
+  t.equal(await connections(), 1);
+  runsMs += 59_000;
+  t.equal(await connections(), 1);
+  runsMs += 1_000;
+  t.equal(await connections(), 1, 'it was kept before');
+  t.equal(await connections(), 2);
+});
+
+t.test('no more than 500 connections are kept that nobody uses', async (t) => {
+  const { port, sockets } = await startEndpoint(t, (socket) => void socket.write(ok));
+  const { call, kept } = posterOf(t);
+  for (let n = 0; n < 510; n += 1) await call(`http://127.0.0.1:${port}/`, `line ${n}`);
+  t.equal(sockets.length, 510);
+  const idle = () => Object.values(kept.freeSockets).flat().length;
+  t.equal(idle(), 500);
 });
 
 t.test('a connection that is used again and again collects no listeners', async (t) => {
