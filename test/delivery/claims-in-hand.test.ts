@@ -8,9 +8,11 @@ import { buildClaim } from '../support/claim.ts';
 
 t.test('claims that cannot be parked are tried again, and the log says why they wait', async (t) => {
   let tries = 0;
+  let asked: unknown[] = [];
   const db = {
-    query: async () => {
+    query: async ({ values }: { values: unknown[] }) => {
       tries += 1;
+      asked = values;
       if (tries === 1) throw new Error('new row violates check constraint');
       return [];
     },
@@ -18,12 +20,14 @@ t.test('claims that cannot be parked are tried again, and the log says why they 
   const said: unknown[] = [];
   const log = { warn: (...all: unknown[]) => said.push(all) } as unknown as Logger;
   const { promise, resolve } = Promise.withResolvers<void>();
-  const inHand = new ClaimsInHand(db, { clock: systemClock, log }, resolve);
+  const now = new Date('2026-11-21T12:00:00Z');
+  const inHand = new ClaimsInHand(db, { clock: { now: () => now }, log }, resolve);
   const claim = buildClaim();
   inHand.add([claim]);
   inHand.parkFor([claim], 60_000, 'its site gets little at a time');
   await promise;
   t.equal(tries, 2);
+  t.strictSame(asked.slice(-2), [new Date('2026-11-21T12:01:00Z'), 'its site gets little at a time']);
   t.equal(inHand.size, 0);
   t.match(said, [
     [{ error: 'new row violates check constraint' }, 'claims could not be released or parked; trying again'],
