@@ -7,8 +7,9 @@ import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import type { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
 import { Intake } from '../../src/delivery/claims/intake.ts';
 import type { Lease } from '../../src/delivery/claims/lease.ts';
+import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import type { Queue } from '../../src/queue.ts';
+import type { DeliverJob, Placed, Queue } from '../../src/queue.ts';
 
 /** An intake whose next batch holds as many claims as `accept` says, and which has as many in hand as `held` says. */
 function startIntake({ supplied = [] as string[] } = {}) {
@@ -169,4 +170,92 @@ t.test('nothing is taken during a hold, without a lease, or while no attempt cou
   await drain(0);
   t.strictSame(taken, [3]);
   await intake.stop();
+});
+
+/** An intake over a queue of jobs with one email each, and everything it asked of that queue. */
+function startTaking({ mostHeld = 10_000 } = {}) {
+  const waiting: Placed<DeliverJob>[] = [];
+  const asked: { limit: number; without: string[]; priority: number | undefined }[] = [];
+  const held: Claim[] = [];
+  let supplied: string[] = [];
+  let answered: Promise<void> = Promise.resolve();
+  const query = async ({ values: [, emailIds, jobIds] }: { values: [string, string[], string[]] }) =>
+    emailIds.map((emailId, at) => ({ jobId: jobIds[at], emailId, destination: 'a.test', position: 0, attempts: 0 }));
+  const db = { transaction: (work: (tx: object) => unknown) => answered.then(() => work({ query })) };
+  const queue = {
+    onWake: () => () => undefined,
+    take: async (_tx: object, limit: number, without: string[], priority?: number) => {
+      asked.push({ limit, without, priority });
+      return waiting.splice(0, limit);
+    },
+  };
+  const inHand = {
+    ...{ all: [], add: (claims: Claim[]) => held.push(...claims) },
+    get size() {
+      return held.length;
+    },
+  };
+  const lease = { nodeId: 'n', onHold: false, valid: () => true } as unknown as Lease;
+  const intake = new Intake(
+    db as unknown as Database,
+    queue as unknown as Queue,
+    { lease, log: silentLog },
+    {
+      ...{ inHand: inHand as unknown as ClaimsInHand, mostHeld, canBegin: () => true },
+      ...{ supplied: () => supplied, suppliedWith: (priority) => [`enough of ${priority}`], place: async () => {} },
+    },
+  );
+  return {
+    intake,
+    held,
+    /** What is asked when it takes while this many jobs wait. */
+    async take(jobs: number) {
+      for (let n = 0; n < jobs; n += 1)
+        waiting.push({ id: newId(), emailIds: [newId()], destination: 'a.test', priority: 0 });
+      intake.take();
+      for (let turn = 0; turn < 50; turn += 1) await nextTurn();
+      return asked.splice(0);
+    },
+    supply: (...destinations: string[]) => (supplied = destinations),
+    answerAfter: (until: Promise<void>) => (answered = until),
+  };
+}
+
+t.test(
+  'as many jobs are taken as make a batch of claims, going by the last one, and as there is room for',
+  async (t) => {
+    const limits = (asked: { limit: number }[]) => asked.map(({ limit }) => limit);
+    const { intake, take, held } = startTaking({ mostHeld: 350 });
+    t.strictSame(limits(await take(300)), [20, 200, 130], 'a job may have ten emails; these have one');
+    t.equal(held.length, 300);
+    t.strictSame(limits(await take(0)), [50]);
+    t.strictSame(limits(await take(100)), [50], 'no more than this node may hold');
+    t.equal(held.length, 350);
+    await intake.stop();
+  },
+);
+
+t.test('jobs stay in the queue for destinations that have enough here, and enough of what goes first', async (t) => {
+  const { intake, take, supply } = startTaking();
+  const first = prioritiesOfFirst.map((priority) => ({ without: [`enough of ${priority}`], priority }));
+  t.match(await take(0), [{ without: [], priority: undefined }], 'nothing waits here');
+  supply('slow.test');
+  const all = { without: ['slow.test'], priority: undefined };
+  t.match(await take(0), [all]);
+  t.match(await take(0), [...first, all]);
+  await intake.stop();
+});
+
+t.test('a stop waits for what is just being claimed', async (t) => {
+  const { intake, take, held, answerAfter } = startTaking();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  answerAfter(promise);
+  await take(3);
+  let isStopped = false;
+  const stopped = intake.stop().then(() => (isStopped = true));
+  await nextTurn();
+  t.notOk(isStopped);
+  resolve();
+  await stopped;
+  t.equal(held.length, 3, 'so that it can be released');
 });
