@@ -15,7 +15,7 @@ export interface CertificateSource {
   files: CertificateFiles | null;
 }
 
-/** A start replaces a certificate that expires sooner, so that it lasts until the next start. */
+/** One of ours that expires sooner is replaced. */
 const renewMs = 90 * 86_400_000;
 
 /**
@@ -87,12 +87,17 @@ function isUsable(pem: string, host: string): boolean {
   try {
     const { key, cert } = split(pem);
     const certificate = new X509Certificate(cert);
-    const lastsLong = Date.parse(certificate.validTo) - Date.now() > renewMs;
-    return lastsLong && certificate.checkHost(host) === host && certificate.checkPrivateKey(createPrivateKey(key));
+    return (
+      lastsLong(cert) && certificate.checkHost(host) === host && certificate.checkPrivateKey(createPrivateKey(key))
+    );
   } catch {
     return false;
   }
 }
+
+/** Whether a certificate of ours is not to be replaced yet. */
+export const lastsLong = (cert: string): boolean =>
+  Date.parse(new X509Certificate(cert).validTo) - Date.now() > renewMs;
 
 /** Splits the file: key and certificate share one, so that both are replaced in one step. */
 function split(pem: string): TlsCertificate {

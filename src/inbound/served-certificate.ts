@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { TlsCertificate } from '../crypto/certificate.ts';
 import type { Logger } from '../log.ts';
-import { type CertificateSource, readCertificate } from './certificate.ts';
+import { type CertificateSource, lastsLong, readCertificate } from './certificate.ts';
 
 /** A server that shows a certificate. */
 export interface CertificateUser {
@@ -11,8 +11,8 @@ export interface CertificateUser {
 }
 
 /**
- * The certificate that the SMTP servers of a process show: that of the start and, when an operator's files are replaced, as
- * automatic renewals do every few weeks, the new one, without a restart.
+ * The certificate that the SMTP servers of a process show: that of the start and, without a restart, each that follows: an
+ * operator's files are replaced every few weeks by automatic renewals, and one of ours before its year is over.
  */
 export class ServedCertificate {
   readonly #source: CertificateSource;
@@ -40,12 +40,13 @@ export class ServedCertificate {
   }
 
   /**
-   * Looks whether the files have been replaced.
+   * Looks whether the files have been replaced, or whether it is time to replace our own.
    *
-   * @throws StartError if they have, and cannot be used: the servers keep what they have. One file may be replaced before the other,
-   * so the next look may find both.
+   * @throws StartError if they have, and cannot be used, or if ours cannot be replaced: the servers keep what they have. One file
+   * may be replaced before the other, so the next look may find both.
    */
   async look(): Promise<void> {
+    if (!this.#source.files) return this.#renewOwn();
     if (this.#seen === null) return;
     const found = await lookAt(this.#source);
     if (found === null || found === this.#seen) return;
@@ -53,6 +54,10 @@ export class ServedCertificate {
     const shown = this.#shown;
     if (certificate.cert !== shown?.cert || certificate.key !== shown.key) this.#show(certificate);
     this.#seen = found;
+  }
+
+  async #renewOwn(): Promise<void> {
+    if (this.#shown && !lastsLong(this.#shown.cert)) this.#show(await readCertificate(this.#source));
   }
 
   #show(certificate: TlsCertificate): void {

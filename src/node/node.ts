@@ -230,7 +230,7 @@ async function openDoors(
     async () => app && kept(openHttp(app, config)),
     () => kept(openOwnMetrics(parts)),
   ]);
-  if (source.files) rounds.every(certificateMs, 'certificate of the SMTP servers', () => certificate.look());
+  rounds.every(certificateMs, 'certificate of the SMTP servers', () => certificate.look());
   if (inbound) internet.sendReturnsTo?.({ host: reachable(config.smtp.host), port: inbound.port });
   const baseUrl = http && config.http.port === 0 ? `http://localhost:${http.port}` : config.baseUrl;
   return { baseUrl, submission: submission.ports, inbound: inbound?.port ?? null, close };

@@ -3,6 +3,7 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import t from 'tap';
 import { certify, forHosts, selfSignedCertificate, type TlsCertificate } from '../../src/crypto/certificate.ts';
 import { readCertificate } from '../../src/inbound/certificate.ts';
@@ -125,6 +126,28 @@ t.test('files that are replaced are shown once both are there, and what cannot b
   await put('key', third?.key);
   await served.look();
   t.strictSame(shown, [second, third]);
+});
+
+t.test('our own is replaced before it expires, without a restart', async (t) => {
+  const served = new ServedCertificate({ dataDir: join(folder, 'long'), host: 'f.test', files: null }, silentLog);
+  const shown: TlsCertificate[] = [];
+  await served.look();
+  const first = await served.ofStart();
+  served.use({ showCertificate: (certificate) => shown.push(certificate) });
+  const after = (days: number) => mock.timers.setTime(begun + days * 86_400_000);
+  const begun = Date.now();
+  mock.timers.enable({ apis: ['Date'], now: begun });
+  t.teardown(() => mock.timers.reset());
+  after(274);
+  await served.look();
+  t.strictSame(shown, []);
+  after(276);
+  await served.look();
+  await served.look();
+  t.equal(shown.length, 1);
+  const [second] = shown;
+  t.ok(Date.parse(new X509Certificate(second?.cert ?? '').validTo) > Date.now() + 364 * 86_400_000);
+  t.not(second?.key, first.key);
 });
 
 t.test('a certificate that came through a pipe is not read again', async (t) => {
