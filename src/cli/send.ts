@@ -150,9 +150,9 @@ async function fieldsOf(given: Given): Promise<Record<string, unknown>> {
     const text = textOf(given, name);
     if (text !== undefined) fields[name] = text;
   }
-  if (Object.values(fields).filter((text) => text === '-').length > 1)
-    throw new Misuse('only one of --text and --html can be read from standard input');
-  for (const name of ['html', 'text']) if (fields[name] === '-') fields[name] = await contentOf(given, '-');
+  const piped = ['html', 'text'].filter((name) => fields[name] === '-');
+  if (piped.length > 1) throw new Misuse('only one of --text and --html can be read from standard input');
+  for (const name of piped) fields[name] = await contentOf(given, '-');
   return {
     ...fields,
     ...Object.fromEntries(['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []])),

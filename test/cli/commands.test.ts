@@ -345,6 +345,8 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     html: '<p>h</p>',
     text: 'from a pipe',
   });
+  const dash = [...from, '--to', 'a@b.test', '--subject', '-', '--text', '-'];
+  t.match(await toldWith('from a pipe', env, 'send', ...dash), { code: 0, email: { subject: '-' } });
   const once = ['--idempotency-key', `k${Date.now()}`];
   const first = await told(env, 'send', ...hello, ...once);
   t.equal((await told(env, 'send', ...hello, ...once)).email.id, first.email.id);
