@@ -72,7 +72,7 @@ t.test('mail tried while the clock of the database was ahead is due once that is
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
   const cases = [
-    { name: 'tried by a right clock', tried: -1, next: 30, note: null, scheduled: null, due: false },
+    { name: 'tried just now by a right clock', tried: 0, next: 30, note: null, scheduled: null, due: false },
     { name: 'tried a day ahead', tried: 24, next: 25, note: null, scheduled: null, due: true },
     {
       name: 'a limit until midnight',
@@ -156,7 +156,8 @@ t.test('a webhook call of the time when the clock was ahead is due once that is 
               WHERE id = $1`,
       values: [id, createdIn, triedIn, nextIn, new Date(Date.now() + (triedIn ?? 0) * hourMs).toISOString()],
     });
-  await set(right, -2, -1, 30);
+  // Just now, by a clock that is right: its next try is due when the schedule says.
+  await set(right, -2, 0, 30);
   await set(tried, -2, 24, 25);
   await set(made, 24, null, 24);
   await wakeCallsAhead(db, new Date(), () => false);
@@ -224,6 +225,36 @@ t.test(
       t.same(await waiting(table), ['one.test', 'one.test', 'two.test'], table);
     const [left] = await db.query<{ jobs: number }>({ text: 'SELECT count(*)::int AS jobs FROM pgboss.job' });
     t.equal(left?.jobs, 2, 'what was accepted since keeps its jobs');
+  },
+);
+
+t.test(
+  'a clock that was ahead for long leaves more behind than one statement takes, and none of it waits',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const account = await buildAccount(db);
+    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    const never = () => false;
+    // Each with a job of its own.
+    const requests = Array.from({ length: 1_001 }, (_, n) => requestOf(`s@${domain}`, [`a@receiver${n}.test`]));
+    await accept(db, queue, holderOf(account), requests);
+    await db.query({ text: `UPDATE pgboss.job SET start_after = start_after + interval '1 day'` });
+    await takeBackAhead(db, new Date(), never);
+    const input = { url: 'https://a.test/', events: [...webhooks.eventTypes] };
+    const { webhook } = await webhooks.create(db, account.id, input, new Keyring(Buffer.alloc(32)));
+    await db.query({
+      text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, event, payload, created_at, next_attempt_at)
+           SELECT (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '7000' || '8' || substr(md5(n::text), 1, 15))::uuid,
+                  $1, $2, 'email.sent', '{}', now() + interval '1 day', now() + interval '1 day' FROM generate_series(1, 5001) n`,
+      values: [account.id, webhook.id],
+    });
+    await wakeCallsAhead(db, new Date(), never);
+    const [left] = await db.query({
+      text: `SELECT (SELECT count(*)::int FROM pgboss.job WHERE name = 'deliver') AS jobs,
+                  (SELECT count(*)::int FROM recipients WHERE job_id IS NOT NULL) AS mail,
+                  (SELECT count(*)::int FROM webhook_deliveries WHERE next_attempt_at > now()) AS calls`,
+    });
+    t.same(left, { jobs: 0, mail: 0, calls: 0 });
   },
 );
 
