@@ -1,4 +1,5 @@
 import type { Server, Socket } from 'node:net';
+import type { SMTPServer } from 'smtp-server';
 import { networkOf } from '../ip.ts';
 
 /**
@@ -40,4 +41,16 @@ export function limitConnections(
     serve(socket);
   });
   return () => mostInAll - [...open.keys()].filter((socket) => !socket.destroyed).length;
+}
+
+/**
+ * Hangs up on clients that have no session after this time, in ms: where connections begin with TLS, a session begins with the
+ * end of the handshake, and until then smtp-server limits only the time without any octets.
+ */
+export function limitHandshakes(server: SMTPServer, ms: number): void {
+  server.server.on('connection', (socket: Socket) => {
+    // What is destroyed is the TLS socket: without the one below it, Node crashes in the middle of a handshake.
+    const timer = setTimeout(() => server._pendingSockets.get(socket)?.destroy(), ms).unref();
+    socket.once('close', () => clearTimeout(timer));
+  });
 }

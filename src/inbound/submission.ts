@@ -9,7 +9,7 @@ import type { AccountTurns } from '../pace/account-turns.ts';
 import type { TokenBuckets } from '../pace/rate-limit.ts';
 import { openAll } from '../process/start-error.ts';
 import type { Queue } from '../queue.ts';
-import { limitConnections } from './connection-limit.ts';
+import { limitConnections, limitHandshakes } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
 import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
 import { notNow, Refusal } from './refusal.ts';
@@ -50,7 +50,7 @@ export interface SubmissionServer extends CertificateUser {
 export interface Patience {
   /** For the next bytes. */
   idleMs: number;
-  /** From the greeting to a successful AUTH. */
+  /** From the greeting to a successful AUTH, and for a TLS handshake before the greeting. */
   loginMs: number;
   /** From DATA to the final dot, however slowly the bytes arrive. */
   contentMs: number;
@@ -147,6 +147,7 @@ class Listener {
       ...most,
       busy: secure ? '' : `421 ${name} 4.7.0 too many connections, try again later\r\n`,
     });
+    if (secure) limitHandshakes(this.server, patience.loginMs);
   }
 
   close(graceMs: number): Promise<void> {

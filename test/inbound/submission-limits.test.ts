@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import pg from 'pg';
 import t from 'tap';
 import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
@@ -124,6 +126,27 @@ t.test('a client that does not log in, idles or lets a message trickle is hung u
   for (const dialog of [idle, stranger, slow]) t.equal(await dialog.rest(), '');
   for (const dialog of [guest, quick]) t.match(await dialog.ask('NOOP'), /^250 /);
   t.equal(await count(), 1);
+});
+
+t.test('a client that does not end its TLS handshake is hung up on in time, others stay: DOS-09', async (t) => {
+  const { ports, dial } = await startSubmitter(t, {
+    patience: { idleMs: 120_000, loginMs: 3_000, contentMs: 120_000 },
+  });
+  const hello = Buffer.from([0x16, 0x03, 0x01, 0x40, 0x00]);
+  const begins: Buffer[] = [Buffer.alloc(0), hello];
+  const halves = begins.map((begin) => {
+    const socket = connect(ports.submissions, '127.0.0.1').on('error', () => {});
+    t.teardown(async () => {
+      socket.destroy();
+    });
+    socket.write(begin);
+    const trickle = begin === hello && setInterval(() => socket.write('\x01'), 50);
+    return once(socket.resume(), 'close').then(() => trickle && clearInterval(trickle));
+  });
+  const whole = await dial('submissions');
+  await Promise.all(halves);
+  // It has time of its own for the login.
+  t.match(await whole.reply(), '421 4.7.0 no login in time');
 });
 
 t.test('what is being received when the server stops is finished, the others are hung up on at once', async (t) => {
