@@ -68,6 +68,25 @@ t.test('a report counts without the message, and without a sender in what other 
   t.match(readComplaint(arf(fields, noted)), expected);
 });
 
+t.test('the return path is found in what the receiving server noted, if the copy has no other', async (t) => {
+  const received = {
+    Sendmail: `from mta.sender.test (mta.sender.test [192.0.2.1])
+\tby mx.reader.test (8.17.1/8.17.1) with ESMTPS id 4ATH0K1x012345; Sun, 29 Nov 2026 17:00:20 GMT
+\t(envelope-from bounces+ffff@mail.sender.test)`,
+    Exim: `from mta.sender.test ([192.0.2.1]) by mx.reader.test with esmtps  (TLS1.3) tls TLS_AES_256_GCM_SHA384
+\t(Exim 4.96) (envelope-from <bounces+ffff@mail.sender.test>) id 1vPabc-000000000Fa-2XyZ
+\tfor jane@example.com; Sun, 29 Nov 2026 17:00:20 +0000`,
+    qpsmtpd: `from mta.sender.test (HELO mta.sender.test) (192.0.2.1) by mx.reader.test with ESMTP
+\t(envelope-sender <bounces+ffff@mail.sender.test>); Sun, 29 Nov 2026 17:00:20 +0000`,
+    Postfix: `from mta.sender.test (mta.sender.test [192.0.2.1]) by mx.reader.test (Postfix) with ESMTPS id 4XyZ
+\tfor <jane@example.com>; Sun, 29 Nov 2026 17:00:20 +0000 (UTC)`,
+  };
+  for (const [server, value] of Object.entries(received)) {
+    const tokens = readComplaint(arf('Feedback-Type: abuse', `Received: ${value}\nSubject: Your order`))?.tokens;
+    t.strictSame(tokens, server === 'Postfix' ? [] : ['bounces+ffff@mail.sender.test'], server);
+  }
+});
+
 t.test('the longest link of ours is read whole', async (t) => {
   const link = `https://${'long.'.repeat(40)}test/unsubscribe/${'c'.repeat(420)}`;
   t.strictSame(readComplaint(arf('Feedback-Type: abuse', `List-Unsubscribe: <${link}>`))?.tokens, [link]);

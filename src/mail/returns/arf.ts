@@ -30,11 +30,14 @@ const candidate = /[^\s<>,;"]{8,2500}/g;
 const reportFields = ['original-mail-from', 'removal-recipient', 'original-envelope-id'];
 const messageFields = ['return-path', 'list-unsubscribe', 'x-original-return-path', 'errors-to'];
 
-/** Where servers that check the envelope sender record it: Microsoft returns the message without its Return-Path. */
-const senderChecks = ['authentication-results', 'received-spf'];
+/** Where receiving servers note the envelope sender: some return the message without its Return-Path, as Microsoft does. */
+const senderNotes = ['authentication-results', 'received-spf', 'received'];
 
-/** The envelope sender in those (RFC 8601 section 2.7.2, RFC 7208 section 9.1). */
-const notedSender = /\b(?:smtp\.mailfrom|envelope-from)="?<?([^\s<>;"]{1,320})/i;
+/**
+ * The envelope sender in those: RFC 8601 section 2.7.2, RFC 7208 section 9.1, and the comments that Sendmail and Exim
+ * (`envelope-from`) or qpsmtpd (`envelope-sender`) add to Received.
+ */
+const notedSender = /\b(?:smtp\.mailfrom=|envelope-from(?:=|\s+)|envelope-sender\s+)"?<?([^\s<>();"]{1,320})/i;
 
 /** Reads a feedback report; null for anything else, and for reports that are not a complaint (`not-spam`, `auth-failure`). */
 export function readComplaint(bytes: Uint8Array): Complaint | null {
@@ -62,7 +65,7 @@ function tokensOf(report: LooseHeader, original: LooseHeader | null): string[] {
   const values = [
     ...reportFields.flatMap((name) => report.all(name)),
     ...messageFields.flatMap(ofMessage),
-    ...senderChecks.flatMap(ofMessage).flatMap((value) => notedSender.exec(value)?.[1] ?? []),
+    ...senderNotes.flatMap(ofMessage).flatMap((value) => notedSender.exec(value)?.[1] ?? []),
   ];
   const tokens = values.flatMap((value) => value.match(candidate) ?? []);
   return [...new Set(tokens)].slice(0, mostTokens);
