@@ -25,6 +25,7 @@ import {
   privateNetworks,
   proxyCount,
   rateLimit,
+  stopDelay,
   trueOrFalse,
   workerCount,
 } from './config/values.ts';
@@ -91,6 +92,8 @@ export interface Config {
   /** Delays in ms between the attempts; the last one repeats until `retryForMs` after the email was due. */
   retryScheduleMs: number[];
   retryForMs: number;
+  /** How long the ports stay open after SIGTERM, while `/readyz` fails. */
+  stopDelayMs: number;
   /** The contact for questions about TLS reports; null: none are sent. */
   tlsReports: { contact: string } | null;
   /** The plan of accounts that are created without one. */
@@ -178,6 +181,7 @@ function readVariables(env: Environment): Config {
       (sandbox ? quickSchedule : '1m,5m,15m,30m,1h,2h,4h,6h').split(',').map(duration),
     ),
     retryForMs: env.read('RETRY_FOR', duration, duration('72h')),
+    stopDelayMs: env.read('STOP_DELAY', stopDelay, 0),
     tlsReports: reporting === 'on' && !sandbox ? { contact } : null,
     defaultPlan: env.read('DEFAULT_PLAN', oneOf(['free', 'pro', 'unlimited'] as const), 'free'),
     blocklists: env.read('DNS_BLOCKLISTS', blocklistZones, usualBlocklists.split(',')),

@@ -5,6 +5,7 @@ import { isUnavailable } from './db/errors.ts';
 import { startErrorOf } from './db/failure.ts';
 import { createLog, type Logger } from './log.ts';
 import { watchOpenFiles } from './process/open-files.ts';
+import { StopDelay } from './process/stop-delay.ts';
 import { type Stops, stopAll } from './process/stops.ts';
 
 /** Stopping may take this long; a message that still awaits the reply to its final dot is then left, as uncertain. */
@@ -27,17 +28,18 @@ async function main(): Promise<void> {
   watchOpenFiles(log);
   const stops: Stops = [];
   const hasWorkers = !worker && config.workers > 1;
-  const ending = new Ending(stops, log, stopWithinMs + (hasWorkers ? stopWorkersMs : 0));
+  const delay = new StopDelay(config.stopDelayMs);
+  const ending = new Ending(stops, delay, log, stopWithinMs + (hasWorkers ? stopWorkersMs : 0));
   onSignal(ending);
   onUnread(ending);
   if (worker) {
     const { runWorker } = await import('./node/worker.ts');
-    return runWorker(config, log, stops, () => ending.isBegun);
+    return runWorker(config, { log, stops, delay, isEnding: () => ending.isBegun });
   }
   endWithLauncher();
   const onLost = (reason: string) => ending.begin('the database is lost', reason);
   const { start } = await import('./node/start.ts');
-  await start(config, { log, say, onLost, stops }).catch(async (error: Error) => {
+  await start(config, { log, say, onLost, stops, delay }).catch(async (error: Error) => {
     // An end during the start takes its ground away: whatever fails then is no error.
     if (ending.isBegun) return;
     await stopAll(stops);
@@ -48,14 +50,16 @@ async function main(): Promise<void> {
 /** Ends the process, once: stops what was started, in the reverse order. */
 class Ending {
   readonly #stops: Stops;
+  readonly #delay: StopDelay;
   readonly #log: Logger;
   readonly #withinMs: number;
   isBegun = false;
   #endsBy = 0;
   #saidAt = 0;
 
-  constructor(stops: Stops, log: Logger, withinMs: number) {
+  constructor(stops: Stops, delay: StopDelay, log: Logger, withinMs: number) {
     this.#stops = stops;
+    this.#delay = delay;
     this.#log = log;
     this.#withinMs = withinMs;
   }
@@ -64,9 +68,12 @@ class Ending {
   begin(why: string, failure?: string): void {
     if (this.isBegun) return;
     this.isBegun = true;
+    // Whoever pressed Ctrl-C waits for the end.
+    if (why !== 'SIGTERM') this.#delay.cut();
     this.#endsBy = performance.now() + this.#withinMs;
     this.#saidAt = performance.now();
-    if (cluster.isPrimary) say(`\n${why}: finishing the work in progress`);
+    const first = this.#delay.isAhead ? `the ports close in ${this.#delay.ms / 1_000} s; then ` : '';
+    if (cluster.isPrimary) say(`\n${why}: ${first}finishing the work in progress`);
     const exit = (code: number) => {
       if (failure) say(`sendwright: ${failure}`);
       process.exit(failure ? 1 : code);
@@ -85,16 +92,18 @@ class Ending {
     );
   }
 
-  /** Says how long the end takes. One Ctrl-C may come as several signals, so not at once after `begin`. */
+  /** Waits for nobody any more, and says how long the end takes. One signal may come as several, so not at once after `begin`. */
   remind(): void {
     const now = performance.now();
-    if (!cluster.isPrimary || now - this.#saidAt < remindEveryMs) return;
+    if (now - this.#saidAt < remindEveryMs) return;
     this.#saidAt = now;
+    this.#delay.cut();
+    if (!cluster.isPrimary) return;
     say(`\nstill finishing: this ends within ${Math.max(1, Math.ceil((this.#endsBy - now) / 1_000))} s`);
   }
 }
 
-/** The first signal ends the process; further ones only ask how long that takes. */
+/** The first signal ends the process; further ones only ask how long that takes, and end its delay. */
 function onSignal(ending: Ending): void {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
     process.on(signal, () => {

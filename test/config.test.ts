@@ -25,6 +25,7 @@ t.test('without any variable it is a sandbox on loopback', async (t) => {
     ports: { inbound: 2525, submission: 2587, submissions: 2465 },
     admin: { email: 'admin@localhost', password: null },
     retryForMs: 72 * 3_600_000,
+    stopDelayMs: 0,
     logLevel: 'info',
   });
   t.ok(Object.isFrozen(config));
@@ -47,6 +48,7 @@ t.test('variables that are set are used', async (t) => {
     SMTP_TLS_KEY: 'key.pem',
     ROLES: 'api,mta',
     RETRY_SCHEDULE: '30s,1h',
+    STOP_DELAY: '10s',
     ALLOW_PRIVATE_NETWORKS: 'true',
   });
   t.match(config, {
@@ -63,6 +65,7 @@ t.test('variables that are set are used', async (t) => {
     },
     dnsServers: ['127.0.0.1:5353', '[::1]:53', '9.9.9.9'],
     retryScheduleMs: [30_000, 3_600_000],
+    stopDelayMs: 10_000,
     allowPrivateNetworks: true,
     smtp: { host: null, tls: { cert: 'cert.pem', key: 'key.pem' } },
   });
@@ -247,6 +250,8 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ RETRY_SCHEDULE: '1h,1s' }, /^RETRY_SCHEDULE must lead to at most 30,000 attempts within RETRY_FOR, not 255,601/],
     [{ RETRY_FOR: '150d' }, /^RETRY_SCHEDULE must lead to at most 30,000 attempts within RETRY_FOR, not 43,203/],
     [{ RETRY_FOR: '0s' }, /^RETRY_FOR must be a time such as/],
+    [{ STOP_DELAY: '11s' }, /^STOP_DELAY must be a time from 0s to 10s/],
+    [{ STOP_DELAY: '5' }, /^STOP_DELAY must be a time from 0s to 10s/],
     [{ TLS_REPORTS: 'yes' }, /^TLS_REPORTS must be one of on, off, not "yes"$/],
     [{ TLS_REPORTS_CONTACT: 'postmaster' }, /^TLS_REPORTS_CONTACT must be an email address such as/],
     [{ TLS_REPORTS_CONTACT: 'Ann <a@example.com>' }, /^TLS_REPORTS_CONTACT must be an email address such as/],

@@ -171,3 +171,12 @@ export function duration(text: string): number {
   if (ms === 0) throw new Error('a time such as 30s, 5m, 2h or 3d');
   return ms;
 }
+
+/** What is left of the 30 seconds of a stop has to do for what is under way. */
+const longestStopDelayMs = 10_000;
+
+export function stopDelay(text: string): number {
+  const ms = /^\d{1,2}s$/.test(text) ? Number.parseInt(text, 10) * 1_000 : Number.POSITIVE_INFINITY;
+  if (ms > longestStopDelayMs) throw new Error('a time from 0s to 10s');
+  return ms;
+}

@@ -140,6 +140,12 @@ export const variables: Variable[] = [
       'number of processes of this node, 1 to 64: use as many as there are processors to spare. Each performs all roles of the node, and they share the ports; must be 1 in `sandbox`. On two processors, 2 workers bring 10 to 20 % more throughput for mail of 50 KB, and none for mail of 2 KB',
   },
   {
+    name: 'STOP_DELAY',
+    fallback: '`0s`',
+    meaning:
+      'how long the ports stay open after SIGTERM, 0s to 10s, while `/readyz` fails: a balancer with health checks sends its work elsewhere meanwhile. It is part of the 30 s of a stop; Ctrl-C and a second signal leave it out',
+  },
+  {
     name: 'RETRY_SCHEDULE',
     fallback: `\`1m,5m,15m,30m,1h,2h,4h,6h\`; \`${quickSchedule}\` in \`sandbox\``,
     meaning:

@@ -131,12 +131,16 @@ export class Dispatcher {
     this.#tick();
   }
 
-  /** Takes no new work, releases what has not begun, and waits for what has: at most about 25 seconds. */
-  async stop(): Promise<void> {
+  /**
+   * Takes no new work, releases what has not begun, and waits for what has: at most about 25 seconds, less what was spent before.
+   *
+   * @param spentMs the time that the end of this node took so far
+   */
+  async stop(spentMs = 0): Promise<void> {
     const { log } = this.#tools;
     this.#stopping = true;
     this.#inHand.stop();
-    this.#windingDown.begin();
+    this.#windingDown.begin(spentMs);
     // From the beginning on: everything else that waits for the database here may take long.
     this.#recorder.giveUpAfter(this.#windingDown.drainMs);
     this.#underWay.stop();

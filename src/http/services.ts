@@ -63,4 +63,6 @@ export interface Services {
   readTurns: AccountTurns;
   commitTurns: AccountTurns;
   exports: Exports;
+  /** Whether this node has begun to stop. */
+  isStopping: () => boolean;
 }

@@ -19,6 +19,7 @@ import { addUpkeep } from '../delivery/upkeep.ts';
 import type { Logger } from '../log.ts';
 import type { Rounds } from '../pace/rounds.ts';
 import type { Metrics } from '../process/metrics.ts';
+import type { StopDelay } from '../process/stop-delay.ts';
 import type { Lifetime, Stops } from '../process/stops.ts';
 import type { Queue } from '../queue.ts';
 import { createTransport, type Transport } from '../smtp/deliver.ts';
@@ -46,6 +47,8 @@ export interface DispatcherParts {
   providers: readonly Provider[];
   lease: Lease;
   fresh: FreshBodies;
+  /** What the end of this node begins with. */
+  delay: StopDelay;
 }
 
 /** A process that is killed loses the TLS-RPT numbers of this time. */
@@ -53,13 +56,13 @@ const tlsResultsMs = 30_000;
 
 /** Starts what this node's roles ask for: delivering mail, calling webhooks. Both need its lease. */
 export async function startDispatchers(parts: DispatcherParts, life: Lifetime): Promise<void> {
-  const { config, foundation, queue } = parts;
+  const { config, foundation, queue, delay } = parts;
   const { siblings, log } = foundation;
   if (siblings) {
     shareWork('mail', queue, siblings);
     shareWork('webhooks', queue.webhooks, siblings);
   }
-  const dispatchers: { stop(): Promise<void> }[] = [];
+  const dispatchers: { stop(spentMs: number): Promise<void> }[] = [];
   if (config.roles.has('mta')) {
     await letPoolGiveWay(log);
     life.goOn();
@@ -67,7 +70,7 @@ export async function startDispatchers(parts: DispatcherParts, life: Lifetime): 
   }
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
   // At the same time: each may need most of the time that there is.
-  life.stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop())));
+  life.stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop(delay.spentMs))));
 }
 
 function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {

@@ -30,7 +30,7 @@ export async function startWorkers(
   foundation: Foundation,
   stops: Stops,
 ): Promise<Ports & Pick<SendwrightNode, 'db' | 'admin'>> {
-  const { databaseUrl, jwtSecret, keyring, log } = foundation;
+  const { databaseUrl, jwtSecret, keyring, log, delay } = foundation;
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
   const life = new Lifetime(log, goodbyeMs);
   stops.push(() => life.end());
@@ -58,7 +58,7 @@ export async function startWorkers(
     for (const name of names) await nodes.removeCrashed(db, name, listener);
   };
   const workers = new Workers({ ground, makeUpFor, log });
-  stops.push(() => workers.stop());
+  stops.push(() => workers.stop(delay?.isCut));
   ground.taken = await openMetricsOf(workers, config, stops);
   life.goOn();
   return { ...(await workers.start(config.workers)), db, admin };

@@ -26,6 +26,7 @@ import { Rounds } from '../pace/rounds.ts';
 import { exposition, Metrics } from '../process/metrics.ts';
 import { type MetricsServer, openMetrics } from '../process/metrics-port.ts';
 import { openAll, TakenPorts } from '../process/start-error.ts';
+import { StopDelay } from '../process/stop-delay.ts';
 import { Lifetime, type Stops } from '../process/stops.ts';
 import type { Queue } from '../queue.ts';
 import { type Admin, prepareAdmin } from './admin.ts';
@@ -53,6 +54,8 @@ export interface Foundation {
   siblings?: Siblings;
   /** Ports that the first process found taken: this one names them along with its own, and does not start. */
   taken?: TakenPorts['ports'];
+  /** What an end that a signal asks for begins with; none: any end begins at once. */
+  delay?: StopDelay | undefined;
 }
 
 export interface SendwrightNode {
@@ -126,6 +129,8 @@ async function bringUp(config: Config, foundation: Foundation, life: Lifetime): 
   life.goOn();
   // Also closed before the dispatchers stop.
   stops.push(close);
+  // Nobody could ask whether this node is ready, if it has no API.
+  if (config.roles.has('api')) stops.push(() => parts.delay.pass());
   const { db, surroundings, metrics } = parts;
   return { ...ports, db, surroundings, admin, metrics };
 }
@@ -174,6 +179,7 @@ async function makeParts(
     providers,
     lease,
     fresh: new FreshBodies(config.roles.has('mta') ? {} : { room: 0 }),
+    delay: foundation.delay ?? new StopDelay(0),
   };
 }
 
@@ -277,6 +283,7 @@ function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurn
     readTurns: new AccountTurns(readLimits),
     commitTurns,
     exports: new Exports(),
+    isStopping: () => parts.delay.isStopping,
     dashboard: foundation.dashboard ?? null,
   };
 }

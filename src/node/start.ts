@@ -8,6 +8,7 @@ import { readDashboard } from '../http/dashboard-files.ts';
 import { readCertificate } from '../inbound/certificate.ts';
 import type { Logger } from '../log.ts';
 import { keyringIn, makeDataDir, readSecrets, unusableEmbedded, writeSecrets } from '../process/data-dir.ts';
+import type { StopDelay } from '../process/stop-delay.ts';
 import type { Stops } from '../process/stops.ts';
 import { connectionsOf } from './database.ts';
 import { startWorkers } from './first-process.ts';
@@ -27,6 +28,8 @@ export interface StartOptions {
   onLost?: (reason: string) => void;
   /** Steps that, in reverse order, stop what has been started so far; it grows during the start. */
   stops: Stops;
+  /** What the end begins with; none: it begins at once. */
+  delay?: StopDelay;
 }
 
 /**
@@ -81,13 +84,13 @@ interface Ground {
 }
 
 /** The ground that a node stands on: the named database or the embedded one, and the secrets. */
-async function layGround(config: Config, { log, say, onLost, stops }: StartOptions): Promise<Ground> {
+async function layGround(config: Config, { log, say, onLost, stops, delay }: StartOptions): Promise<Ground> {
   const { databaseUrl, jwtSecret, encryptionKey, nextEncryptionKey, dataDir, roles } = config;
   if (databaseUrl && jwtSecret && encryptionKey) {
     // Only for the journal of deliveries.
     if (roles.has('mta')) await makeDataDir(dataDir);
     const keyring = keyringOf(encryptionKey, nextEncryptionKey);
-    const foundation = { databaseUrl, alone: false, jwtSecret, keyring, log, onProgress: say };
+    const foundation = { databaseUrl, alone: false, jwtSecret, keyring, log, onProgress: say, delay };
     // Nothing here outlives a container: unless the key follows from what does, each start would make another one.
     const explained = (error: Error) => {
       throw error;
@@ -121,6 +124,7 @@ async function layGround(config: Config, { log, say, onLost, stops }: StartOptio
     keyring: encryptionKey ? keyringOf(encryptionKey, nextEncryptionKey) : keyringIn(secrets),
     log,
     onProgress: say,
+    delay,
   };
   const explained = (error: Error) => {
     throw embeddedStartFailureOf(error, dataDir, postgres.isGone()) ?? error;

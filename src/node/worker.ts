@@ -6,6 +6,7 @@ import { readDashboard } from '../http/dashboard-files.ts';
 import type { Logger } from '../log.ts';
 import type { Measured, Metrics } from '../process/metrics.ts';
 import { TakenPorts } from '../process/start-error.ts';
+import type { StopDelay } from '../process/stop-delay.ts';
 import type { Stops } from '../process/stops.ts';
 import { type SendwrightNode, startNode } from './node.ts';
 import type { News, Siblings } from './siblings.ts';
@@ -40,14 +41,21 @@ export type FromWorker =
   /** Why it could not start: one line for the operator, or a defect of ours. */
   | { kind: 'failed'; message: string; expected: boolean; taken: TakenPorts['ports'] };
 
+interface WorkerOptions {
+  log: Logger;
+  /** The steps that stop it; it grows during the start. */
+  stops: Stops;
+  /** What its end begins with. */
+  delay: StopDelay;
+  /** Whether the steps have been taken. */
+  isEnding: () => boolean;
+}
+
 /**
  * Runs one of the processes of a node, on the ground that the first one has laid, with the ports that it shares out. In all
  * else it is a node of its own: own connections, own lease, own journal.
- *
- * @param stops the steps that stop it; it grows during the start
- * @param isEnding whether these have been taken
  */
-export async function runWorker(config: Config, log: Logger, stops: Stops, isEnding: () => boolean): Promise<void> {
+export async function runWorker(config: Config, { log, stops, delay, isEnding }: WorkerOptions): Promise<void> {
   endWithFirst(log);
   try {
     const { databaseUrl, jwtSecret, encryptionKeys, taken } = await ground();
@@ -60,6 +68,7 @@ export async function runWorker(config: Config, log: Logger, stops: Stops, isEnd
       log,
       siblings,
       taken,
+      delay,
       dashboard: await readDashboard(),
     };
     const node = await startNode(config, foundation, stops);

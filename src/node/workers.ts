@@ -68,11 +68,19 @@ export class Workers {
     return ports;
   }
 
-  /** Lets all of them finish what is under way; those that take too long are killed. */
-  async stop(): Promise<void> {
+  /**
+   * Lets all of them finish what is under way; those that take too long are killed.
+   *
+   * @param isUrgent aborted once they are to do without `STOP_DELAY`, as each does when it is told by hand
+   */
+  async stop(isUrgent?: AbortSignal): Promise<void> {
     this.#stopping.abort();
     const all = [...this.#running];
-    for (const { worker } of all) worker.process.kill('SIGTERM');
+    const tellAll = (signal: NodeJS.Signals) => {
+      for (const { worker } of all) worker.process.kill(signal);
+    };
+    tellAll(isUrgent?.aborted ? 'SIGINT' : 'SIGTERM');
+    isUrgent?.addEventListener('abort', () => tellAll('SIGINT'));
     const enough = setTimeout(() => {
       for (const { worker } of this.#running) worker.process.kill('SIGKILL');
     }, stopWithinMs);

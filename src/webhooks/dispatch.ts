@@ -106,12 +106,14 @@ export class WebhookDispatcher {
   /**
    * Takes no new work, releases what has not begun, and waits for what has: at most 20 seconds, even if the database does not
    * answer. What this node still holds then is freed when it retires or is found dead.
+   *
+   * @param spentMs the time that the end of this node took so far, which is taken off
    */
-  async stop(): Promise<void> {
+  async stop(spentMs = 0): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);
     this.#unsubscribe();
-    const { drainMs, stopMs } = this.#patience;
+    const [drainMs, stopMs] = [this.#patience.drainMs - spentMs, this.#patience.stopMs - spentMs];
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
     this.#recorder.giveUpAfter(drainMs);
     const ended = new AbortController();

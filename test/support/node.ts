@@ -64,7 +64,7 @@ export function testEnv(databaseUrl: string, env: Record<string, string> = {}): 
 export async function startTestNode(
   t: Test,
   env: Record<string, string> = {},
-  parts: Partial<Pick<Foundation, 'dashboard' | 'log'>> = {},
+  parts: Partial<Pick<Foundation, 'dashboard' | 'log' | 'delay'>> = {},
 ): Promise<TestNode> {
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase());
   const dataDir = await mkdtemp(join(tmpdir(), 'sendwright-node-'));

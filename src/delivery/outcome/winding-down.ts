@@ -14,11 +14,11 @@ export interface Ending {
   readonly signal: AbortSignal;
 }
 
-/** The shutdown of a node's deliveries: at most `drainMs` from `begin` on. */
+/** The shutdown of a node's deliveries: at most `drainMs` from `begin` on, less what was spent before. */
 export class WindingDown implements Ending {
   readonly #abort = new AbortController();
-  readonly #drainMs: number;
-  readonly #answerMs: number;
+  #drainMs: number;
+  #answerMs: number;
   #begunAt: number | null = null;
   #timer: NodeJS.Timeout | undefined;
 
@@ -43,7 +43,10 @@ export class WindingDown implements Ending {
     return this.#abort.signal;
   }
 
-  begin(): void {
+  /** @param spentMs the time that the end of this node took so far: at most half of what there is */
+  begin(spentMs = 0): void {
+    this.#drainMs -= spentMs;
+    this.#answerMs -= spentMs / 2;
     this.#begunAt = performance.now();
     this.#timer = setTimeout(() => this.#abort.abort(), this.#drainMs);
   }

@@ -226,11 +226,15 @@ export const serviceGroup: Group = {
       path: '/readyz',
       summary: 'Is it ready?',
       description:
-        'Checks that the database and the queue answer within three seconds, that the database is not read-only, as a standby is, and that no write failed within the last ten seconds because its disk is full.',
+        'Checks that the database and the queue answer within three seconds, that the database is not read-only, as a standby is, that no write failed within the last ten seconds because its disk is full, and that the node is not stopping.',
       access: 'anyone',
       answer: { description: 'They answer.', schema: status('ready'), example: { status: 'ready' } },
       refusals: [
-        { status: 503, error: 'unavailable', when: 'They do not answer, or the database cannot be written to.' },
+        {
+          status: 503,
+          error: 'unavailable',
+          when: 'They do not answer, the database cannot be written to, or the node is stopping.',
+        },
       ],
     },
     {

@@ -5,14 +5,15 @@ import type { Services } from '../services.ts';
 
 /**
  * `GET /healthz`: the process responds. `GET /readyz`: so does the database, which has the tables of the queue, can be written
- * to and has not run out of disk space.
+ * to and has not run out of disk space; and the node is not about to stop.
  */
-export function healthRoutes(router: Router, { db }: Services): void {
+export function healthRoutes(router: Router, { db, isStopping }: Services): void {
   router.get('/healthz', (ctx) => {
     ctx.body = { status: 'ok' };
   });
 
   router.get('/readyz', async (ctx) => {
+    if (isStopping()) throw unavailable('the node is stopping');
     if (db.isDiskFull()) throw unavailable('the disk of the database is full');
     const text = `SELECT current_setting('transaction_read_only') AS "readOnly" FROM accounts, pgboss.version LIMIT 1`;
     const asked = db.query<{ readOnly: string }>({ text }).then(
