@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import net from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import Koa from 'koa';
 import t, { type Test } from 'tap';
 import { listen } from '../../src/http/server.ts';
@@ -96,4 +98,29 @@ t.test('a connection that nobody uses does not keep it from closing', async (t) 
   await used.hears(/answer to \/first$/);
   await Promise.all([server.close(60_000), used.closes(), unused.closes()]);
   t.equal(used.heard.error, null);
+});
+
+t.test('an answer that was given is not kept until the server closes', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const app = new Koa();
+  const given: WeakRef<object>[] = [];
+  app.use(async (ctx) => {
+    given.push(new WeakRef(ctx.res));
+    ctx.body = 'answered';
+  });
+  const server = await listen(app, '127.0.0.1', 0);
+  t.teardown(() => server.close(0));
+  const socket = net.connect(server.port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  for (let n = 0; n < 100; n += 1) {
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(socket, 'data');
+  }
+  const kept = () => given.filter((one) => one.deref() !== undefined).length;
+  for (let round = 0; round < 50 && kept() > 10; round += 1) {
+    await pause(10);
+    collect();
+  }
+  t.ok(kept() <= 10, `${kept()} of 100 are still there`);
 });
