@@ -229,6 +229,33 @@ t.test(
 );
 
 t.test(
+  'of an email whose job is taken back, recipients with a job of their own or at a node stay as they are',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const account = await buildAccount(db);
+    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    await accept(db, queue, holderOf(account), [
+      requestOf(`s@${domain}`, ['a@one.test', 'a@two.test', 'a@three.test']),
+    ]);
+    const nodeId = newId();
+    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 1, ['one.test', 'three.test'])));
+    await db.query({
+      text: `UPDATE pgboss.job SET start_after = start_after + interval '1 day' WHERE group_id = 'one.test'`,
+    });
+    await takeBackAhead(db, new Date(), () => false);
+    const rows = await db.query({
+      text: `SELECT destination, job_id IS NULL AS waiting, claimed_by IS NOT NULL AS held FROM recipients ORDER BY destination`,
+    });
+    t.same(rows, [
+      { destination: 'one.test', waiting: true, held: false },
+      { destination: 'three.test', waiting: false, held: false },
+      { destination: 'two.test', waiting: false, held: true },
+    ]);
+  },
+);
+
+t.test(
   'a clock that was ahead for long leaves more behind than one statement takes, and none of it waits',
   async (t) => {
     const { db, queue } = await openQueue(t);
