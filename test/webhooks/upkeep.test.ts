@@ -1,10 +1,11 @@
 import t from 'tap';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
-import { silentLog } from '../../src/log.ts';
+import { newId } from '../../src/ids.ts';
+import { type Logger, silentLog } from '../../src/log.ts';
 import { Rounds } from '../../src/pace/rounds.ts';
 import { addUpkeep } from '../../src/webhooks/upkeep.ts';
-import { openScene } from './scene.ts';
+import { keyring, openScene, type Scene } from './scene.ts';
 
 t.test('a stop does not wait for all calls of a deleted endpoint to end', async (t) => {
   const scene = await openScene(t);
@@ -29,4 +30,43 @@ t.test('a stop does not wait for all calls of a deleted endpoint to end', async 
   addUpkeep(rounds, stopping, scene.queue, silentLog);
   await ended.promise;
   t.equal(await scene.db.prisma.webhookDelivery.count({ where: { webhookId: id, status: 'failed' } }), 1_000);
+});
+
+/** What upkeep does, by name, to be done when the test says so. */
+function tasksOf(scene: Scene, log: Logger = silentLog) {
+  const tasks = new Map<string, () => Promise<void>>();
+  const rounds = {
+    every: (_ms: number, name: string, work: (stop: AbortSignal) => Promise<void>) =>
+      void tasks.set(name, () => work(new AbortController().signal)),
+  };
+  addUpkeep(rounds as unknown as Rounds, scene.db, scene.queue, log);
+  return { run: (name: string) => tasks.get(name)?.() };
+}
+
+t.test('calls whose job was lost are due again, and the log says so', async (t) => {
+  const scene = await openScene(t);
+  const said: unknown[][] = [];
+  const { run } = tasksOf(scene, { warn: (...all: unknown[]) => said.push(all) } as unknown as Logger);
+  const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
+  await scene.emit(accountId, 'email.sent', 'email.failed');
+  await run('sweep webhooks');
+  t.strictSame(said, [], 'nothing was lost');
+  await scene.db.query({ text: `UPDATE webhook_deliveries SET job_id = $1`, values: [newId()] });
+  await run('sweep webhooks');
+  t.match(said, [[{ deliveries: 2 }, /had lost their job or their node/]]);
+  await run('wake webhooks');
+  for (const { jobId } of await scene.deliveries(id)) t.ok(jobId, 'it has a job again');
+});
+
+t.test('the secret before a rotation is forgotten after its day', async (t) => {
+  const scene = await openScene(t);
+  const { run } = tasksOf(scene);
+  const { id, accountId } = await scene.endpoint('http://127.0.0.1:1024/');
+  await webhooks.rotateSecret(scene.db, accountId, id, keyring);
+  const previous = async () => (await webhooks.get(scene.db, accountId, id)).previousSecret;
+  await run('old webhook secrets');
+  t.ok(await previous());
+  await scene.db.query({ text: `UPDATE webhooks SET previous_secret_until = now() - interval '1 second'` });
+  await run('old webhook secrets');
+  t.equal(await previous(), null);
 });
