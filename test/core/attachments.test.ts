@@ -1,6 +1,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { loadFiles, storeFiles } from '../../src/core/emails/attachments.ts';
+import type { Sql } from '../../src/db/client.ts';
 import { openDatabase } from '../support/db.ts';
 
 const megabyte = 1024 * 1024;
@@ -48,4 +49,23 @@ t.test('a file belongs to the account that stored it, and a missing one is an er
   const theirs = { accountId: other, sha256: stored.sha256 };
   const contentOf = await loadFiles(db, [theirs]);
   t.throws(() => contentOf(theirs), /are not in the database/);
+});
+
+t.test('files are stored in one order everywhere, because batches at the same time may share some', async (t) => {
+  const stored: string[] = [];
+  const query = async ({ values }: { values: unknown[] }) => {
+    stored.push(...(values[1] as Buffer[]).map((hash) => hash.toString('hex')));
+    return [];
+  };
+  const files = ['cc', 'aa', 'ee', 'bb', 'dd'].map((byte) => ({
+    sha256: byte.repeat(32),
+    // Each needs a statement of its own.
+    content: Buffer.alloc(3 * megabyte),
+    lastUsedAt: early,
+  }));
+  await storeFiles({ query } as unknown as Sql, randomUUID(), files);
+  t.strictSame(
+    stored.map((hash) => hash.slice(0, 2)),
+    ['aa', 'bb', 'cc', 'dd', 'ee'],
+  );
 });

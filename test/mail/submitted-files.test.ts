@@ -67,6 +67,25 @@ t.test('an invitation with an id, as many Java programs send it, is still an inv
   t.notMatch(sent, 'Content-Disposition');
 });
 
+t.test('a file keeps its type, with the parameters that may be sent', async (t) => {
+  for (const [given, kept] of [
+    ['application/pdf; title="two words"; version=1', 'application/pdf; title="two words"; version=1'],
+    ['text/csv; header=present; name=a.csv; charset=utf-8', 'text/csv; header=present; charset=utf-8'],
+    ['application/pdf; title="a \\"quoted\\" word"; version=1', 'application/pdf; version=1'],
+    [
+      `application/pdf${Array.from({ length: 20 }, (_, n) => `; x${n}=y`).join('')}`,
+      'application/pdf; x0=y; x1=y; x2=y; x3=y; x4=y; x5=y; x6=y; x7=y',
+    ],
+    ['application/a{b', 'application/a{b'],
+    ['application/a[b', 'application/octet-stream'],
+  ] as const) {
+    const { attachments } = await read(`Content-Type: ${given}\nContent-Disposition: attachment; filename=a\n\nx`);
+    const [{ contentType, filename } = { contentType: '', filename: '' }] = attachments;
+    t.equal(contentType, kept);
+    t.equal(refuseAttachment({ contentType, filename, contentId: null }), null, contentType);
+  }
+});
+
 t.test('a name without quotes may contain parentheses, and what follows a value is a comment', async (t) => {
   const names = async (disposition: string) =>
     (await read(`Content-Type: application/pdf\nContent-Disposition: ${disposition}\n\n%PDF`)).attachments[0]?.filename;
