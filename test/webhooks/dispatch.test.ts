@@ -420,6 +420,32 @@ t.test('crashes', async (t) => {
     t.equal(hook.calls.length, 30, 'each once');
   });
 
+  t.test(
+    'calls that the database could not give, or take back, for a moment are made all the same, each once',
+    async (t) => {
+      const hook = await startHook(t);
+      const { accountId, id } = await scene.endpoint(hook.url);
+      await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
+      const failed: string[] = [];
+      const through: Database = {
+        ...db,
+        query: (statement) => {
+          const what = statement.name === 'webhook-deliveries-load' ? 'load' : 'release';
+          const isOurs = what === 'load' || statement.text.includes('claimed_by = c.node_id');
+          if (!isOurs || failed.includes(what)) return db.query(statement);
+          failed.push(what);
+          throw new Error('the connection was lost');
+        },
+      };
+      // One at a time: a place that is not given back would end all calls to the endpoint.
+      await scene.start(t, { through, limits: { perEndpoint: 1, perGoodEndpoint: 1 } });
+      const all = await scene.settled(id);
+      t.strictSame(failed, ['load', 'release']);
+      for (const delivery of all) t.match(delivery, { status: 'succeeded', attemptCount: 1 });
+      t.equal(hook.calls.length, 3);
+    },
+  );
+
   t.test('a stop hands back calls that have not begun, and waits for those that have', async (t) => {
     let answer: (status: number) => void = () => {};
     const hook = await startHook(t, () => new Promise<number>((resolve) => (answer = resolve)));
