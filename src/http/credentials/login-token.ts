@@ -1,3 +1,4 @@
+import { createSecretKey } from 'node:crypto';
 import jsonwebtoken from 'jsonwebtoken';
 import type { Context, Middleware } from 'koa';
 import koaJwt from 'koa-jwt';
@@ -48,7 +49,8 @@ export interface Claims {
 export const verifyToken = (secret: string): Middleware =>
   // koa-jwt has its own 401, which the error middleware replaces with ours.
   koaJwt({
-    secret,
+    // As a key: of a text `jsonwebtoken` first tries with each call whether it is a public key, which throws. Its types know no keys.
+    secret: createSecretKey(Buffer.from(secret)) as unknown as Buffer,
     algorithms: [algorithm],
     issuer,
     audience,
