@@ -272,6 +272,33 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await page.getByText(/^Internal error\. The server's log says why, at request [0-9a-f-]{36}\./).waitFor();
   });
 
+  t.test('what a proxy answers in place of the server ends no login, and is not shown as it is', async (t) => {
+    const { page } = await view(t, node, '/accounts');
+    const calls = '**/api/v1/**';
+    const wants = /^What stands before the server does not let this page in: .*Load the page again\./;
+    const isAway = /^What stands before the server answers with 503 in its place\./;
+    const answers = [
+      { status: 401, says: wants },
+      { status: 403, says: wants },
+      { status: 302, headers: { Location: '/oauth2/sign_in' }, says: wants },
+      { status: 200, says: wants },
+      { status: 503, says: isAway },
+    ];
+    for (const { status, headers = {}, says } of answers) {
+      await page.route(calls, (route) =>
+        route.fulfill({ status, headers, contentType: 'text/html', body: '<h1>Not you</h1>' }),
+      );
+      await lookAgain(page, '/api/v1/admin/accounts');
+      await page.getByText(says).first().waitFor();
+      await page.waitForTimeout(100);
+      t.equal(await page.getByRole('heading', { name: 'Log in to Sendwright' }).count(), 0, `${status} is not ours`);
+      t.equal(await page.getByText('Not you').count(), 0);
+      await page.unroute(calls);
+      await page.getByRole('button', { name: 'Try again' }).first().click();
+      await page.getByText('What you see below may be out of date').waitFor({ state: 'detached' });
+    }
+  });
+
   t.test('the log is live again after an answer that is no stream', async (t) => {
     const { page } = await view(t, node, '/settings');
     await page.clock.install();

@@ -14,7 +14,12 @@ const fromOwnPage: typeof fetch = async (input, init) => {
 /** The client of the service that serves this page; the browser sends the login cookie. */
 export const api = new Sendwright({ baseUrl: location.origin, fetch: fromOwnPage, maxAttempts: 2 });
 
-export const isStatus = (error: unknown, status: number) => error instanceof SendwrightError && error.status === status;
+/** Whether this is an answer of something before the server, such as a proxy that wants a login of its own. */
+const isForeign = ({ error }: SendwrightError): boolean => error === 'unexpected answer';
+
+/** Whether the server itself answered with this status. */
+export const isStatus = (error: unknown, status: number) =>
+  error instanceof SendwrightError && error.status === status && !isForeign(error);
 
 /** Something cannot be done here; the message says why, in words for the user. */
 export class CannotBeDone extends Error {}
@@ -35,6 +40,7 @@ export function wordsOf(error: unknown): string {
   if (!(error instanceof SendwrightError)) return 'Something went wrong on this page.';
   const [code, detail] = [error.error, error.detail];
   if (code === 'network error' || code === 'timeout') return 'The server does not answer. Is it running?';
+  if (isForeign(error)) return wordsOfForeign(error);
   if (isStatus(error, 401)) return 'Your login has ended: log in again.';
   if (isStatus(error, 403) && !detail) return 'You are not allowed to do this, or the account is suspended.';
   const words = `${code[0]?.toUpperCase()}${code.slice(1)}`;
@@ -45,6 +51,15 @@ export function wordsOf(error: unknown): string {
   if (isStatus(error, 500) && error.requestId)
     return `${words}. The server's log says why, at request ${error.requestId}.`;
   return detail ? `${words}: ${detail}` : `${words}.`;
+}
+
+/** A proxy's page may be long, is written for a whole window, and cannot be followed from here. */
+function wordsOfForeign({ status }: SendwrightError): string {
+  if (status !== null && status >= 500)
+    return `What stands before the server answers with ${status} in its place. Is the server running?`;
+  if (status === 401 || status === 403 || (status ?? 0) < 400)
+    return 'What stands before the server does not let this page in: it may ask for a login of its own. Load the page again.';
+  return `What stands before the server answers with ${status} in its place.`;
 }
 
 /** The field that the server refused, named as in the API, and why; null if it names none. */
