@@ -100,6 +100,17 @@ t.test('one line for each account', async (t) => {
   });
 });
 
+t.test('mail that somebody holds locked is left to the next round: no other mail waits for it', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 3, to: 'receiver.test', at: new Date(Date.now() - 1_000) });
+  await db.transaction(async (tx) => {
+    await tx.query({ text: 'SELECT FROM recipients ORDER BY email_id LIMIT 1 FOR UPDATE' });
+    t.match(await wakeDue(db, queue), { woken: 2 });
+  });
+  t.match(await wakeDue(db, queue), { woken: 1 });
+});
+
 t.test('mail for one slow destination lets mail to others past', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
