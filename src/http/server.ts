@@ -5,6 +5,7 @@ import type Koa from 'koa';
 import { type ApiError, headersTooLarge, invalidRequest } from '../errors.ts';
 import { newId } from '../ids.ts';
 import { grouped } from '../numbers.ts';
+import { openFilesLimit } from '../process/open-files.ts';
 import { cutOff } from './cut-off.ts';
 
 export interface HttpServer {
@@ -44,8 +45,33 @@ const quietMs = 100;
 /** How many requests a client may have sent ahead on one connection without waiting for answers (RFC 9112 section 9.3.2). */
 const mostAhead = 100;
 
+/** Connections at once, which take about 17 kB each. */
+const mostConnections = 10_000;
+
+/**
+ * How many connections clients may have at once. Each is a file, and half of what the process may open is left for the mail, the
+ * webhooks and the database: who opens connections here needs no login.
+ *
+ * @param files the limit of open files; null if it is not known
+ */
+export const connectionsWithin = (files: number | null): number =>
+  Math.min(mostConnections, Math.floor((files ?? Number.POSITIVE_INFINITY) / 2));
+
+/** What a server does with more connections than it takes. */
+export interface Crowd {
+  most?: number;
+  /** Called for each connection that is closed because there are as many. */
+  onTurnedAway?: (most: number) => void;
+}
+
 /** @throws Error with `code` EADDRINUSE and the like */
-export async function listen(app: Koa, host: string, port: number, patience = usualPatience): Promise<HttpServer> {
+export async function listen(
+  app: Koa,
+  host: string,
+  port: number,
+  patience = usualPatience,
+  { most = connectionsWithin(openFilesLimit()), onTurnedAway }: Crowd = {},
+): Promise<HttpServer> {
   const unanswered: Unanswered = new WeakMap();
   const lastAnswers = new LastAnswers(unanswered);
   const answer = boundedAnswers(app, unanswered, lastAnswers, patience);
@@ -60,6 +86,9 @@ export async function listen(app: Koa, host: string, port: number, patience = us
     },
     answer,
   );
+  // Dropped, as another worker has as many, and would hand it on again.
+  Object.assign(server, { maxConnections: most, dropMaxConnection: true });
+  server.on('drop', () => onTurnedAway?.(most));
   // Expectations other than `100-continue` are ignored, as RFC 9110 section 10.1.1 allows.
   server.on('checkExpectation', answer);
   server.on('clientError', refuseInTurn(unanswered, patience));

@@ -12,6 +12,7 @@ import type { AccountTurns } from '../pace/account-turns.ts';
 import type { TokenBuckets } from '../pace/rate-limit.ts';
 import { portError } from '../process/start-error.ts';
 import type { Queue } from '../queue.ts';
+import { Trouble } from '../trouble.ts';
 
 /** What is behind the ports of a node. */
 interface Behind {
@@ -74,9 +75,13 @@ export async function openInbound(
 }
 
 /** Opens the port of the REST API. */
-export async function openHttp(app: Koa, config: Config): Promise<HttpServer> {
+export async function openHttp(app: Koa, { config, log }: Pick<Behind, 'config' | 'log'>): Promise<HttpServer> {
+  const crowded = new Trouble(log, {
+    failing: 'clients have as many connections to the REST API as there may be: further ones are turned away',
+  });
+  const onTurnedAway = (most: number) => crowded.failed(new Error(`${most} connections are open`));
   try {
-    return await listen(app, config.http.host, config.http.port);
+    return await listen(app, config.http.host, config.http.port, undefined, { onTurnedAway });
   } catch (error) {
     throw portError({ port: 'HTTP_PORT', host: 'HTTP_HOST' }, config.http, error as NodeJS.ErrnoException);
   }

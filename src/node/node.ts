@@ -233,7 +233,7 @@ async function openDoors(
   const [inbound, submission, http] = await openAll([
     () => kept(openInbound(behind, tokenKeys)),
     () => kept(openSubmission(behind, limiter)),
-    async () => app && kept(openHttp(app, config)),
+    async () => app && kept(openHttp(app, behind)),
     () => kept(openOwnMetrics(parts)),
   ]);
   rounds.every(certificateMs, 'certificate of the SMTP servers', () => certificate.look());

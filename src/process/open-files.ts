@@ -1,4 +1,5 @@
-import { open, readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import type { Logger } from '../log.ts';
 import { Trouble } from '../trouble.ts';
 import { howToRaise, isOutOfFiles } from './start-error.ts';
@@ -15,7 +16,7 @@ export function watchOpenFiles(log: Logger): void {
     over: 'files and connections can be opened again',
   });
   // Read now: once the limit is reached, this file cannot be opened either.
-  const limit = readLimit();
+  const limit = openFilesLimit();
   let isLooking = false;
   const look = async () => {
     if (isLooking) return;
@@ -24,7 +25,7 @@ export function watchOpenFiles(log: Logger): void {
       await (await open('/dev/null')).close();
       trouble.worked();
     } catch (error) {
-      if (isOutOfFiles(error as NodeJS.ErrnoException)) trouble.failed(error as Error, await limit);
+      if (isOutOfFiles(error as NodeJS.ErrnoException)) trouble.failed(error as Error, limit === null ? {} : { limit });
     } finally {
       isLooking = false;
     }
@@ -32,9 +33,12 @@ export function watchOpenFiles(log: Logger): void {
   setInterval(() => void look(), lookEveryMs).unref();
 }
 
-/** The limit of this process as a field of a log line; no field if the system does not say. */
-async function readLimit(): Promise<{ limit?: number }> {
-  const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '');
-  const limit = /^Max open files +(\d+)/m.exec(limits)?.[1];
-  return limit === undefined ? {} : { limit: Number(limit) };
+/** How many files and connections this process may have open at once; null if the system does not say. */
+export function openFilesLimit(): number | null {
+  try {
+    const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+    return limit === undefined ? null : Number(limit);
+  } catch {
+    return null;
+  }
 }

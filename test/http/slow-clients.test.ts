@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import Koa from 'koa';
 import t from 'tap';
-import { listen } from '../../src/http/server.ts';
+import { connectionsWithin, listen } from '../../src/http/server.ts';
 import { eventually } from '../support/node.ts';
 
 const patience = { headersMs: 600, requestMs: 3_500, checkedEveryMs: 20, lingerMs: 100, takingMs: 60_000 };
@@ -196,3 +196,31 @@ async function* events(): AsyncGenerator<string, void> {
   await pause(5_000);
   yield 'two';
 }
+
+t.test('clients that open connections without end leave files for the mail, and are turned away: DOS-08', async (t) => {
+  t.equal(connectionsWithin(1_024), 512);
+  t.equal(connectionsWithin(1_048_576), 10_000);
+  t.equal(connectionsWithin(null), 10_000);
+  let turnedAway = 0;
+  const onTurnedAway = () => {
+    turnedAway += 1;
+  };
+  const server = await listen(new Koa(), '127.0.0.1', 0, undefined, { most: 3, onTurnedAway });
+  t.teardown(() => server.close(0));
+  const dial = async () => {
+    const socket = net.connect({ port: server.port, host: '127.0.0.1' }).on('error', () => {});
+    t.teardown(() => socket.destroy());
+    await once(socket, 'connect');
+    return socket.resume();
+  };
+  const [first] = [await dial(), await dial(), await dial()];
+  const more = await dial();
+  if (!more.closed) await once(more, 'close');
+  t.equal(turnedAway, 1);
+  first.destroy();
+  const answer = await eventually(async () => {
+    const { status } = await fetch(`http://127.0.0.1:${server.port}`).catch(() => ({ status: null }));
+    return status;
+  });
+  t.equal(answer, 404, 'once another connection has ended there is room');
+});
