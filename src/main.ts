@@ -11,8 +11,8 @@ import { type Stops, stopAll } from './process/stops.ts';
 /** Stopping may take this long; a message that still awaits the reply to its final dot is then left, as uncertain. */
 const stopWithinMs = 30_000;
 
-/** The time on top of that for a node of workers, each of which stops within that time. */
-const stopWorkersMs = 2_000;
+/** The time on top of that for a node of workers: each of them stops within that time or is killed, and what it had in hand is recorded. */
+const stopWorkersMs = 5_000;
 
 const remindEveryMs = 1_000;
 

@@ -12,6 +12,9 @@ import type { FromWorker, Ground, ToWorker } from './worker.ts';
 /** A worker stops by itself within 30 seconds. */
 const stopWithinMs = 31_000;
 
+/** How long what dead workers left may then take: after that the first process says goodbye to the database. */
+const settleMs = 2_000;
+
 /** Pauses before a worker that ended is restarted: short at first, and longer and longer while that does not help. */
 const firstPauseMs = 100;
 const longestPauseMs = 30_000;
@@ -22,6 +25,11 @@ const longestMakingUpPauseMs = 2_000;
 
 /** A worker that is busy for longer is left out of what Prometheus reads. */
 const measureMs = 5_000;
+
+const exitWith = (code: number) => `exit code ${code}`;
+
+/** How a worker ends that has recorded what it did and freed what it had not begun. */
+const inGoodOrder = exitWith(0);
 
 /** Where all of them can be reached. */
 export type Ports = Pick<SendwrightNode, 'baseUrl' | 'submission' | 'inbound'>;
@@ -69,11 +77,13 @@ export class Workers {
   }
 
   /**
-   * Lets all of them finish what is under way; those that take too long are killed.
+   * Lets all of them finish what is under way; those that take too long are killed. What one that did not end by itself had in
+   * hand is recorded and freed here as well: until the next start nobody else reads its journal, and other nodes would send again.
    *
    * @param isUrgent aborted once they are to do without `STOP_DELAY`, as each does when it is told by hand
    */
   async stop(isUrgent?: AbortSignal): Promise<void> {
+    const { log } = this.#options;
     this.#stopping.abort();
     const all = [...this.#running];
     const tellAll = (signal: NodeJS.Signals) => {
@@ -82,11 +92,28 @@ export class Workers {
     tellAll(isUrgent?.aborted ? 'SIGINT' : 'SIGTERM');
     isUrgent?.addEventListener('abort', () => tellAll('SIGINT'));
     const enough = setTimeout(() => {
-      for (const { worker } of this.#running) worker.process.kill('SIGKILL');
+      for (const { worker } of this.#running) {
+        log.error({ worker: worker.id }, 'a worker takes too long to stop: it is killed');
+        worker.process.kill('SIGKILL');
+      }
     }, stopWithinMs);
-    await Promise.all(all.map(({ ended }) => ended));
+    const late = sleep(stopWithinMs + settleMs, undefined, { ref: false });
+    await Promise.all(all.map((running) => this.#settle(running)));
     clearTimeout(enough);
-    await this.#makingUp;
+    await Promise.race([this.#makingUp, late]);
+  }
+
+  /** Waits for the end of a worker that was told to stop, and makes up for it unless it has done all that itself. */
+  async #settle(running: Running): Promise<void> {
+    const how = await running.ended;
+    // Its start fails in words of its own, or was stopped before there was anything to stop.
+    const wasReady = await running.ready.then(
+      () => true,
+      () => false,
+    );
+    if (how === inGoodOrder || !wasReady) return;
+    this.#options.log.error({ worker: running.worker.id, ended: how }, 'a worker has ended before it had stopped');
+    void this.#makeUpFor(running);
   }
 
   /**
@@ -189,7 +216,7 @@ export class Workers {
     const names = new Set<string>();
     const asked: Running['asked'] = new Map();
     const ended = new Promise<string>((resolve) => {
-      worker.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+      worker.once('exit', (code, signal) => resolve(signal ?? exitWith(code)));
     });
     const ready = new Promise<Ports>((resolve, reject) => {
       worker.on('message', (message: FromWorker) => {

@@ -163,6 +163,32 @@ t.test('a killed worker is replaced, and its messages in flight are settled at o
   t.equal(new Set(drained).size, drained.length, 'none twice');
 });
 
+t.test('what a worker had in hand that is killed while it stops is recorded and freed before the end', async (t) => {
+  const { received, hold, zone, env } = await startReceiver(t);
+  const dataDir = await folder(t);
+  const databaseUrl = await createDatabase();
+  const app = await startSendwright(testEnv(databaseUrl, { ...env, DATA_DIR: dataDir, WORKERS: '2' }));
+  t.teardown(() => app.end('SIGKILL'));
+  const key = await prepareSender(app, zone, 'workers.test');
+  hold();
+  await post(app, key, 'in the air');
+  await eventually(async () => received.length === 1);
+  const busy = await deliverer(dataDir);
+  const ended = app.end('SIGTERM');
+  await eventually(async () => childrenOf(app.pid).length === 1);
+  process.kill(busy, 'SIGKILL');
+  t.equal(await ended, 0);
+  t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended before it had stopped"/);
+  t.same(await readdir(join(dataDir, 'journal')), []);
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  t.teardown(() => client.end());
+  t.match((await client.query('SELECT claimed_by, uncertain FROM recipients JOIN attempts USING (email_id)')).rows, [
+    { claimed_by: null, uncertain: true },
+  ]);
+  t.same((await client.query('SELECT FROM nodes')).rows, []);
+});
+
 t.test('the journal of a worker that died while the database was down is recorded once it is back', async (t) => {
   const { received, hold, zone, env } = await startReceiver(t);
   const dataDir = await folder(t);
