@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import t from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { eventually, testEnv } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { flags, ownEnv } from '../support/process.ts';
 import { makeFolder } from '../support/start.ts';
 
@@ -14,7 +15,9 @@ for (const workers of ['1', '2']) {
   t.test(`${what} that runs out of file descriptors says so, and what to do, until it has some again`, async (t) => {
     const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DNS_SERVERS: '127.0.0.1:9' };
     const mode = workers === '1' ? {} : { ...direct, WORKERS: workers };
-    const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t), ...mode });
+    const submission = await freePort();
+    const ports = { SUBMISSION_PORT: `${submission}` };
+    const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t), ...ports, ...mode });
     const child = spawn('sh', ['-c', script, process.execPath, ...flags], {
       env: { ...ownEnv(), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -35,9 +38,10 @@ for (const workers of ['1', '2']) {
         .filter(({ msg }) => msg.startsWith(start));
     const clients: Socket[] = [];
     t.teardown(() => end(clients));
-    // Not all at once: the first process would turn most of them away before any worker is full.
+    // Not all at once: the first process would turn most of them away before any worker is full. No port alone takes so many.
     await eventually(async () => {
-      for (let more = 0; more < 20; more += 1) clients.push(connect(port, '127.0.0.1').on('error', () => undefined));
+      for (let more = 0; more < 20; more += 1)
+        for (const to of [port, submission]) clients.push(connect(to, '127.0.0.1').on('error', () => undefined));
       return lines('no more files and connections can be opened: clients').length > 0;
     }, 60_000);
     const [line] = lines('no more files');
