@@ -57,8 +57,9 @@ const mostConnections = 10_000;
 export const connectionsWithin = (files: number | null): number =>
   Math.min(mostConnections, Math.floor((files ?? Number.POSITIVE_INFINITY) / 2));
 
-/** What a server does with more connections than it takes. */
-export interface Crowd {
+export interface ListenOptions {
+  patience?: Patience;
+  /** The most connections at once. */
   most?: number;
   /** Called for each connection that is closed because there are as many. */
   onTurnedAway?: (most: number) => void;
@@ -69,12 +70,10 @@ export async function listen(
   app: Koa,
   host: string,
   port: number,
-  patience = usualPatience,
-  { most = connectionsWithin(openFilesLimit()), onTurnedAway }: Crowd = {},
+  { patience = usualPatience, most = connectionsWithin(openFilesLimit()), onTurnedAway }: ListenOptions = {},
 ): Promise<HttpServer> {
-  const unanswered: Unanswered = new WeakMap();
-  const lastAnswers = new LastAnswers(unanswered);
-  const answer = boundedAnswers(app, unanswered, lastAnswers, patience);
+  const due = new DueAnswers();
+  const answer = boundedAnswers(app, due, patience);
   const server = createServer(
     {
       // The app refuses requests without a Host itself: Node's refusal would have no body and no request id.
@@ -91,7 +90,7 @@ export async function listen(
   server.on('drop', () => onTurnedAway?.(most));
   // Expectations other than `100-continue` are ignored, as RFC 9110 section 10.1.1 allows.
   server.on('checkExpectation', answer);
-  server.on('clientError', refuseInTurn(unanswered, patience));
+  server.on('clientError', refuseInTurn(due, patience));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);
@@ -100,7 +99,7 @@ export async function listen(
     port: (server.address() as AddressInfo).port,
     close: (graceMs) =>
       new Promise((resolve) => {
-        lastAnswers.stop();
+        due.stop();
         app.emit('stopping');
         const enough = setTimeout(() => server.closeAllConnections(), graceMs);
         const quiet = setTimeout(() => server.closeIdleConnections(), Math.min(quietMs, graceMs));
@@ -115,34 +114,39 @@ export async function listen(
   };
 }
 
-/** The answers that are due on each connection, in the order of the requests. */
-type Unanswered = WeakMap<Duplex, Set<ServerResponse>>;
-
-/** Once we stop, each connection ends with the last answer that is due on it: a busy one would be cut in the middle of a request. */
-class LastAnswers {
-  readonly #due = new Set<ServerResponse>();
-  readonly #unanswered: Unanswered;
+/**
+ * The answers that are due on each connection. Once we stop, a connection ends with the last of them: a busy one would be cut in
+ * the middle of a request.
+ */
+class DueAnswers {
+  readonly #due = new Map<Duplex, Set<ServerResponse>>();
   #isStopping = false;
 
-  constructor(unanswered: Unanswered) {
-    this.#unanswered = unanswered;
+  /** In the order of the requests. */
+  on(socket: Duplex): ServerResponse[] {
+    return [...(this.#due.get(socket) ?? [])];
   }
 
-  /**
-   * @param isAlone whether no other answer is due on its connection
-   * @returns false if the connection ends with another one, so that its request is not to be begun (RFC 9112 section 9.6)
-   */
-  add(res: ServerResponse, isAlone: boolean): boolean {
-    if (this.#isStopping && !isAlone) return false;
+  /** @returns false if the connection ends with another answer, so that this request is not to be begun (RFC 9112 section 9.6) */
+  add(res: ServerResponse): boolean {
+    const { socket } = res.req;
+    const due = this.#due.get(socket) ?? new Set();
+    if (this.#isStopping && due.size > 0) return false;
     if (this.#isStopping) endWith(res);
-    this.#due.add(res);
-    res.once('close', () => this.#due.delete(res));
+    this.#due.set(socket, due.add(res));
+    res.once('close', () => {
+      due.delete(res);
+      if (due.size === 0) this.#due.delete(socket);
+    });
     return true;
   }
 
   stop(): void {
     this.#isStopping = true;
-    for (const res of this.#due) if ([...(this.#unanswered.get(res.req.socket) ?? [])].at(-1) === res) endWith(res);
+    for (const socket of this.#due.keys()) {
+      const last = this.on(socket).at(-1);
+      if (last) endWith(last);
+    }
   }
 }
 
@@ -153,22 +157,14 @@ function endWith(res: ServerResponse): void {
 }
 
 /** Has the app answer requests, within bounds of how many a client sends ahead and how slowly it takes the answers. */
-function boundedAnswers(
-  app: Koa,
-  unanswered: Unanswered,
-  lastAnswers: LastAnswers,
-  { takingMs }: Patience,
-): RequestListener {
+function boundedAnswers(app: Koa, due: DueAnswers, { takingMs }: Patience): RequestListener {
   const handle = app.callback();
   return (req, res) => {
     const { socket } = req;
-    const due = unanswered.get(socket) ?? new Set();
     // Node reads and begins whatever else comes, which would keep all others waiting.
-    if (due.size >= mostAhead) socket.destroy();
+    if (due.on(socket).length >= mostAhead) socket.destroy();
     // Requests that came in one piece with the one too many are begun all the same.
-    if (socket.destroyed || !lastAnswers.add(res, due.size === 0)) return;
-    unanswered.set(socket, due.add(res));
-    res.once('close', () => due.delete(res));
+    if (socket.destroyed || !due.add(res)) return;
     // While we wait ourselves, for the database or the next event, there is nothing for it to read.
     res.setTimeout(takingMs, () => {
       if (res.writableLength > 0) cutOff(res);
@@ -184,12 +180,12 @@ type BrokenRequest = Error & { code?: string; reason?: string };
  * Refuses what follows whole requests only after their answers: a client takes what it reads first for the answer to what it sent
  * first, such as an email with a NUL behind its body, and would send that again.
  */
-function refuseInTurn(unanswered: Unanswered, patience: Patience) {
+function refuseInTurn(due: DueAnswers, patience: Patience) {
   const waiting = new WeakSet<Duplex>();
   return (error: BrokenRequest, socket: Duplex) => {
     // Each further piece of what is no request is another error.
     if (waiting.has(socket)) return;
-    const last = [...(unanswered.get(socket) ?? [])].findLast(({ req }) => req.complete);
+    const last = due.on(socket).findLast(({ req }) => req.complete);
     if (!last) return refuseBroken(error, socket, patience);
     waiting.add(socket);
     last.once('close', () => {

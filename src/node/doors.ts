@@ -81,7 +81,7 @@ export async function openHttp(app: Koa, { config, log }: Pick<Behind, 'config' 
   });
   const onTurnedAway = (most: number) => crowded.failed(new Error(`${most} connections are open`));
   try {
-    return await listen(app, config.http.host, config.http.port, undefined, { onTurnedAway });
+    return await listen(app, config.http.host, config.http.port, { onTurnedAway });
   } catch (error) {
     throw portError({ port: 'HTTP_PORT', host: 'HTTP_HOST' }, config.http, error as NodeJS.ErrnoException);
   }

@@ -20,7 +20,7 @@ t.test('a client that lets a request trickle is hung up on, and keeps nobody els
   });
   // How an aborted request ends does not matter here.
   app.on('error', () => {});
-  const server = await listen(app, '127.0.0.1', 0, patience);
+  const server = await listen(app, '127.0.0.1', 0, { patience });
   t.teardown(() => server.close(0));
 
   /** Sends this, then a character now and then for as long as it can, or once it is answered; it never closes its side. */
@@ -99,10 +99,7 @@ t.test('an unread answer is given up, but not one that is read or made slowly: D
   app.on('error', () => {});
   // A busy machine may take a while to use a connection that it has made.
   const server = await listen(app, '127.0.0.1', 0, {
-    ...patience,
-    headersMs: 30_000,
-    requestMs: 60_000,
-    takingMs: 4_000,
+    patience: { ...patience, headersMs: 30_000, requestMs: 60_000, takingMs: 4_000 },
   });
   t.teardown(() => server.close(0));
   const open = async (path: string, version = '1.1') => {
@@ -156,7 +153,9 @@ t.test(
       ctx.body = 'answered';
     });
     app.on('error', () => {});
-    const server = await listen(app, '127.0.0.1', 0, { ...patience, headersMs: 30_000, requestMs: 60_000 });
+    const server = await listen(app, '127.0.0.1', 0, {
+      patience: { ...patience, headersMs: 30_000, requestMs: 60_000 },
+    });
     t.teardown(() => server.close(0));
     const ask = (count: number) => {
       const socket = net.connect({ port: server.port, host: '127.0.0.1' });
@@ -205,7 +204,7 @@ t.test('clients that open connections without end leave files for the mail, and 
   const onTurnedAway = () => {
     turnedAway += 1;
   };
-  const server = await listen(new Koa(), '127.0.0.1', 0, undefined, { most: 3, onTurnedAway });
+  const server = await listen(new Koa(), '127.0.0.1', 0, { most: 3, onTurnedAway });
   t.teardown(() => server.close(0));
   const dial = async () => {
     const socket = net.connect({ port: server.port, host: '127.0.0.1' }).on('error', () => {});
