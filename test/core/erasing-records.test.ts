@@ -155,11 +155,11 @@ t.test('the address is also erased from webhook calls that are kept longer than 
     if (table === 'webhook_deliveries' && to < daysAgo(30)) await db.query({ text: `DROP TABLE ${name}` });
   const told = async (
     to: string[],
-    fields: { accountId?: string; emailId?: string; heard?: string; claimed?: boolean } = {},
+    fields: { accountId?: string; emailId?: string; tags?: string[]; heard?: string; claimed?: boolean } = {},
   ) => {
-    const { accountId = one.accountId, emailId = gone, heard = null, claimed = false } = fields;
+    const { accountId = one.accountId, emailId = gone, tags, heard = null, claimed = false } = fields;
     const id = newId();
-    const payload = JSON.stringify({ type: 'email.unsubscribed', data: { to, subject: 'For you' } });
+    const payload = JSON.stringify({ type: 'email.unsubscribed', data: { to, subject: 'For you', tags } });
     const attempts = JSON.stringify([{ response_status: 200, response_body: heard }]);
     await db.query({
       text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status, attempts, claimed_by)
@@ -170,6 +170,7 @@ t.test('the address is also erased from webhook calls that are kept longer than 
   };
   const named = await told([`Iris <${person.toUpperCase()}>`, 'bob@x.test'], { heard: 'thanks' });
   const answered = await told(['erased-1', 'bob@x.test'], { heard: `thanks for ${person}` });
+  const tagged = await told(['erased-1'], { tags: [`for-${person}`, 'kept'] });
   const others = [
     await told([`jo${person}`], { heard: 'thanks' }),
     await told([person], { accountId: (await buildSender(db, testKey(5))).account.id, heard: person }),
@@ -184,13 +185,19 @@ t.test('the address is also erased from webhook calls that are kept longer than 
   t.strictSame(await those([...others, claimed]), before);
   await db.query({ text: 'UPDATE webhook_deliveries SET claimed_by = NULL WHERE id = $1', values: [claimed] });
   t.equal(await erase(db, one), true);
-  t.match(await get(), { doneAt: Date, counts: { emails: 1, webhook_deliveries: 3 } });
+  t.match(await get(), { doneAt: Date, counts: { emails: 1, webhook_deliveries: 4 } });
   t.strictSame(await those(others), before.slice(0, -1));
-  const left = await those([named, answered, claimed]);
+  const left = await those([named, answered, tagged, claimed]);
   t.notMatch(JSON.stringify(left).toLowerCase(), person);
+  // Nobody knows any more whom else the email was for, so its subject goes as well.
   t.strictSame(
-    left.map(({ payload }) => JSON.parse(payload).data.to),
-    [['erased', 'bob@x.test'], ['erased-1', 'bob@x.test'], ['erased']],
+    left.map(({ payload }) => JSON.parse(payload).data),
+    [
+      { to: ['erased', 'bob@x.test'], subject: '' },
+      { to: ['erased-1', 'bob@x.test'], subject: '' },
+      { to: ['erased-1'], subject: '', tags: ['for-erased', 'kept'] },
+      { to: ['erased'], subject: '' },
+    ],
   );
   t.match(left[0]?.attempts, [{ response_status: 200, response_body: null }]);
 });

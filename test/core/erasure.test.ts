@@ -252,6 +252,33 @@ t.test('if one of several requests wants the suppression gone as well, it goes',
   }
 });
 
+t.test("what blocks mail to others, and other accounts' mail to the same address, stays as it is", async (t) => {
+  const { db, accountId, send } = await prepare(t);
+  const keys = { keyring, tokenKeys: await tokenKeys(db, keyring) };
+  const theirs = (await buildSender(db, testKey(5))).account.id;
+  const emailId = await send('carl@x.test');
+  const listed = [
+    { accountId, address: person },
+    { accountId, address: 'bob@x.test' },
+    { accountId: theirs, address: person },
+  ];
+  await suppressions.addAll(
+    db,
+    listed.map((one) => ({ ...one, reason: 'bounce' as const, emailId })),
+  );
+  const left = async () => {
+    const rows = await db.prisma.suppression.findMany({ orderBy: { id: 'asc' } });
+    return rows.map(({ accountId: of, address, emailId: about }) => ({ accountId: of, address, emailId: about }));
+  };
+  const [own, ...others] = listed.map((one) => ({ ...one, emailId: emailId as string | null }));
+  const kept = { ...own, emailId: null };
+  for (const keepsSuppression of [true, false]) {
+    await erasures.ask(db, accountId, { address: person, keepsSuppression }, keys);
+    await eraseDue(db, keyring, silentLog, never);
+    t.strictSame(new Set(await left()), new Set(keepsSuppression ? [kept, ...others] : others), `${keepsSuppression}`);
+  }
+});
+
 t.test('a recipient that is being canceled is not claimed any more', async (t) => {
   const { db, ask, send, take, accountId, recipients } = await prepare(t);
   const emailId = await send(person);

@@ -76,6 +76,18 @@ t.test(
     await ended(await add(db, accountId, 1), 31);
     const shown = async () => (await list(db, anyTime, firstPage)).emails.map(({ id }) => id);
 
+    const stopping = new AbortController();
+    const stopped: Database = {
+      ...db,
+      async query<Row>(statement: Parameters<Sql['query']>[0]) {
+        if (/settled_at/.test(statement.text)) stopping.abort();
+        return db.query<Row>(statement);
+      },
+    };
+    await dropOld(stopped, new Date(), stopping.signal);
+    t.ok(stopping.signal.aborted);
+    t.equal((await shown()).length, 3, 'what was not read to its end before a stop stays');
+
     await dropOld(db, new Date());
     t.equal((await shown()).length, 2);
     t.strictSame(await thinOut(db, new Date()), { emails: 1, deliveries: 0 });
