@@ -246,6 +246,27 @@ t.test('jobs stay in the queue for destinations that have enough here, and enoug
   await intake.stop();
 });
 
+t.test('what goes first leaves less room for the rest of a batch', async (t) => {
+  let now = 10_000;
+  mock.method(performance, 'now', () => now);
+  t.teardown(() => mock.restoreAll());
+  const { intake, take, held, supply } = startTaking({ mostHeld: 350 });
+  const limits = (asked: { limit: number }[]) => asked.map(({ limit }) => limit);
+  await take(300);
+  supply('slow.test');
+  t.strictSame(limits(await take(0)), [50]);
+  t.strictSame(limits(await take(20)), [50, 30, 30], 'of each priority, and then of any');
+  now += 1_000;
+  t.strictSame(limits(await take(60)), [30], 'nothing more once it is full');
+  t.equal(held.length, 350);
+  now += 1_000;
+  held.length = 100;
+  intake.takeIfDrained();
+  for (let turn = 0; turn < 50; turn += 1) await nextTurn();
+  t.equal(held.length, 130, 'what is left is taken when half of it is free');
+  await intake.stop();
+});
+
 t.test('a stop waits for what is just being claimed', async (t) => {
   const { intake, take, held, answerAfter } = startTaking();
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -132,15 +132,21 @@ export class Intake {
     if (freed > 0) log.warn({ recipients: freed }, 'a claim was committed without an answer; it is free again');
   }
 
+  /** How many jobs to take now: those of a batch of claims, or as many as this node may still hold the claims of. */
+  get #room(): number {
+    const { inHand, mostHeld } = this.#dispatching;
+    return Math.max(0, Math.ceil(Math.min(batchSize, mostHeld - inHand.size) / this.#claimsPerJob));
+  }
+
   /** @returns whether the batch was full: a short one was all there is, and adding jobs wakes this */
   async #takeBatch(): Promise<boolean> {
     const { lease } = this.#tools;
-    const { inHand, mostHeld } = this.#dispatching;
-    const room = Math.min(batchSize, mostHeld - inHand.size);
-    const jobs = Math.ceil(room / this.#claimsPerJob);
-    this.#full = room <= 0 || !this.#dispatching.canBegin() || !lease.valid();
+    this.#full = this.#room === 0 || !this.#dispatching.canBegin() || !lease.valid();
     if (this.#full || lease.onHold) return false;
-    await this.#takeFirst(jobs);
+    await this.#takeFirst();
+    const jobs = this.#room;
+    this.#full = jobs === 0;
+    if (this.#full) return false;
     const { taken, claims } = await this.#takeJobs((tx) => {
       const supplied = this.#dispatching.supplied();
       this.#supplied = new Set(supplied);
@@ -152,14 +158,17 @@ export class Intake {
   }
 
   /** Takes the jobs of accounts with little under way, also of the destinations whose jobs stay in the queue. */
-  async #takeFirst(limit: number): Promise<void> {
+  async #takeFirst(): Promise<void> {
     if (this.#supplied.size === 0) return;
     const isTime = performance.now() - this.#firstTakenAt >= firstEveryMs;
     if (isTime) this.#firstTakenAt = performance.now();
     const priorities = prioritiesOfFirst.filter((priority) => isTime || this.#firstCame.has(priority));
     this.#firstCame.clear();
-    for (const priority of priorities)
-      await this.#takeJobs((tx) => this.#queue.take(tx, limit, this.#dispatching.suppliedWith(priority), priority));
+    for (const priority of priorities) {
+      const jobs = this.#room;
+      if (jobs === 0) return;
+      await this.#takeJobs((tx) => this.#queue.take(tx, jobs, this.#dispatching.suppliedWith(priority), priority));
+    }
   }
 
   /**
