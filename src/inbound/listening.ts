@@ -37,6 +37,16 @@ export function hangUp(server: SMTPServer, session: SMTPServerSession, sentence:
   connectionOf(server, session)?.send(421, sentence);
 }
 
+/** Does so after `ms`, unless the timer is cleared before. */
+export function hangUpAfter(
+  ms: number,
+  server: SMTPServer,
+  session: SMTPServerSession,
+  sentence: string,
+): NodeJS.Timeout {
+  return setTimeout(() => hangUp(server, session, sentence), ms).unref();
+}
+
 /** Closes the server: sessions that are not in the middle of a message at once, the others within `graceMs`. */
 export function close(
   server: SMTPServer,

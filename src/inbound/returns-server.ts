@@ -1,9 +1,15 @@
-import { SMTPServer, type SMTPServerDataStream, type SMTPServerEnvelope, type SMTPServerSession } from 'smtp-server';
+import {
+  SMTPServer,
+  type SMTPServerDataStream,
+  type SMTPServerEnvelope,
+  type SMTPServerOptions,
+  type SMTPServerSession,
+} from 'smtp-server';
 import type { TlsCertificate } from '../crypto/certificate.ts';
 import { limitConnections } from './connection-limit.ts';
 import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection-rules.ts';
-import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
-import { notNow, Refusal } from './refusal.ts';
+import { close, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
+import { asRefusal } from './refusal.ts';
 import { mailboxOf, type ReturnTools, receive } from './returns.ts';
 import { largestMessage, readBeginning } from './returns-content.ts';
 import type { CertificateUser } from './served-certificate.ts';
@@ -40,6 +46,15 @@ const mostConnections = { mostInAll: 200, mostOfOne: 20 };
 const mostReplies = { errors: 20, replies: 100 };
 const mostRecipients = 10;
 
+const fixedOptions: SMTPServerOptions = {
+  ...sharedOptions,
+  banner: 'Sendwright inbound',
+  size: largestMessage,
+  maxRecipients: mostRecipients,
+  authOptional: true,
+  disabledCommands: ['AUTH', ...unknownCommands],
+};
+
 /**
  * The server for what comes back: bounces, complaints and unsubscribe requests by mail. It accepts mail for addresses with one
  * of our tokens, and feedback reports; it relays nothing and sends nothing. A 250 to the final dot means that it is committed.
@@ -50,25 +65,14 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
   const { patience = usualPatience, log } = options;
   const underWay = new Map<SMTPServerSession, Promise<unknown>>();
   const visitTimers = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
-  const deadline = (session: SMTPServerSession, ms: number, sentence: string) =>
-    setTimeout(() => hangUp(server, session, sentence), ms).unref();
-  const replyFor = (error: unknown): Refusal => {
-    if (error instanceof Refusal) return error;
-    log.error({ error: (error as Error).stack }, 'a returned message could not be stored');
-    return notNow('internal error, try again');
-  };
+  const replyFor = (error: unknown) => asRefusal(error, log, 'a returned message could not be stored');
   const server = new SMTPServer({
-    ...sharedOptions,
+    ...fixedOptions,
     ...options.tls,
     name: options.host,
-    banner: 'Sendwright inbound',
-    size: largestMessage,
-    maxRecipients: mostRecipients,
-    authOptional: true,
-    disabledCommands: ['AUTH', ...unknownCommands],
     socketTimeout: patience.idleMs,
     onConnect(session, callback) {
-      visitTimers.set(session, deadline(session, patience.visitMs, '4.4.2 the session took too long'));
+      visitTimers.set(session, hangUpAfter(patience.visitMs, server, session, '4.4.2 the session took too long'));
       keepOurCodes(server, session);
       keepAddressesAsWritten(server, session);
       limitReplies(server, session, mostReplies);
@@ -83,7 +87,7 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
       }
     },
     onData(stream, session, callback) {
-      const timer = deadline(session, patience.contentMs, '4.4.2 the message took too long');
+      const timer = hangUpAfter(patience.contentMs, server, session, '4.4.2 the message took too long');
       const work = take(options, stream, session.envelope).finally(() => clearTimeout(timer));
       underWay.set(session, work);
       work

@@ -11,8 +11,8 @@ import { openAll } from '../process/start-error.ts';
 import type { Queue } from '../queue.ts';
 import { limitConnections, limitHandshakes } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
-import { close, hangUp, listen, sharedOptions, unknownCommands } from './listening.ts';
-import { notNow, Refusal } from './refusal.ts';
+import { close, hangUp, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
+import { asRefusal, type Refusal } from './refusal.ts';
 import type { CertificateUser } from './served-certificate.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
@@ -160,7 +160,7 @@ class Listener {
         keepOurCodes(this.server, session);
         demandTls(this.server, session);
         keepAddressesAsWritten(this.server, session);
-        const timer = this.#hangUpAfter(this.#patience.loginMs, session, '4.7.0 no login in time');
+        const timer = hangUpAfter(this.#patience.loginMs, this.server, session, '4.7.0 no login in time');
         this.#loginTimers.set(session, timer);
         callback();
       },
@@ -185,7 +185,7 @@ class Listener {
         this.#reply(this.#visitOf(session).recipient(recipient, session.envelope), callback);
       },
       onData: (stream, session, callback) => {
-        const timer = this.#hangUpAfter(this.#patience.contentMs, session, '4.4.2 the message took too long');
+        const timer = hangUpAfter(this.#patience.contentMs, this.server, session, '4.4.2 the message took too long');
         stream.once('close', () => clearTimeout(timer));
         this.#track(this.#visitOf(session).accept(stream)).then(
           (reply) => callback(null, reply),
@@ -213,10 +213,6 @@ class Listener {
     return own.length < this.#freeConnections();
   }
 
-  #hangUpAfter(ms: number, session: SMTPServerSession, sentence: string): NodeJS.Timeout {
-    return setTimeout(() => hangUp(this.server, session, sentence), ms).unref();
-  }
-
   /** Keeps the work in `underWay` until it ends. */
   #track<T>(work: Promise<T>): Promise<T> {
     const { underWay } = this.#shared;
@@ -233,10 +229,7 @@ class Listener {
     );
   }
 
-  /** Any error other than a Refusal is a defect of ours, so the client may try again: its message may be fine. */
   #replyFor(error: unknown): Refusal {
-    if (error instanceof Refusal) return error;
-    this.#options.log.error({ error: (error as Error).stack }, 'a submission failed');
-    return notNow('internal error, try again');
+    return asRefusal(error, this.#options.log, 'a submission failed');
   }
 }
