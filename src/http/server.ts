@@ -85,8 +85,9 @@ export async function listen(
     },
     answer,
   );
-  // Dropped, as another worker has as many, and would hand it on again.
-  Object.assign(server, { maxConnections: most, dropMaxConnection: true });
+  server.maxConnections = most;
+  // Otherwise a worker would hand on what is too much to another one, which has as many. Node's types do not know it.
+  Object.assign(server, { dropMaxConnection: true });
   server.on('drop', () => onTurnedAway?.(most));
   // Expectations other than `100-continue` are ignored, as RFC 9110 section 10.1.1 allows.
   server.on('checkExpectation', answer);

@@ -98,19 +98,10 @@ export async function readJsonObject(
   mostValues = usualValues,
   shape?: string,
 ): Promise<JsonObject> {
-  const { value, escapes } = await readValue(ctx, limit, mostValues);
-  return { value: demandObject(value, shape), escapes };
-}
-
-async function readValue(
-  ctx: Context,
-  limit: number,
-  mostValues: number,
-): Promise<{ value: unknown; escapes: boolean }> {
   const refusal = typeRefusal(ctx);
   if (refusal) throw refusal;
   return readAll(ctx, limit, async (bytes) => ({
-    value: await parse(bytes, mostValues),
+    value: demandObject(await parse(bytes, mostValues), shape),
     escapes: await hasEscapes(bytes),
   }));
 }
