@@ -24,7 +24,7 @@ export function addUpkeep(
   db: Database,
   queue: Queue,
   log: Logger,
-  supplied: () => Iterable<string> = () => [],
+  supplied: () => Iterable<string>,
 ): void {
   rounds.every(wakeEveryMs, 'wake', async (stop) => {
     while ((await lines.wakeDue(db, queue)).more && !stop.aborted);

@@ -116,7 +116,7 @@ t.test('nodes finish what a call has no time for', async (t) => {
   t.equal(await left(), 1);
   const rounds = new Rounds(silentLog);
   t.teardown(() => rounds.stop());
-  addUpkeep(rounds, db, queue, silentLog);
+  addUpkeep(rounds, db, queue, silentLog, () => []);
   await eventually(async () => (await left()) === 0);
   t.equal(await count(`destination = 'slow.test' AND next_attempt_at <= now()`), 600);
 });
