@@ -157,7 +157,8 @@ async function makeParts(
   const providers = await readProviders(config.providersFile);
   life.goOn();
   const surroundings = surroundingsOf(config, internet, keyring);
-  const lease = new Lease(db, log, [...config.roles], siblings?.tellName, reportHeld(log, queue));
+  const heldListener = reportHeld(log, queue);
+  const lease = new Lease(db, log, { roles: [...config.roles], tellName: siblings?.tellName, heldListener });
   const tlsPolicies = findTlsPolicies(config, internet, { db, log, clock: lease.clock }, stops);
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());

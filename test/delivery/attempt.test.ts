@@ -53,7 +53,7 @@ interface Mishap {
 
 /** An attempt of a live node to a server that accepts everything, and what the server received after DATA. */
 async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncertain = 'retry' }: Mishap) {
-  const lease = new Lease(db, silentLog, ['mta']);
+  const lease = new Lease(db, silentLog, { roles: ['mta'] });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const claim = buildClaim({ nodeId: lease.nodeId, to: ['b@example.test'] });

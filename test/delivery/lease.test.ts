@@ -50,7 +50,7 @@ t.test(
       burying += 1;
       return db.transaction(work).finally(() => (burying -= 1));
     };
-    const lease = new Lease({ ...db, query, transaction }, silentLog, ['mta']);
+    const lease = new Lease({ ...db, query, transaction }, silentLog, { roles: ['mta'] });
     await lease.start(false);
     t.teardown(() => lease.stop());
     const living = newId();
@@ -87,7 +87,7 @@ t.test('a silent node keeps its claims until it is buried', async (t) => {
 
 t.test("a living node stays alive while a dead node's claims cannot be released", async (t) => {
   const db = await openDatabase(t);
-  const lease = new Lease(db, silentLog, ['mta']);
+  const lease = new Lease(db, silentLog, { roles: ['mta'] });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const [dead, other] = [newId(), newId()];
@@ -108,7 +108,7 @@ t.test("a living node stays alive while a dead node's claims cannot be released"
 
 t.test('a lease that is not renewed ends before others may take the claims, by either clock', async (t) => {
   const db = await openDatabase(t);
-  const lease = new Lease(db, silentLog, ['mta']);
+  const lease = new Lease(db, silentLog, { roles: ['mta'] });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const isValidAfter = (clock: { now: () => number }, ms: number) => {
@@ -128,7 +128,7 @@ t.test('a lease that is not renewed ends before others may take the claims, by e
 t.test('a buried node goes on under one new name, however many of its beats waited for the database', async (t) => {
   const db = await openDatabase(t);
   const names: string[] = [];
-  const lease = new Lease(db, silentLog, ['mta'], (name) => names.push(name));
+  const lease = new Lease(db, silentLog, { roles: ['mta'], tellName: (name) => names.push(name) });
   await lease.start(false);
   t.teardown(() => lease.stop());
   await db.transaction(async (tx) => {
@@ -158,7 +158,7 @@ t.test('a node that is registering under a new name takes no second one while th
   // Like the statement that releases a dead node's claims, but waiting for as long as the test says.
   let freed: Promise<void> = Promise.resolve();
   const slow: Database = { ...db, transaction: (work) => freed.then(() => db.transaction(work)) };
-  const lease = new Lease(slow, silentLog, ['mta'], (name) => names.push(name));
+  const lease = new Lease(slow, silentLog, { roles: ['mta'], tellName: (name) => names.push(name) });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const waiting = Promise.withResolvers<void>();
@@ -190,7 +190,7 @@ t.test('a node that stops waits for each of its beats: the answer to an earlier 
   const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
-  const lease = new Lease(db, silentLog, ['mta']);
+  const lease = new Lease(db, silentLog, { roles: ['mta'] });
   await lease.start(false);
   mock.timers.tick(10_000);
   const [first, second] = beats;

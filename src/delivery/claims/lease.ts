@@ -42,6 +42,15 @@ const jumpMs = 2_000;
 
 const never = { wall: 0, monotonic: 0 };
 
+/** Whose lease it is, and who is told what. */
+interface Holder {
+  roles: string[];
+  /** Told each name before it is used. */
+  tellName?: ((nodeId: string) => void) | undefined;
+  /** Told of what is held because a node was gone. */
+  heldListener?: nodes.HeldListener;
+}
+
 /**
  * This process's right to deliver what it has claimed, renewed every few seconds in the database. A process that was
  * frozen, or cut off from the database, loses it before others take its claims over, and must not write a final dot.
@@ -66,17 +75,7 @@ export class Lease {
   /** Set with each beat. */
   readonly clock = new DatabaseClock();
 
-  /**
-   * @param tellName called with each name before it is used
-   * @param heldListener told of what is held because a node was gone
-   */
-  constructor(
-    db: Database,
-    log: Logger,
-    roles: string[],
-    tellName: (nodeId: string) => void = () => undefined,
-    heldListener?: nodes.HeldListener,
-  ) {
+  constructor(db: Database, log: Logger, { roles, tellName = () => undefined, heldListener }: Holder) {
     this.#db = db;
     this.#log = log;
     this.#trouble = new Trouble(log, { failing: 'the lease could not be renewed', over: 'the lease is renewed again' });
