@@ -262,6 +262,53 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.ok(needs <= has, `${needs} px in ${has}`);
   });
 
+  t.test('the same trouble of many domains or webhooks takes one line, which leads to them', async (t) => {
+    const create = (path: string, bodies: object[]) =>
+      Promise.all(bodies.map((body) => node.call('POST', `/api/v1/${path}`, { token, body })));
+    const numbers = [1, 2, 3, 4, 5, 6];
+    await create(
+      'domains',
+      [...numbers, 7, 8, 9, 10, 11, 12].map((number) => ({ domain: `many-${number}.example` })),
+    );
+    await node.db.query({
+      text: `UPDATE domains SET status = 'verified', verified_at = now(), dns_warning = 'spf is missing' WHERE domain = ANY ($1)`,
+      values: [numbers.map((number) => `many-${number}.example`)],
+    });
+    const hooks = [...numbers, 7, 8, 9, 10, 11, 12].map((number) => ({
+      url: `https://many-${number}.example/hook`,
+      events: ['email.failed'],
+    }));
+    await create('webhooks', hooks);
+    await node.db.query({
+      text: `UPDATE webhooks SET failing_since = now() WHERE url = ANY ($1)`,
+      values: [numbers.map((number) => `https://many-${number}.example/hook`)],
+    });
+    await node.db.query({
+      text: `UPDATE webhooks SET status = 'disabled', disabled_reason = 'too many failures'
+              WHERE url LIKE 'https://many-%' AND failing_since IS NULL`,
+      values: [],
+    });
+    const { page, complaints } = await view(t, node, '/overview');
+    const lines = page.locator('.concerns li');
+    const expected: [words: RegExp, list: string, first: string, second: string][] = [
+      [/^now7 verified domains have a DNS warning\. Show them$/, '/domains?status=warning', 'many-1.', 'many-7.'],
+      [/^soon6 domains cannot send yet/, '/domains?status=pending', 'many-7.', 'many-1.'],
+      [/^now6 webhooks are off/, '/webhooks?status=disabled', 'many-7.', 'many-1.'],
+      [/^soonCalls to 6 webhooks fail\. Show them$/, '/webhooks?status=failing', 'many-1.', 'many-7.'],
+    ];
+    await lines.filter({ hasText: 'webhooks fail' }).waitFor();
+    t.equal(await lines.filter({ hasText: 'many-' }).count(), 0, 'none is named');
+    for (const [words, list, listed, unlisted] of expected) {
+      await go(page, '/overview', 'webhooks fail');
+      const line = lines.filter({ has: page.locator(`a[href="${list}"]`) });
+      t.match(await line.textContent(), words);
+      await line.getByRole('link').click();
+      await page.locator('tbody').getByText(listed).first().waitFor();
+      t.equal(await page.locator('tbody').getByText(unlisted).count(), 0, `${list} lists only these`);
+    }
+    t.strictSame(complaints, []);
+  });
+
   t.test('that nothing is left that delivers is said, and who can end that', async (t) => {
     const { page, complaints } = await view(t, node, '/overview');
     const nobody = page.locator('.concerns li').filter({ hasText: 'Nothing is sent' });

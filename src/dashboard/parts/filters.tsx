@@ -1,6 +1,6 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
-import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { type ComponentProps, type ReactNode, useEffect, useRef, useState } from 'react';
 import { Icon } from '../look/icons.tsx';
 
 /** A search text, passed on when the typing pauses. */
@@ -92,7 +92,7 @@ export function Found({ children }: { children: ReactNode }) {
 export function NameAndStatus(props: {
   name: string;
   all: string;
-  statuses: readonly string[];
+  statuses: ComponentProps<typeof ChoiceField>['choices'];
   state: { q?: string; status?: string };
   change: (changes: { q?: string | null; status?: string | null; page: null }) => void;
   found: string;

@@ -28,6 +28,9 @@ const standing = (domain: Domain) => {
 const isLike = (domain: string, text: string) =>
   domain.includes(hostIn(text)) || inOwnLetters(domain).includes(text.toLowerCase());
 
+const isIn = ({ status, dns_warning: warning }: Domain, chosen: string) =>
+  chosen === 'warning' ? status === 'verified' && warning !== null : status === chosen;
+
 const columns: Column<Domain>[] = [
   {
     id: 'domain',
@@ -71,7 +74,7 @@ export function Domains() {
   const query = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
   const { data } = query;
   const shown = data?.domains.filter(
-    ({ domain, status }) => isLike(domain, state.q ?? '') && status === (state.status ?? status),
+    (one) => isLike(one.domain, state.q ?? '') && (state.status === undefined || isIn(one, state.status)),
   );
   const add = <Button onClick={() => change({ new: '1' })}>Add a domain</Button>;
   return (
@@ -81,7 +84,7 @@ export function Domains() {
         <NameAndStatus
           name="Name"
           all="Any status"
-          statuses={['verified', 'pending']}
+          statuses={['verified', 'pending', { value: 'warning', label: 'verified, with a warning' }]}
           state={state}
           change={change}
           found={plural(shown?.length ?? 0, 'domain')}

@@ -202,24 +202,58 @@ function ofHeld(count: number): Concern[] {
   return [{ urgent: true, words, href: '/emails?held=true', link: count === 1 ? 'Show it' : 'Show them' }];
 }
 
+/** Of so many each is named. More of them would hide the rest, and the numbers below: they are counted. */
+const mostNamed = 5;
+
+const namedOrCounted = (named: Concern[], counted: (many: number) => Concern): Concern[] =>
+  named.length > mostNamed ? [counted(named.length)] : named;
+
 function ofDomains(domains: Domain[]): Concern[] {
-  return domains.flatMap(({ id, domain, status, dns_warning: warning }): Concern[] => {
-    const seen = { href: `/domains/${id}`, link: 'Show its records' };
-    if (status === 'pending')
-      return [{ urgent: false, words: `${domain} cannot send yet: its DNS records are not verified.`, ...seen }];
-    return warning ? [{ urgent: true, words: `${domain}: ${warning}.`.replace(/\.\.$/, '.'), ...seen }] : [];
-  });
+  const seen = (id: string) => ({ href: `/domains/${id}`, link: 'Show its records' });
+  const warned = domains.flatMap(({ id, domain, status, dns_warning: warning }): Concern[] =>
+    status === 'pending' || !warning
+      ? []
+      : [{ urgent: true, words: `${domain}: ${warning}.`.replace(/\.\.$/, '.'), ...seen(id) }],
+  );
+  const pending = domains
+    .filter(({ status }) => status === 'pending')
+    .map(({ id, domain }): Concern => {
+      return { urgent: false, words: `${domain} cannot send yet: its DNS records are not verified.`, ...seen(id) };
+    });
+  return [
+    ...namedOrCounted(warned, (many) => {
+      const words = `${count(many)} verified domains have a DNS warning.`;
+      return { urgent: true, words, href: '/domains?status=warning', link: 'Show them' };
+    }),
+    ...namedOrCounted(pending, (many) => {
+      const words = `${count(many)} domains cannot send yet: their DNS records are not verified.`;
+      return { urgent: false, words, href: '/domains?status=pending', link: 'Show them' };
+    }),
+  ];
 }
 
 function ofWebhooks(webhooks: Webhook[]): Concern[] {
-  return webhooks.flatMap(({ id, url, status, disabled_reason: reason, failing_since: since }): Concern[] => {
-    const { host } = new URL(url);
-    const seen = { href: `/webhooks/${id}`, link: 'Show its calls' };
-    if (status === 'disabled' && reason)
-      return [{ urgent: true, words: `The webhook at ${host} is off: ${reason}.`, ...seen }];
+  const seen = (id: string) => ({ href: `/webhooks/${id}`, link: 'Show its calls' });
+  const off = webhooks.flatMap(({ id, url, status, disabled_reason: reason }): Concern[] =>
+    status === 'disabled' && reason
+      ? [{ urgent: true, words: `The webhook at ${new URL(url).host} is off: ${reason}.`, ...seen(id) }]
+      : [],
+  );
+  const failing = webhooks.flatMap(({ id, url, status, failing_since: since }): Concern[] => {
     if (status !== 'enabled' || !since) return [];
-    return [{ urgent: false, words: `Calls to ${host} have failed since ${exact(new Date(since))}.`, ...seen }];
+    const words = `Calls to ${new URL(url).host} have failed since ${exact(new Date(since))}.`;
+    return [{ urgent: false, words, ...seen(id) }];
   });
+  return [
+    ...namedOrCounted(off, (many) => {
+      const words = `${count(many)} webhooks are off because their calls failed.`;
+      return { urgent: true, words, href: '/webhooks?status=disabled', link: 'Show them' };
+    }),
+    ...namedOrCounted(failing, (many) => {
+      const words = `Calls to ${count(many)} webhooks fail.`;
+      return { urgent: false, words, href: '/webhooks?status=failing', link: 'Show them' };
+    }),
+  ];
 }
 
 function ofWebhooksOfOthers(accounts: number): Concern[] {

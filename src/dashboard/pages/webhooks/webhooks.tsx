@@ -16,6 +16,10 @@ import { webhookCall } from '../../words/commands.ts';
 import { plural } from '../../words/format.ts';
 import { NewWebhook } from './webhook-form.tsx';
 
+const isFailing = ({ status, failing_since: since }: Webhook) => status === 'enabled' && since !== null;
+
+const isIn = (one: Webhook, chosen: string) => (chosen === 'failing' ? isFailing(one) : one.status === chosen);
+
 const columns: Column<Webhook>[] = [
   {
     id: 'url',
@@ -33,16 +37,16 @@ const columns: Column<Webhook>[] = [
     header: 'Status',
     kind: 'narrow',
     plain: true,
-    cell: ({ status, failing_since: since }) =>
-      status === 'enabled' && since ? (
+    cell: (one) =>
+      isFailing(one) ? (
         <>
           <Status value="failing" tone="bad" />{' '}
           <span className="soft">
-            since <Moment at={since} />
+            since <Moment at={one.failing_since ?? ''} />
           </span>
         </>
       ) : (
-        <Status value={status} />
+        <Status value={one.status} />
       ),
   },
   {
@@ -67,8 +71,9 @@ export function Webhooks() {
   const query = useQuery({ queryKey: ['webhooks'], queryFn: () => api.webhooks.list() });
   const { data } = query;
   const shown = data?.webhooks.filter(
-    ({ url, status }) =>
-      url.toLowerCase().includes(state.q?.toLowerCase() ?? '') && status === (state.status ?? status),
+    (one) =>
+      one.url.toLowerCase().includes(state.q?.toLowerCase() ?? '') &&
+      (state.status === undefined || isIn(one, state.status)),
   );
   return (
     <>
@@ -81,7 +86,7 @@ export function Webhooks() {
         <NameAndStatus
           name="Address"
           all="Any status"
-          statuses={['enabled', 'disabled']}
+          statuses={['enabled', 'failing', 'disabled']}
           state={state}
           change={change}
           found={plural(shown?.length ?? 0, 'webhook')}
