@@ -170,6 +170,22 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     await isShown('dd');
   });
 
+  t.test('of a name in Hebrew or Arabic the end is left out where it is too long for its column', async (t) => {
+    const name = `שלום ${'חברת הדואר האלקטרוני '.repeat(6)}בע״מ`.slice(0, 100);
+    const login = { email: 'admin@example.test', password: adminPassword };
+    const { token } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+    const post = (path: string, body: object) => node.call('POST', `/api/v1/${path}`, { token, body });
+    await post('admin/accounts', { name, email: 'rtl@members.test' });
+    await post('templates', { name });
+    await post('keys', { name });
+    await post('emails', { from: `${name} <a@example.test>`, to: 'rtl-name@anywhere.test', subject: 's', text: 't' });
+    const { page } = await view(t, node, '/accounts');
+    for (const path of ['/accounts', '/templates', '/keys', '/emails?to=rtl-name@anywhere.test']) {
+      await go(page, path, name);
+      await page.locator('td .cut:dir(rtl)', { hasText: 'שלום' }).waitFor();
+    }
+  });
+
   t.test('a tab of somebody who has logged out behind another one begins anew', async (t) => {
     const other = await buildAccount(node.db);
     const { page, context } = await view(t, node, '/emails', { loggedIn: false });

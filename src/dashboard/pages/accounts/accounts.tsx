@@ -38,7 +38,9 @@ const columns: Column<ListedAccount>[] = [
     cell: ({ id, name, failing_webhooks: failing }) => (
       <>
         <Link href={`/emails?accounts=${id}`} className="row-link" data-row title={`The emails of ${name}`}>
-          <span className="cut">{name}</span>
+          <span className="cut" dir="auto">
+            {name}
+          </span>
         </Link>
         {failing > 0 && (
           <span className="cut whole dim" title="Calls to it fail, or it was disabled because they did">

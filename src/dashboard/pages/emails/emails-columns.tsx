@@ -56,7 +56,7 @@ export const useAccount = (id: string | undefined) =>
 function AccountName({ id }: { id: string }) {
   const { data } = useAccount(id);
   return (
-    <span className="cut soft" title={id}>
+    <span className="cut soft" dir="auto" title={id}>
       {data?.account.name ?? '…'}
     </span>
   );
@@ -111,7 +111,7 @@ export const columns: Column<Row>[] = [
     header: 'From',
     spare: true,
     cell: ({ from }) => (
-      <span className="cut soft" title={from}>
+      <span className="cut soft" dir="auto" title={from}>
         {inOwnLetters(from)}
       </span>
     ),

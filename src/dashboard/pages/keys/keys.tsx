@@ -29,7 +29,7 @@ const columns: Column<ApiKey>[] = [
     id: 'name',
     header: 'Name',
     cell: ({ name }) => (
-      <span className="cut" title={name}>
+      <span className="cut" dir="auto" title={name}>
         {name}
       </span>
     ),

@@ -24,7 +24,7 @@ const columns: Column<TemplateSummary>[] = [
     header: 'Name',
     cell: ({ id, name }) => (
       <Link href={`/templates/${id}`} className="row-link" data-row>
-        <span className="cut" title={name}>
+        <span className="cut" dir="auto" title={name}>
           {name}
         </span>
       </Link>
