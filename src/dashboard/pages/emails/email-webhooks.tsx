@@ -66,13 +66,14 @@ export function EmailWebhooks({ id }: { id: string }) {
                   {inOwnLetters(delivery.recipient)}
                 </span>
               )}
-              <span className="dim">
-                {delivery.attempts.at(-1)?.response_status ?? delivery.attempts.at(-1)?.error}
-              </span>
+              <span className="dim">{delivery.attempts.at(-1)?.response_status}</span>
               <span className="dim" style={{ marginLeft: 'auto' }}>
                 <Moment at={delivery.created_at} />
               </span>
             </div>
+            {delivery.attempts.at(-1)?.response_status === null && (
+              <div className="dim wrap-anywhere">{delivery.attempts.at(-1)?.error}</div>
+            )}
             {urls.has(delivery.webhook_id) && (
               <div className="dim wrap-anywhere">at {urls.get(delivery.webhook_id)}</div>
             )}

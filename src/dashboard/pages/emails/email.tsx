@@ -206,7 +206,7 @@ function RecipientLine({ recipient, listed }: { recipient: Explanation; listed: 
         )}
         {end && (
           <span className="dim">
-            · given up <Moment at={end} ahead />
+            {next && '· '}given up <Moment at={end} ahead />
           </span>
         )}
       </div>
