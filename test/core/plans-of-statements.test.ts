@@ -5,6 +5,7 @@ import * as destinations from '../../src/core/destinations/destinations.ts';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { conditions, type Filter } from '../../src/core/log/email-filter.ts';
 import * as log from '../../src/core/log/email-log.ts';
+import { search } from '../../src/core/log/email-search.ts';
 import { collect, mostGroups } from '../../src/core/log/stats.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import * as hold from '../../src/core/operations/hold.ts';
@@ -429,6 +430,56 @@ t.test('what is rare in the log is found without reading the rest, however many 
     }
   }
 });
+
+t.test(
+  'what the kept counts know of the log is read where it is, and nothing before, between or after it',
+  async (t) => {
+    const db = await openDatabase(t);
+    const sender = await buildSender(db, Buffer.alloc(32));
+    const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
+    /** Emails that the account had accepted then. */
+    const addThen = (then: Date, emails: number, type: string, status: string) =>
+      db.query({
+        text: `INSERT INTO emails (id, account_id, domain_id, type, status, "from", "to", cc, bcc, reply_to, subject, tags, from_address, from_domain,
+                                 recipient_addresses, message_id, pending, created_at)
+             SELECT id, $1, $2, $3::email_type, $4::email_status, $5, '{}', '{}', '{}', '{}', 's', '{}', $5, $6, '{}', id, 0, $7
+               FROM unnest($8::uuid[]) id`,
+        values: [
+          ...[sender.account.id, sender.domainId, type, status, sender.from, sender.domain, then],
+          Array.from({ length: emails }, () => newId(then)),
+        ],
+      });
+    await addThen(hoursAgo(1), 1_000, 'transactional', 'sent');
+    await addThen(hoursAgo(48), 3, 'marketing', 'queued');
+    await addThen(hoursAgo(72), 1_000, 'transactional', 'sent');
+    await addThen(hoursAgo(96), 2, 'marketing', 'queued');
+    await addThen(hoursAgo(120), 1_000, 'transactional', 'sent');
+    for (const statistics of ['no', 'fresh']) {
+      if (statistics === 'fresh') await db.query({ text: 'ANALYZE emails' });
+      for (const filter of [
+        { type: 'marketing' },
+        { status: 'queued' },
+        { domain: sender.domain, type: 'marketing' },
+      ] satisfies Partial<Filter>[])
+        for (const page of [
+          { limit: 50, offset: 0, cursor: null },
+          { limit: 2, offset: 0, cursor: null },
+          { limit: 50, offset: 4, cursor: null },
+          { limit: 50, offset: 0, cursor: newId(hoursAgo(48)) },
+        ]) {
+          const { ids, rows } = await db.transaction(async (tx) => {
+            const before = await read(tx, 'emails_%');
+            const within = { ...db, ...tx, transaction: (work: (one: Sql) => unknown) => work(tx) } as Database;
+            const { ids } = await search(within, { ...anyTime, ...filter, accountId: sender.account.id }, page);
+            return { ids, rows: (await read(tx, 'emails_%')) - before };
+          });
+          const asked = `${JSON.stringify({ ...filter, ...page })}, ${statistics} statistics`;
+          t.equal(ids.length, Math.min(page.limit, 5 - page.offset), asked);
+          t.ok(rows <= 10, `${rows} rows for ${asked}`);
+        }
+    }
+  },
+);
 
 t.test('statistics read only what was accepted in their time, whatever the planner knows of the rest', async (t) => {
   const db = await openDatabase(t);

@@ -87,27 +87,24 @@ export function wholeHours({ createdAfter, createdBefore }: Filter): { from: Dat
 }
 
 /**
- * The part of these stretches, newest first, that has the page: its emails are at or after `from` and before `to` (null: no
- * bound), and `offset` others come before them there.
+ * The fewest of these stretches, newest first, that have the page and the email after it, and the stretches after those;
+ * `offset` others come before the page's emails there.
  */
 export function placeOf(
   stretches: Stretch[],
   { cursor, offset, limit }: Page,
-): { from: Date | null; to: Date | null; offset: number } {
+): { taken: Stretch[]; rest: Stretch[]; offset: number } {
+  // How many of the emails in the hour of the cursor come after it is not known.
+  const isCut = ({ to }: Stretch) => cursor !== null && to > timeOf(cursor);
+  const rest = cursor === null ? [...stretches] : stretches.filter(({ from }) => from <= timeOf(cursor));
   let toSkip = offset;
-  let to: Date | null = null;
-  const rest = cursor === null ? [...stretches] : stretches.filter((stretch) => stretch.to <= timeOf(cursor));
-  while (cursor === null && rest[0] && rest[0].emails <= toSkip) {
-    toSkip -= rest[0].emails;
-    to = rest[0].from;
-    rest.shift();
-  }
+  while (cursor === null && rest[0] && rest[0].emails <= toSkip) toSkip -= rest.shift()?.emails ?? 0;
   let wanted = toSkip + limit + 1;
-  const last = rest.find((stretch) => {
-    wanted -= stretch.emails;
+  const last = rest.findIndex((stretch) => {
+    wanted -= isCut(stretch) ? 0 : stretch.emails;
     return wanted <= 0;
   });
-  return { from: last?.from ?? null, to, offset: toSkip };
+  return { taken: rest.splice(0, last < 0 ? rest.length : last + 1), rest, offset: toSkip };
 }
 
 /**

@@ -3,6 +3,7 @@ import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Found, hasOwnIndex, isDomainSearch, type Page, pageOf } from './email-filter.ts';
 import { searchByDomain } from './recipient-domain-search.ts';
 import { findScheduled } from './scheduled-search.ts';
+import { findInStretches } from './stretch-search.ts';
 
 /** Nobody pages further than this, and counting takes long; looking for words in each email takes longest. */
 const mostCounted = ({ q }: Filter) => (q === null ? 10_000 : 1_000);
@@ -75,20 +76,27 @@ async function stretchesOf(db: Database, filter: Filter): Promise<counts.Stretch
   return [...last, ...hours, ...first].filter(({ emails }) => emails > 0);
 }
 
-/** The same as `idsOf`, but it reads only the stretches that have the page. */
+/**
+ * The same as `idsOf`, but it reads only the stretches that have the page: five newsletters of last month are not looked for
+ * among all that was sent before and after them.
+ */
 async function idsWithin(db: Database, filter: Filter, page: Page, stretches: counts.Stretch[]): Promise<string[]> {
-  if (stretches.length === 0) return [];
-  const { from, to, offset } = counts.placeOf(stretches, page);
-  const later = <T extends Date | null>(a: T, b: T) => (a && b ? (a > b ? a : b) : (a ?? b));
-  const narrow = {
-    ...filter,
-    createdAfter: later(filter.createdAfter, from),
-    createdBefore: to ?? filter.createdBefore,
+  const { taken, rest, offset } = counts.placeOf(stretches, page);
+  const within = async (some: counts.Stretch[]): Promise<string[]> => {
+    const [newest, oldest] = [some.at(0), some.at(-1)];
+    if (!newest || !oldest) return [];
+    const part = { ...page, offset };
+    if (!isInItsOwnIndex(filter))
+      return (await findInStretches(db, filter, some, { ...part, limit: page.limit + 1 })).ids;
+    return idsOf(db, { ...filter, createdAfter: oldest.from, createdBefore: newest.to }, part);
   };
-  const ids = await idsOf(db, narrow, { ...page, offset });
+  const ids = await within(taken);
   // Emails whose status changed after the counts were read may leave fewer than a page there.
-  return ids.length > page.limit || from === null ? ids : idsOf(db, filter, page);
+  return ids.length > page.limit || rest.length === 0 ? ids : within([...taken, ...rest]);
 }
+
+/** Whether an index leads to just these emails, whatever lies between them. */
+const isInItsOwnIndex = ({ tag, status }: Filter) => tag !== null || hasOwnIndex(status);
 
 /** The ids of the page's emails, and of the one after. */
 async function idsOf(

@@ -1,13 +1,8 @@
 import type { Database } from '../../db/client.ts';
-import { floorId, timeOf } from '../../ids.ts';
+import { timeOf } from '../../ids.ts';
 import * as counts from './email-counts.ts';
 import { conditions, type Filter, type Page } from './email-filter.ts';
-
-interface Found {
-  /** How many emails there are up to the end of the page. */
-  found: number;
-  ids: string[];
-}
+import { type Found, findInStretches } from './stretch-search.ts';
 
 /** A page of the emails that wait for their scheduled time, newest first. */
 export const findScheduled = async (db: Database, filter: Filter, page: Page): Promise<Found> =>
@@ -59,7 +54,7 @@ async function findAmongQueued(db: Database, filter: Filter, page: Page): Promis
   for (let emails = offset + limit; rest.length > 0 && found < offset + limit; emails *= 4) {
     const some = takeFirst(rest, emails);
     const skipped = Math.max(0, offset - found);
-    const part = await findInHours(db, filter, some, {
+    const part = await findInStretches(db, filter, some, {
       cursor,
       limit: offset + limit - found - skipped,
       offset: skipped,
@@ -75,34 +70,4 @@ function takeFirst(hours: counts.Stretch[], emails: number): counts.Stretch[] {
   let [taken, left] = [0, emails];
   for (; left > 0 && taken < hours.length; taken += 1) left -= hours[taken]?.emails ?? 0;
   return hours.splice(0, taken);
-}
-
-async function findInHours(
-  db: Database,
-  filter: Filter,
-  hours: counts.Stretch[],
-  { cursor, limit, offset }: Page,
-): Promise<Found> {
-  const { where, values } = conditions(filter);
-  const [first, past, after, most, skipped] = [1, 2, 3, 4, 5].map((place) => `$${values.length + place}`);
-  const [row] = await db.query<Found>({
-    text: `WITH found AS (
-             SELECT of_hour.id
-               FROM unnest(${first}::uuid[], ${past}::uuid[]) AS hour (first, past)
-              CROSS JOIN LATERAL (
-                    SELECT id FROM emails
-                     WHERE ${where} AND id >= hour.first AND id < hour.past AND (${after}::uuid IS NULL OR id < ${after})
-                     ORDER BY id DESC LIMIT ${most}::bigint) of_hour
-              ORDER BY of_hour.id DESC LIMIT ${most}::bigint)
-           SELECT (SELECT count(*)::int FROM found) AS found, ARRAY(SELECT id FROM found ORDER BY id DESC OFFSET ${skipped}) AS ids`,
-    values: [
-      ...values,
-      hours.map(({ from }) => floorId(from)),
-      hours.map(({ to }) => floorId(to)),
-      cursor,
-      offset + limit,
-      offset,
-    ],
-  });
-  return row ?? { found: 0, ids: [] };
 }
