@@ -38,7 +38,7 @@ export class TakenPorts extends StartError {
  * Opens ports one after the other, the others even if one cannot be opened. If that fails, closing those that were opened is up
  * to the caller.
  *
- * @throws TakenPorts with every port that other programs listen on, or the first error of another kind
+ * @throws TakenPorts with every port that other programs listen on, or the last error of another kind
  */
 export async function openAll<Opened extends readonly unknown[]>(
   openings: {
@@ -53,7 +53,8 @@ export async function openAll<Opened extends readonly unknown[]>(
       (error: unknown) => failed.push(error),
     );
   const taken = failed.filter((error) => error instanceof TakenPorts);
-  if (taken.length < failed.length) throw failed.find((error) => !(error instanceof TakenPorts));
+  // The last: SMTP_HOST is taken from HTTP_HOST, whose port is opened after those of SMTP and names the one that is set.
+  if (taken.length < failed.length) throw failed.findLast((error) => !(error instanceof TakenPorts));
   if (taken.length > 0) throw new TakenPorts(taken.flatMap(({ ports }) => ports));
   return opened as unknown as Opened;
 }

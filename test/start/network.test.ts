@@ -39,6 +39,8 @@ t.test('an HTTP_HOST that this machine does not have', async (t) => {
     await refusalOf(env),
     /^cannot listen on HTTP_HOST 192\.0\.2\.1 \(.*\): set it to an address of this machine$/,
   );
+  const ports = { INBOUND_SMTP_PORT: String(await freePort()), SUBMISSION_PORT: String(await freePort()) };
+  t.match(await refusalOf({ ...env, ...ports }), /^cannot listen on HTTP_HOST 192/, 'which SMTP_HOST is taken from');
 });
 
 t.test('ports that other programs listen on are all named at once', async (t) => {
