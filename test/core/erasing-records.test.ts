@@ -176,6 +176,14 @@ t.test('the address is also erased from webhook calls that are kept longer than 
     await told([person], { accountId: (await buildSender(db, testKey(5))).account.id, heard: person }),
   ];
   for (let n = 0; n < 30; n += 1) others.push(await told([`jo${person}`]));
+  // An email that is still there, in that week, and is not to the person.
+  const waiting = newId(daysAgo(50));
+  await db.query({
+    text: `INSERT INTO emails (id, account_id, domain_id, "from", "to", cc, bcc, reply_to, subject, tags, message_id, pending, created_at)
+           VALUES ($1, $2, $2, 'a@b.test', '{bob@x.test}', '{}', '{}', '{}', 's', '{}', 'm', 1, $3)`,
+    values: [waiting, one.accountId, daysAgo(50)],
+  });
+  others.push(await told(['bob@x.test'], { emailId: waiting, tags: [`for-${person}`] }));
   const claimed = await told([person], { emailId: thinnedOut, claimed: true });
   const shown = () => db.prisma.webhookDelivery.findMany({ orderBy: { id: 'asc' } });
   const those = async (ids: string[]) => (await shown()).filter(({ id }) => ids.includes(id));
@@ -329,6 +337,65 @@ t.test(
         error,
       ]),
     );
+  },
+);
+
+t.test(
+  'what servers said about the person goes, even without the address, and what they said of others stays',
+  async (t) => {
+    const { db, emailIds, get, one } = await prepare(t, 2);
+    const [shared, alone] = emailIds;
+    // Of the second one the other recipient was erased earlier.
+    await db.query({
+      text: `UPDATE recipients SET address = 'erased-2' WHERE email_id = $1 AND address = 'bob@x.test'`,
+      values: [alone],
+    });
+    const said = (about: string, words: string) => {
+      const conversation = JSON.stringify([[5, 'server', `550 5.1.1 ${words}`]]);
+      return { about, reply: `550 5.1.1 ${words}`, reason: words, conversation };
+    };
+    const tried = [
+      { emailId: shared, ...said(person, 'Ann Example has left') },
+      { emailId: shared, ...said('bob@x.test', 'Bob is on holiday') },
+      { emailId: shared, ...said(person, 'come back later') },
+      { emailId: shared, ...said('bob@x.test', 'come back later') },
+      { emailId: alone, ...said(person, 'Ann Example has left') },
+      { emailId: alone, ...said('erased-2', 'erased') },
+    ];
+    await db.query({
+      text: `INSERT INTO attempts (id, email_id, recipient, number, at, duration_ms, phase, outcome, uncertain, verification, reply, reason, conversation)
+           SELECT id, e, about, 1, now(), 5, 'rcpt', 'bounced', false, 'none', reply, reason, conversation::jsonb
+             FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[]) a (id, e, about, reply, reason, conversation)`,
+      values: [
+        tried.map(() => newId()),
+        tried.map(({ emailId }) => emailId),
+        tried.map(({ about }) => about),
+        tried.map(({ reply }) => reply),
+        tried.map(({ reason }) => reason),
+        tried.map(({ conversation }) => conversation),
+      ],
+    });
+    t.equal(await erase(db, one), true);
+    t.match(await get(), { doneAt: Date, counts: { emails: 2 } });
+    const left = await db.prisma.attempt.findMany({ orderBy: { id: 'asc' } });
+    const nothing = { reply: null, reason: 'erased' };
+    t.match(left, [
+      { recipient: 'erased-1', ...nothing, conversation: [[5, 'server', '550 erased']] },
+      {
+        recipient: 'bob@x.test',
+        reply: '550 5.1.1 Bob is on holiday',
+        reason: 'Bob is on holiday',
+        conversation: [[5, 'server', '550 5.1.1 Bob is on holiday']],
+      },
+      { recipient: 'erased-1', ...nothing, conversation: [[5, 'server', '550 5.1.1 come back later']] },
+      {
+        recipient: 'bob@x.test',
+        reply: '550 5.1.1 come back later',
+        conversation: [[5, 'server', '550 5.1.1 come back later']],
+      },
+      { recipient: 'erased-1', ...nothing, conversation: null },
+      { recipient: 'erased-2', ...nothing, conversation: null },
+    ]);
   },
 );
 

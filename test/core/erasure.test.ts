@@ -159,13 +159,14 @@ t.test('a waiting recipient is canceled while another is being sent to, before t
   await take();
   // Her server is busy: her part was put back.
   await db.query({
-    text: 'UPDATE recipients SET job_id = NULL, claimed_by = NULL WHERE address = $1',
+    text: `UPDATE recipients SET job_id = NULL, claimed_by = NULL, waiting_for = 'mail from before' WHERE address = $1`,
     values: [person],
   });
   const asked = await ask();
   await eraseDue(db, keyring, silentLog, never);
   t.match(await get(asked.id), { doneAt: null, counts: { emails: 0, canceled: 1 } });
-  t.match(await recipients(id), [{ status: 'canceled', nextAttemptAt: null }, { status: 'queued' }]);
+  const canceled = { status: 'canceled', nextAttemptAt: null, waitingFor: null, settledAt: Date };
+  t.match(await recipients(id), [canceled, { status: 'queued', settledAt: null }]);
   t.match(await email(id), { status: 'queued', pending: 1 });
 });
 
@@ -456,6 +457,18 @@ t.test('an email whose last recipients are erased has none left, and keeps no co
   t.match(await get(second.id), { counts: { contents: 1, emails: 1 } });
   t.match(await email(id), { to: ['erased-1', 'erased-2'], subject: '', recipientAddresses: [], status: 'canceled' });
   t.equal(await db.prisma.emailContent.count(), 0);
+});
+
+t.test('an email with two tags that are the same without the address is counted once', async (t) => {
+  const { db, queue, sender, ask, accountId } = await prepare(t);
+  const tags = [`for-${person}`, `for-${person.toUpperCase()}`, 'kept'];
+  await accept(db, queue, holderOf(sender.account), [requestOf(sender.from, [person, 'bob@x.test'], { tags })]);
+  await ask();
+  await eraseDue(db, keyring, silentLog, never);
+  for (const tag of ['for-erased', 'kept']) {
+    const { emails, count } = await list(db, { ...anyTime, accountId, tag }, { limit: 10, offset: 0, cursor: null });
+    t.strictSame([emails.length, count], [1, 1], tag);
+  }
 });
 
 t.test('mail accepted after the request does not delay it, and a second request covers that mail too', async (t) => {
