@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { abandonedJournals, Journal } from '../../src/delivery/attempt/journal.ts';
@@ -101,6 +102,19 @@ t.test('entries that were not recorded outlive the process that wrote them', asy
   t.same(abandonedJournals(join(folder, 'missing'), true), []);
 });
 
+t.test('an answer that comes in the moment in which the process stops is on disk', async (t) => {
+  const { journal, lines } = start(t);
+  const claim = claimOf('a@a.test');
+  await journal.dot(claim, ['a@a.test'], session);
+  journal.answer(claim, []);
+  journal.close();
+  t.strictSame(
+    lines().map((line) => Object.keys(JSON.parse(line)).join()),
+    ['n,dot', 'n,results'],
+    'without it the message would go out twice',
+  );
+});
+
 t.test(
   'a pid identifies a process in one place only: the journal of a living node elsewhere is left alone',
   async (t) => {
@@ -136,6 +150,11 @@ t.test(
     t.ok(isTaken(process.pid, [host, place, '1']), 'whoever had our pid before us');
     t.ok(isTaken(gone.pid, [host, place, started]));
     t.notOk(isTaken(other.pid, [host, place, '0']), 'if nobody knows when it was started');
+    const ofAnotherUser = mock.method(process, 'kill', () => {
+      throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' });
+    });
+    t.notOk(isTaken(other.pid, [host, place, '0']), 'and if it belongs to another user');
+    ofAnotherUser.mock.restore();
     if (process.platform === 'linux') t.ok(isTaken(other.pid, [host, place, '1']), 'another program has its pid now');
   },
 );

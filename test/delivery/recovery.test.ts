@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -6,6 +6,7 @@ import { systemClock } from '../../src/clock.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
+import { settledAtOnce } from '../../src/core/recipients/settlement-events.ts';
 import { heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { recover } from '../../src/delivery/attempt/recovery.ts';
 import { newId } from '../../src/ids.ts';
@@ -107,6 +108,13 @@ t.test('what is wrong with the database and not with an email ends the start, an
   await t.rejects(start(), { code: '42703' }, 'going on would send all of the mail twice');
   t.equal(readdirSync(folder).length, 1);
   await db.query({ text: 'ALTER TABLE attempts RENAME COLUMN of_a_later_release TO recipient' });
+  const gone = Object.assign(new Error('the connection was lost'), { code: '08006' });
+  const away = { ...db, transaction: () => Promise.reject(gone) };
+  await t.rejects(
+    recover({ db: away, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true }),
+    gone,
+  );
+  t.equal(readdirSync(folder).length, 1, 'so does a database that is away');
   t.equal(await start(), 1);
   t.same(readdirSync(folder), []);
 });
@@ -126,7 +134,15 @@ t.test('an email whose journal cannot be recorded stops neither a start nor othe
       ...{ recipient, outcome: 'delivered', phase: 'dot', reason: 'taken', reply: null, enhanced: null },
       ...{ class: 'other', uncertain: false },
     }));
-  const lines = claims.flatMap((held, n) => [
+  const isOfB = (held: Claim) => held.recipients[0]?.address === 'b@b.test';
+  // As many as are recorded together, so that those after it are recorded apart.
+  const many = Array.from({ length: settledAtOnce }, (_, n) => ({
+    position: n + 1,
+    address: `${n}@b.test`,
+    attempts: 0,
+  }));
+  const ofB = claims.filter(isOfB).map((held) => ({ ...held, recipients: [...held.recipients, ...many] }));
+  const lines = [...ofB, ...claims.filter((held) => !isOfB(held))].flatMap((held, n) => [
     { n, dot: { claim: held, session } },
     { n, results: results(held) },
   ]);
@@ -142,9 +158,39 @@ t.test('an email whose journal cannot be recorded stops neither a start nor othe
   t.strictSame(await delivered(), ['a@a.test', 'c@c.test']);
   t.equal(readdirSync(folder).length, 1);
   await db.query({ text: 'ALTER TABLE attempts DROP CONSTRAINT not_b' });
-  t.equal(await start(), 1);
+  t.equal(await start(), 1 + many.length);
   t.strictSame(await delivered(), to);
   t.same(readdirSync(folder), []);
+});
+
+t.test('a journal that cannot be read, or only in part, costs nothing of what can be read, and no start', async (t) => {
+  const { db, queue, folder, account, domain, nodeId } = await prepare(t);
+  const to = ['a@a.test', 'b@b.test'];
+  await accept(
+    db,
+    queue,
+    holderOf(account),
+    to.map((address) => requestOf(`s@${domain}`, [address])),
+  );
+  const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
+  const session = {
+    ...{ startedAt: new Date(), host: 'mx.test', remoteAddress: '127.0.0.1', localAddress: null },
+    ...{ tls: null, verification: 'none', reused: false },
+  };
+  const taken = { outcome: 'delivered', phase: 'dot', reason: 'taken', reply: null, enhanced: null, class: 'other' };
+  const lines = claims.map((held, n) => {
+    const results = held.recipients.map(({ address: recipient }) => ({ recipient, ...taken, uncertain: false }));
+    return `${JSON.stringify({ n, dot: { claim: held, session } })}\n${JSON.stringify({ n, results })}\n`;
+  });
+  // The disk was full once, and the process was killed within a line.
+  const torn = '{"n":7,"dot":{"cla';
+  writeFileSync(join(folder, `1-${newId()}.jsonl`), `${lines.join(`${torn}\n`)}${torn}`);
+  const unreadable = `1-${newId()}.jsonl`;
+  mkdirSync(join(folder, unreadable));
+  const found = await recover({ db, queue, policy, clock: systemClock, log: silentLog }, { folder, alone: true });
+  t.equal(found, 2);
+  t.equal(await db.prisma.recipient.count({ where: { status: 'delivered' } }), 2);
+  t.strictSame(readdirSync(folder), [unreadable], 'which somebody can look at');
 });
 
 t.test(
