@@ -22,7 +22,7 @@ const untriedPauseMs = 1_000;
 
 /** How long a shutdown waits, in ms. */
 export interface Patience {
-  /** For calls under way to end by themselves: longer than a call may take. */
+  /** For calls under way to end by themselves: longer than a call may take, unless time was spent before. */
   drainMs: number;
   /** In all, also for their outcomes to be stored. */
   stopMs: number;
