@@ -267,6 +267,20 @@ t.test('what goes first leaves less room for the rest of a batch', async (t) => 
   await intake.stop();
 });
 
+t.test('of what goes first all is taken, also if it is more than one batch', async (t) => {
+  const { intake, take, held, supply } = startTaking();
+  const [transactional, marketing] = prioritiesOfFirst;
+  supply('slow.test');
+  await take(0);
+  const asked = await take(50);
+  t.strictSame(
+    asked.map(({ priority }) => priority),
+    [transactional, transactional, transactional, marketing, undefined],
+  );
+  t.equal(held.length, 50);
+  await intake.stop();
+});
+
 t.test('a stop waits for what is just being claimed', async (t) => {
   const { intake, take, held, answerAfter } = startTaking();
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -164,10 +164,16 @@ export class Intake {
     if (isTime) this.#firstTakenAt = performance.now();
     const priorities = prioritiesOfFirst.filter((priority) => isTime || this.#firstCame.has(priority));
     this.#firstCame.clear();
-    for (const priority of priorities) {
+    for (const priority of priorities) await this.#takeAllOf(priority);
+  }
+
+  /** One batch after the other: most of these jobs are single emails, so that a burst of them is more than one. */
+  async #takeAllOf(priority: number): Promise<void> {
+    for (let isFull = true; isFull && this.#room > 0; ) {
       const jobs = this.#room;
-      if (jobs === 0) return;
-      await this.#takeJobs((tx) => this.#queue.take(tx, jobs, this.#dispatching.suppliedWith(priority), priority));
+      const without = () => this.#dispatching.suppliedWith(priority);
+      const { taken } = await this.#takeJobs((tx) => this.#queue.take(tx, jobs, without(), priority));
+      isFull = taken === jobs;
     }
   }
 
