@@ -262,6 +262,21 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.ok(needs <= has, `${needs} px in ${has}`);
   });
 
+  t.test('a long word of what a server or an operator said does not widen the page of an email', async (t) => {
+    const email = await send({ to: 'a@long-word.test' });
+    const reason = `https://support.example/${'a-very-long-page'.replaceAll('-', '').repeat(12)}`;
+    await node.call('POST', '/api/v1/admin/destinations/long-word.test/stop', { token, body: { reason } });
+    const { page } = await view(t, node, '/settings');
+    for (const width of [360, 768, 1280]) {
+      await page.setViewportSize({ width, height: 800 });
+      await go(page, `/emails/${email.id}`, reason);
+      const { needs, has } = await page.locator('html').evaluate(sizes);
+      t.ok(needs <= has, `${needs} px in ${has}`);
+      const { needs: words, has: room } = await page.locator('.page-head p').evaluate(sizes);
+      t.ok(words <= room, `the words of the head: ${words} px in ${room}`);
+    }
+  });
+
   t.test('the same trouble of many domains or webhooks takes one line, which leads to them', async (t) => {
     const create = (path: string, bodies: object[]) =>
       Promise.all(bodies.map((body) => node.call('POST', `/api/v1/${path}`, { token, body })));
