@@ -123,6 +123,11 @@ t.test('the dashboard', inBrowser, async (t) => {
     t.equal(await attempts.locator('.attempt:visible').count(), 10);
     await page.emulateMedia({ media: 'print' });
     t.equal(await attempts.locator('.attempt:visible').count(), 12, 'on paper there are all of them');
+    await page.evaluate(`document.querySelector('.attempt time').id = 'made'`);
+    const [time = '', shown = ''] = await page.evaluate<string[]>(
+      `[made.title, getComputedStyle(made, '::after').content]`,
+    );
+    t.equal(shown, `" · ${time}"`, 'and when they were made');
     await page.emulateMedia({ media: 'screen' });
     const path = `/api/v1/emails/${email.id}/attempts`;
     await page.route(`**${path}`, async (route) => {
