@@ -145,6 +145,35 @@ t.test('the dashboard', inBrowser, async (t) => {
     t.equal(await attempts.getByRole('button', { name: 'Hide the conversation' }).count(), 3);
   });
 
+  t.test('the labels of an axis of durations are as far apart as they stand, and no two are the same', async (t) => {
+    const { page } = await view(t, node, '/settings');
+    await page.addInitScript(`{
+      globalThis.drawn = [];
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        drawn.push(text);
+        return fillText.call(this, text, ...rest);
+      };
+    }`);
+    for (const [longest, expected] of [
+      [1_700_000, ['0 min', '10 min', '20 min', '30 min']],
+      [75_000, ['0 s', '20 s', '40 s', '60 s', '80 s']],
+    ] as const) {
+      await page.route('**/api/v1/stats?*', async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+        const latency_ms = { p50: 10, p95: longest, p99: longest };
+        const buckets = json.buckets.map((bucket: object) => ({ ...bucket, latency_ms }));
+        await route.fulfill({ response, json: { ...json, buckets } });
+      });
+      await page.goto(`${node.baseUrl}/overview`);
+      await eventually(() => page.evaluate<boolean>(`drawn.some((text) => / (s|min)$/.test(text))`));
+      const drawn = await page.evaluate<string[]>(`[...new Set(drawn)].filter((text) => / (ms|s|min)$/.test(text))`);
+      t.strictSame(drawn, expected);
+      await page.unroute('**/api/v1/stats?*');
+    }
+  });
+
   t.test('of more than a hundred webhook calls for an email the earlier ones can be loaded', async (t) => {
     const call = { status: 'succeeded', event: 'email.sent', attempts: [], created_at: new Date(), webhook_id: 'w' };
     const calls = Array.from({ length: 130 }, (_, n) => ({

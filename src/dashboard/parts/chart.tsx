@@ -22,6 +22,8 @@ interface Props {
   series: Series[];
   /** Formats values as words. */
   format: (value: number) => string;
+  /** How far apart the labels of the axis may be, and how they are written; without this any distance, as values are. */
+  axis?: { steps: number[]; label: (value: number, step: number) => string };
 }
 
 const height = 190;
@@ -54,7 +56,11 @@ function showChosen(plot: uPlot | null, slider: HTMLInputElement): void {
 }
 
 /** How the lines are drawn, in the colors of the scheme that is in use now. */
-function optionsFor(width: number, series: Series[], format: Props['format']): uPlot.Options {
+function optionsFor(
+  width: number,
+  series: Series[],
+  { format, axis: values }: Pick<Props, 'format' | 'axis'>,
+): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const color = (name: string) => style.getPropertyValue(name).trim();
   const axis = { stroke: color('--ink-3'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } };
@@ -66,7 +72,13 @@ function optionsFor(width: number, series: Series[], format: Props['format']): u
     scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
     axes: [
       { ...axis, size: 28, values: (_, splits, __, ___, step) => splits.map((split) => moment(split, step)) },
-      { ...axis, size: 56, values: (_, splits) => splits.map((value) => (value % 1 === 0 ? format(value) : '')) },
+      {
+        ...axis,
+        size: 56,
+        ...(values ? { incrs: values.steps } : {}),
+        values: (_, splits, __, ___, step) =>
+          splits.map((value) => (value % 1 === 0 ? (values?.label(value, step) ?? format(value)) : '')),
+      },
     ],
     series: [
       {},
@@ -86,7 +98,7 @@ function optionsFor(width: number, series: Series[], format: Props['format']): u
  * Lines over time, with the values at the pointer, or where the arrow keys lead, and the same data as a table for screen
  * readers.
  */
-export function Chart({ label, times, series, format }: Props) {
+export function Chart({ label, times, series, format, axis }: Props) {
   const { ref: box, width } = useElementSize();
   const target = useRef<HTMLDivElement>(null);
   const legend = useRef<HTMLElement>(null);
@@ -106,7 +118,7 @@ export function Chart({ label, times, series, format }: Props) {
       const words = series.map(({ name }, index) => `${name} ${shown[index]}`);
       slider.current?.setAttribute('aria-valuetext', at ? `from ${exact(at)}: ${words.join(', ')}` : '');
     };
-    const options = optionsFor(width, series, format);
+    const options = optionsFor(width, series, axis ? { format, axis } : { format });
     const hooks: uPlot.Options['hooks'] = {
       setCursor: [showAt],
       // New data is drawn anew.
@@ -118,7 +130,7 @@ export function Chart({ label, times, series, format }: Props) {
     // The colors depend on the color scheme: redraw when it changes.
     void scheme;
     return () => plot.destroy();
-  }, [times, step, series, format, width, scheme]);
+  }, [times, step, series, format, axis, width, scheme]);
   return (
     <figure className="chart" aria-label={label}>
       <VisuallyHidden component="div">
@@ -158,7 +170,7 @@ export function Chart({ label, times, series, format }: Props) {
   );
 }
 
-function Values({ times, series, format }: Omit<Props, 'label'>) {
+function Values({ times, series, format }: Omit<Props, 'label' | 'axis'>) {
   return (
     <table>
       <thead>

@@ -36,6 +36,19 @@ export function duration(ms: number): string {
   return `${value < 9.95 && unit[1] === 's' ? value.toFixed(1) : Math.round(value)} ${unit[1]}`;
 }
 
+/** How far apart the labels of an axis of durations may be, in ms: round numbers of each unit, so that none is rounded. */
+export const durationSteps = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1_000, 60_000].flatMap((unit) => [1, 2, 5, 10, 20, 30].map((step) => step * unit)),
+  ...[1, 2, 3, 6, 12, 24, 48, 120, 240].map((hours) => hours * 3_600_000),
+];
+
+/** A label of such an axis, in the unit of its steps: 90 s between 60 s and 120 s. */
+export function durationOnAxis(ms: number, step: number): string {
+  const [size, name] = units.find(([size]) => step % size === 0) ?? [1, 'ms'];
+  return `${count(ms / size)} ${name}`;
+}
+
 /**
  * How long ago, or how far ahead.
  *

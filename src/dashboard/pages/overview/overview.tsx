@@ -10,7 +10,7 @@ import { Chart } from '../../parts/chart.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Failed, Waiting } from '../../parts/failure.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
-import { compact, count, duration, percent, plural } from '../../words/format.ts';
+import { compact, count, duration, durationOnAxis, durationSteps, percent, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { intervalsOf, type Span } from '../../words/spans.ts';
 import { UntilFirstEmail } from '../sandbox/until-first-email.tsx';
@@ -187,6 +187,8 @@ function OwnTiles({ title, buckets, queued, later, time }: Numbers) {
   return title === null ? shown : <Panel title={title}>{shown}</Panel>;
 }
 
+const durationAxis = { steps: durationSteps, label: durationOnAxis };
+
 function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {
   const { counts, latencies } = useMemo(() => {
     const byTime = new Map(buckets.map((bucket) => [new Date(bucket.start).getTime(), bucket]));
@@ -227,7 +229,13 @@ function Charts({ times, buckets }: { times: Date[]; buckets: Bucket[] }) {
         />
       </Panel>
       <Panel title="Delivery time">
-        <Chart label="How long delivery took over time" times={times} series={latencies} format={duration} />
+        <Chart
+          label="How long delivery took over time"
+          times={times}
+          series={latencies}
+          format={duration}
+          axis={durationAxis}
+        />
       </Panel>
     </div>
   );
