@@ -262,6 +262,26 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.ok(needs <= has, `${needs} px in ${has}`);
   });
 
+  t.test(
+    'what waits for a pause of the site of several domains is counted with the pause, as no fault of theirs',
+    async (t) => {
+      await send({ to: ['a@of-site-1.test', 'b@of-site-1.test', 'a@of-site-2.test'] });
+      await node.call('POST', '/api/v1/admin/destinations/paused-site.test/pause', { token });
+      // As after a restart: the node has not looked up yet where these domains have their mail.
+      await putOff(['of-site-1.test', 'of-site-2.test'], 'paused: paused-site.test');
+      const { page } = await view(t, node, '/overview');
+      await page.locator('.concerns li').filter({ hasText: 'paused-site.test' }).waitFor();
+      const said = await page.locator('.concerns li').allTextContents();
+      t.strictSame(
+        said.filter((words) => /of-site|paused-site/.test(words)),
+        ['soonpaused-site.test is paused, 3 recipients waiting. Show it'],
+      );
+      await node.call('POST', '/api/v1/admin/destinations/paused-site.test/resume', { token });
+      await node.call('POST', '/api/v1/admin/destinations/of-site-1.test/stop', { token, body: {} });
+      await node.call('POST', '/api/v1/admin/destinations/of-site-2.test/stop', { token, body: {} });
+    },
+  );
+
   t.test('a long word of what a server or an operator said does not widen the page of an email', async (t) => {
     const email = await send({ to: 'a@long-word.test' });
     const reason = `https://support.example/${'a-very-long-page'.replaceAll('-', '').repeat(12)}`;

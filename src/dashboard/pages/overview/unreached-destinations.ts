@@ -11,7 +11,7 @@ const seldomMs = 86_400_000;
 
 /** Destinations that get no mail or accept none. */
 export interface Unreached {
-  /** Those that mail waits for, the most waiting first, and those that are paused. */
+  /** Those that mail waits for, and those that are paused. */
   stopped: Destination[];
   /** Those that refuse all mail at once. */
   refusing: Destination[];
@@ -38,7 +38,7 @@ export async function unreachedDestinations(): Promise<Unreached> {
   const unnamed = refusing.destinations.filter(({ site, state }) => state !== 'paused' && !stopped.has(site));
   const named = unnamed.slice(0, mostDestinations);
   return {
-    stopped: [...stopped.values()].sort((a, b) => waitingAt(b) - waitingAt(a)),
+    stopped: [...stopped.values()],
     refusing: named,
     otherRefusing: unnamed.length - named.length + refusing.count - refusing.destinations.length,
   };
@@ -57,12 +57,28 @@ export function ofRefusing({ refusing, otherRefusing: others }: Unreached): Conc
   return [...named, { urgent: true, words, href: '/destinations?now=refusing', link: 'Show all that refuse it' }];
 }
 
-/** Those with the most waiting mail, and how many others get none. */
-export function ofStopped({ stopped: destinations }: Unreached): Concern[] {
+/** The name whose pause it is that mail for this one waits for: a site's, which a node that has just begun does not know as its own. */
+const pauseBefore = ({ state, waiting_for: waiting }: Destination): string | null =>
+  (state !== 'paused' && /^paused: (\S+)$/.exec(waiting ?? '')?.[1]) || null;
+
+/** Those with the most waiting mail, and how many others get none. What waits for an operator's own pause is counted with that. */
+export function ofStopped({ stopped }: Unreached): Concern[] {
+  const behind = new Map<string, number>();
+  for (const one of stopped) {
+    const pause = pauseBefore(one);
+    if (pause) behind.set(pause, (behind.get(pause) ?? 0) + waitingAt(one));
+  }
+  const allWaitingAt = (one: Destination) =>
+    waitingAt(one) + (one.state === 'paused' ? (behind.get(one.site) ?? 0) : 0);
+  const named = new Set(stopped.filter(({ state }) => state === 'paused').map(({ site }) => site));
+  const destinations = stopped
+    // A pause that has just ended is not listed any more.
+    .filter((one) => !named.has(pauseBefore(one) ?? ''))
+    .sort((a, b) => allWaitingAt(b) - allWaitingAt(a));
   const shown = destinations.slice(0, mostDestinations).map((destination): Concern => {
     const { site, state, last_delivered_at: delivered } = destination;
     const success = delivered ?? lastHeardOf(destination);
-    const waiting = `${plural(waitingAt(destination), 'recipient')} waiting`;
+    const waiting = `${plural(allWaitingAt(destination), 'recipient')} waiting`;
     const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
     if (state === 'paused') return { urgent: false, words: `${site} is paused, ${waiting}.`, ...seen };
     const since = success === null ? null : `has accepted nothing since ${exact(new Date(success))}`;
