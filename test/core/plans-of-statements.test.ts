@@ -512,6 +512,58 @@ t.test('statistics read only what was accepted in their time, whatever the plann
   }
 });
 
+t.test('the statistics of an account with much mail are counted some days at a time, and are the same', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const noon = Math.floor(Date.now() / 86_400_000) * 86_400_000 - 43_200_000;
+  const days = [4, 3, 2, 1, 0].map((ago) => new Date(noon - ago * 86_400_000));
+  for (const [index, day] of days.entries())
+    await db.query({
+      text: `WITH ids AS (SELECT id, n::int FROM unnest($1::uuid[]) WITH ORDINALITY AS one (id, n)),
+                  added AS (
+             INSERT INTO emails (id, account_id, domain_id, status, "from", "to", cc, bcc, reply_to, subject, tags, from_address, from_domain,
+                                 recipient_addresses, message_id, pending, created_at)
+             SELECT id, $2, $3, 'sent', 'a@b.test', '{}', '{}', '{}', '{}', 's', ARRAY['t' || n % 3, 'day' || $4], 'a@b.test', 'b.test', '{}', id, 0,
+                    $5::timestamptz FROM ids),
+                  attempted AS (
+             INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
+             SELECT id, id, n || '@d' || n % 2 || '.test', 1, $5::timestamptz, 1, 'mx' || $4 || '.test', 'dot', 'deferred', 'later' FROM ids)
+             INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
+             SELECT $2, id, 0, 'to', n || '@d' || n % 2 || '.test', 'd' || n % 2 || '.test', 'delivered', $5::timestamptz + n * interval '1 ms' FROM ids`,
+      values: [
+        Array.from({ length: 20 }, () => newId(day)),
+        ...[sender.account.id, sender.domainId, `${index}`, day.toISOString()],
+      ],
+    });
+  const [from, to] = [new Date(noon - 6 * 86_400_000 + 1), new Date(noon + 3_600_000)];
+  for (const groupBy of [null, 'tag', 'type', 'destination', 'provider'] as const) {
+    const counted: number[] = [];
+    const noting = {
+      ...db,
+      query: async <Row>(statement: Statement) => {
+        const rows = await db.query<Row & { accepted?: number }>(statement);
+        const emails = rows.reduce((sum, { accepted = 0 }) => sum + accepted, 0);
+        if (/accepted AS/.test(statement.text)) counted.push(emails / (groupBy === 'tag' ? 2 : 1));
+        return rows;
+      },
+    };
+    const asked = { from, to, interval: 'day', groupBy } as const;
+    const nameOf = (_: string, host: string) => host;
+    const whole = await collect(noting, sender.account.id, asked, nameOf);
+    t.strictSame(counted.splice(0), [100], 'few are counted at once');
+    t.strictSame(await collect(noting, sender.account.id, asked, nameOf, 30), whole, `by ${groupBy}`);
+    t.strictSame(counted, [40, 40, 20], `emails of each statement, by ${groupBy}`);
+  }
+  // More groups than are listed: the largest of all are not the largest of each day.
+  await db.query({
+    text: `UPDATE emails SET tags = ARRAY(SELECT id || '-' || n FROM generate_series(1, 25) n) || '{all}'`,
+  });
+  const asked = { from, to, interval: 'day', groupBy: 'tag' } as const;
+  const whole = await collect(db, sender.account.id, asked, (_, host) => host);
+  t.equal(whole.groupCount, 2_501);
+  t.strictSame(await collect(db, sender.account.id, asked, (_, host) => host, 30), whole);
+});
+
 t.test('the statistics of many groups are put together without comparing each group with each', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));

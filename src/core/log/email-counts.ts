@@ -46,7 +46,7 @@ export function facetOf({ tag, from, domain, to, q, held }: Filter): string | nu
 export async function byHour(
   db: Database,
   facet: string,
-  { accountId, status, type }: Filter,
+  { accountId, status, type }: Pick<Filter, 'accountId' | 'status' | 'type'>,
   { from, to }: { from: Date | null; to: Date | null },
 ): Promise<Stretch[]> {
   const where = `facet = $1 AND ($2::uuid IS NULL OR account_id = $2) AND ($3::email_status IS NULL OR status = $3)

@@ -1,5 +1,9 @@
 import type { Database } from '../../db/client.ts';
 import { floorId } from '../../ids.ts';
+import { byHour } from './email-counts.ts';
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 
 export type Interval = 'hour' | 'day';
 export type Grouping = 'domain' | 'tag' | 'type' | 'destination' | 'provider';
@@ -120,17 +124,44 @@ interface Row {
   groups: number;
 }
 
+/** Emails that one statement counts: some millions would take longer than a statement may. */
+const countedAtOnce = 100_000;
+
 /**
  * Counts over the account's emails accepted from `from` until before `to`, oldest stretch first. Of more than `mostGroups` groups,
  * those with the most emails.
+ *
+ * @param atOnce how many emails one statement counts, if there are not more of one day
  */
-export async function collect(db: Database, accountId: string, query: StatsQuery, nameOf: ProviderOf): Promise<Stats> {
-  const range = [accountId, floorId(query.from), floorId(query.to)];
-  const providers = query.groupBy === 'provider' ? [JSON.stringify(await findProviders(db, range, nameOf))] : [];
-  const rows = await db.query<Row>({ text: selectBuckets(query), values: [...range, ...providers] });
+export async function collect(
+  db: Database,
+  accountId: string,
+  query: StatsQuery,
+  nameOf: ProviderOf,
+  atOnce = countedAtOnce,
+): Promise<Stats> {
+  const parts = await partsOf(db, accountId, query, atOnce);
+  const ranges = parts.map(({ from, to }) => [accountId, floorId(from), floorId(to)]);
+  const providers = query.groupBy === 'provider' ? [JSON.stringify(await findProviders(db, ranges, nameOf))] : [];
+  const count = (range: string[]) => db.query<Row>({ text: selectBuckets(query), values: [...range, ...providers] });
+  const rows: Row[] = [];
+  const groups = new Set<string>();
+  for (const range of ranges) {
+    const some = await count(range);
+    for (const { group } of some) groups.add(group);
+    // Which groups are the largest of all shows only when all emails are counted together.
+    if (ranges.length > 1 && ((some[0]?.groups ?? 0) > mostGroups || groups.size > mostGroups))
+      return statsOf(query, await count([accountId, floorId(query.from), floorId(query.to)]));
+    rows.push(...some);
+  }
+  return statsOf(query, rows, ranges.length > 1 ? groups.size : rows[0]?.groups);
+}
+
+/** @param groupCount how many groups there are, if the rows do not say it */
+function statsOf({ groupBy }: StatsQuery, rows: Row[], groupCount = rows[0]?.groups): Stats {
   const buckets = rows.map((row) => ({
     start: row.start,
-    group: query.groupBy && row.group,
+    group: groupBy && row.group,
     accepted: row.accepted,
     suppressed: row.suppressed,
     complaints: row.complaints,
@@ -141,7 +172,30 @@ export async function collect(db: Database, accountId: string, query: StatsQuery
     deferrals: row.deferrals ?? 0,
     latencyMs: latencyOf(row.latency),
   }));
-  return { buckets, groupCount: query.groupBy && (rows[0]?.groups ?? 0) };
+  return { buckets, groupCount: groupBy && (groupCount ?? 0) };
+}
+
+/** Cuts the range at midnights, between days that have `atOnce` emails together. Oldest part first. */
+async function partsOf(
+  db: Database,
+  accountId: string,
+  { from, to }: StatsQuery,
+  atOnce: number,
+): Promise<{ from: Date; to: Date }[]> {
+  const all = { accountId, status: null, type: null };
+  const hours = await byHour(db, '', all, { from: new Date(from.getTime() - hourMs), to });
+  const cuts: Date[] = [];
+  let emails = 0;
+  for (const hour of hours.toReversed()) {
+    const midnight = new Date(Math.floor(hour.from.getTime() / dayMs) * dayMs);
+    if (emails >= atOnce && midnight > (cuts.at(-1) ?? from)) {
+      cuts.push(midnight);
+      emails = 0;
+    }
+    emails += hour.emails;
+  }
+  const ends = [...cuts, to];
+  return ends.map((end, index) => ({ from: index === 0 ? from : (ends[index - 1] ?? from), to: end }));
 }
 
 /** SQL: the emails of the account `$1` with ids from `$2` until before `$3`; `$4` is an object with the provider of each destination. */
@@ -190,15 +244,22 @@ function selectBuckets({ interval, groupBy }: StatsQuery): string {
 }
 
 /** The provider of each destination that a server was seen of. */
-async function findProviders(db: Database, range: string[], nameOf: ProviderOf): Promise<Record<string, string>> {
-  const rows = await db.query<{ destination: string; host: string }>({
-    text: `SELECT ${destinationOfAttempt} AS destination, max(a.mx_host) AS host
-             FROM emails e JOIN attempts a ON a.email_id = e.id AND ${inRange('a.email_id')}
-            WHERE e.account_id = $1 AND ${inRange('e.id')} AND a.mx_host IS NOT NULL
-            GROUP BY 1`,
-    values: range,
-  });
-  return Object.fromEntries(rows.map(({ destination, host }) => [destination, nameOf(destination, host)]));
+async function findProviders(db: Database, ranges: string[][], nameOf: ProviderOf): Promise<Record<string, string>> {
+  const hosts = new Map<string, string>();
+  for (const values of ranges) {
+    const rows = await db.query<{ destination: string; host: string }>({
+      text: `SELECT ${destinationOfAttempt} AS destination, max(a.mx_host) AS host
+               FROM emails e JOIN attempts a ON a.email_id = e.id AND ${inRange('a.email_id')}
+              WHERE e.account_id = $1 AND ${inRange('e.id')} AND a.mx_host IS NOT NULL
+              GROUP BY 1`,
+      values,
+    });
+    for (const { destination, host } of rows) {
+      const known = hosts.get(destination);
+      if (known === undefined || host > known) hosts.set(destination, host);
+    }
+  }
+  return Object.fromEntries([...hosts].map(([destination, host]) => [destination, nameOf(destination, host)]));
 }
 
 function latencyOf(latency: number[] | null): Bucket['latencyMs'] {
