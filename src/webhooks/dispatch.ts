@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ClaimsInDoubt } from '../core/nodes/claims-in-doubt.ts';
 import * as calls from '../core/webhooks/webhook-calls.ts';
+import { priorities } from '../core/webhooks/webhook-lines.ts';
 import type { Database } from '../db/client.ts';
 import { BatchLoop } from '../pace/batch-loop.ts';
 import { Tally } from '../pace/tally.ts';
@@ -32,7 +33,7 @@ const usualPatience: Patience = { drainMs: 17_000, stopMs: 20_000 };
 
 /**
  * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Jobs for endpoints that have work
- * waiting here stay in the queue; the line of an endpoint that turns out to be failing is released, so that it holds nothing up.
+ * waiting here stay in the queue, except for calls that people wait for, which go to the front of the line; the line of an endpoint that turns out to be failing is released, so that it holds nothing up.
  * An account's jobs stay there too once it has more in hand than is left to others, so there is always some room, even if an
  * account has many slow endpoints.
  */
@@ -60,6 +61,9 @@ export class WebhookDispatcher {
   /** There was no room for jobs that may still be in the queue. */
   #full = false;
   #pausedUntil = 0;
+  /** Somebody waits for a call that was asked for since such calls were last looked for. */
+  #isAsked = false;
+  #askedTakenAt = Number.NEGATIVE_INFINITY;
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
@@ -98,7 +102,10 @@ export class WebhookDispatcher {
   }
 
   start(): void {
-    this.#unsubscribe = this.#queue.webhooks.onWake(() => this.#intake.wake());
+    this.#unsubscribe = this.#queue.webhooks.onWake((priority) => {
+      if (priority === priorities.asked) this.#isAsked = true;
+      this.#intake.wake();
+    });
     this.#timer = setInterval(() => this.#tick(), pollEveryMs);
     this.#intake.wake();
   }
@@ -164,7 +171,17 @@ export class WebhookDispatcher {
     const room = Math.min(batchSize, Math.ceil(this.#left / 2));
     this.#full = room <= 0;
     if (this.#full || !lease.valid() || lease.onHold) return false;
+    if (this.#lines.endpoints.length > 0) await this.#takeAsked(room);
     return (await this.#takeJobs(room)) === room;
+  }
+
+  /** Takes the calls that people wait for, also those to endpoints whose jobs stay in the queue, to the front of their lines. */
+  async #takeAsked(limit: number): Promise<void> {
+    const isTime = performance.now() - this.#askedTakenAt >= pollEveryMs;
+    if (!isTime && !this.#isAsked) return;
+    this.#isAsked = false;
+    this.#askedTakenAt = performance.now();
+    await this.#takeJobs(limit, priorities.asked);
   }
 
   /** How many more claims may be in hand. */
@@ -172,15 +189,19 @@ export class WebhookDispatcher {
     return this.#limits.inHand - this.#inHand.size;
   }
 
-  /** Takes and claims in one transaction, so that a delivery always has a job or a node that holds it. */
-  async #takeJobs(limit: number): Promise<number> {
+  /**
+   * Takes and claims in one transaction, so that a delivery always has a job or a node that holds it.
+   *
+   * @param priority takes only jobs of this one, which go before what waits here
+   */
+  async #takeJobs(limit: number, priority?: number): Promise<number> {
     const { nodeId } = this.#tools.lease;
-    const waiting = this.#lines.endpoints;
+    const waiting = priority === undefined ? this.#lines.endpoints : [];
     for (const webhookId of waiting) this.#leftOut.add(webhookId);
     const havingMost = this.#inHandOf.having(this.#left);
     const claiming = this.#db.transaction(async (tx) => {
       const without = [...waiting, ...(await calls.endpointsOf(tx, havingMost))];
-      const jobs = await this.#queue.webhooks.take(tx, limit, without);
+      const jobs = await this.#queue.webhooks.take(tx, limit, without, priority);
       if (jobs.length === 0) return { taken: 0, claims: [] };
       return { taken: jobs.length, claims: await calls.claim(tx, nodeId, jobs) };
     });
@@ -189,8 +210,9 @@ export class WebhookDispatcher {
     for (const claim of claims) {
       this.#inHand.add(claim);
       this.#inHandOf.add(claim.accountId, 1);
-      this.#lines.add(claim);
     }
+    if (priority === undefined) for (const claim of claims) this.#lines.add(claim);
+    else for (const claim of claims.toReversed()) this.#lines.addFirst(claim);
     this.#beginAll();
     return taken;
   }

@@ -19,12 +19,21 @@ export class Lines {
   }
 
   add(claim: Claim): void {
-    const { accountId, webhookId } = claim;
+    this.#lineOf(claim).push(claim);
+  }
+
+  /** Puts it before all others to its endpoint. */
+  addFirst(claim: Claim): void {
+    this.#lineOf(claim).unshift(claim);
+  }
+
+  /** The line that a claim is added to. */
+  #lineOf({ accountId, webhookId }: Endpoint): Claim[] {
     const lines = this.#ofAccounts.get(accountId) ?? new Map<string, Claim[]>();
     const line = lines.get(webhookId) ?? [];
-    line.push(claim);
     lines.set(webhookId, line);
     this.#ofAccounts.set(accountId, lines);
+    return line;
   }
 
   /** Takes out the calls that may begin, one at a time, for as long as the caller asks for more. */

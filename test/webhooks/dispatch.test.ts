@@ -2,6 +2,7 @@ import { connect as netConnect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import * as calls from '../../src/core/webhooks/webhook-calls.ts';
+import { sendTest, testEvent } from '../../src/core/webhooks/webhook-deliveries.ts';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -445,6 +446,22 @@ t.test('crashes', async (t) => {
       t.equal(hook.calls.length, 3);
     },
   );
+
+  t.test('a call that somebody waits for goes before those that wait here for its endpoint', async (t) => {
+    const { promise, resolve } = Promise.withResolvers<number>();
+    const hook = await startHook(t, (_call, number) => (number === 0 ? promise : 200));
+    const { accountId, id } = await scene.endpoint(hook.url);
+    await scene.emit(accountId, 'email.sent', 'email.failed', 'email.delivered');
+    await scene.start(t, { limits: { perEndpoint: 1, perGoodEndpoint: 1 } });
+    await eventually(async () => hook.calls.length === 1);
+    const test = await sendTest(db, queue, accountId, id);
+    const isTaken = { where: { id: test.id, claimedBy: { not: null } } };
+    await eventually(async () => (await db.prisma.webhookDelivery.count(isTaken)) === 1);
+    resolve(200);
+    await scene.settled(id);
+    t.equal(JSON.parse(hook.calls[1]?.body ?? '{}').type, testEvent);
+    t.equal(hook.calls.length, 4);
+  });
 
   t.test('a stop hands back calls that have not begun, and waits for those that have', async (t) => {
     let answer: (status: number) => void = () => {};

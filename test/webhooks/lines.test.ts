@@ -24,6 +24,12 @@ t.test('accounts take turns, in each its endpoints, and in each of those the cal
   t.strictSame(lines.endpoints, []);
 });
 
+t.test('a call that somebody waits for goes before the others to its endpoint', async (t) => {
+  const lines = linesOf({ 'a/1': 2, 'b/1': 1 });
+  for (const asked of [claimOf('a', 'a/1', 9), claimOf('c', 'c/1', 9)]) lines.addFirst(asked);
+  t.strictSame(told(lines.inTurn(() => true)), ['a/1 9', 'b/1 1', 'c/1 9', 'a/1 1', 'a/1 2']);
+});
+
 t.test('an endpoint without room holds up neither the others of its account nor other accounts', async (t) => {
   const lines = linesOf({ 'a/1': 2, 'a/2': 2, 'b/1': 1, 'c/1': 1 });
   const mayBegin = ({ webhookId }: Claim) => webhookId !== 'a/1' && webhookId !== 'b/1';

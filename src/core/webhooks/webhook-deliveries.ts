@@ -102,7 +102,7 @@ export async function retry(db: Database, queue: Queue, accountId: string, id: s
     });
     if (rows.length > 0) await queue.webhooks.enqueue(tx, [job]);
   });
-  queue.webhooks.wake();
+  queue.webhooks.wake(priorities.asked);
   return get(db, accountId, id);
 }
 
@@ -174,7 +174,7 @@ export async function sendTest(
     const draft = { id, accountId, webhookId, emailId: null, event: testEvent, payload, woken: true };
     await insert(tx, queue, [draft], priorities.asked);
   });
-  queue.webhooks.wake();
+  queue.webhooks.wake(priorities.asked);
   return get(db, accountId, id);
 }
 
