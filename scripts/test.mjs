@@ -6,6 +6,13 @@ import path from 'node:path';
  * Runs tap in this process, which is the project's Node: tap starts each test file with the Node that it runs in. In a
  * log what failed and tap's own totals say more than all of TAP. Its reporters draw a screen for each assertion, which a log never shows.
  */
+const mistyped = process.argv.slice(2).filter((name) => /^[^-*?{[]+\.[cm]?tsx?$/.test(name) && !fs.existsSync(name));
+if (mistyped.length > 0) {
+  // Beside files that there are, tap passes over it.
+  console.error(`There is no ${mistyped.join(', no ')}`);
+  process.exit(1);
+}
+
 const asked = process.argv.some((argument) => /^(--reporter|-R)/.test(argument));
 if (!process.stdout.isTTY) {
   if (!asked) process.argv.push('--reporter=silent');
