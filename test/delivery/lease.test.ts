@@ -2,6 +2,7 @@ import { mock } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import * as nodes from '../../src/core/nodes/nodes.ts';
+import * as hold from '../../src/core/operations/hold.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Lease, Sight } from '../../src/delivery/claims/lease.ts';
 import { newId } from '../../src/ids.ts';
@@ -67,6 +68,59 @@ t.test(
     t.ok(await nodes.beat(db, living), 'the other one was not buried');
   },
 );
+
+t.test(
+  'after an outage of the database a node buries nobody for half a minute, and then those that are silent',
+  async (t) => {
+    let [now, away, burials] = [performance.now(), false, 0];
+    const began = { wall: Date.now(), monotonic: now };
+    const query = async ({ text }: { text: string }): Promise<object[]> => {
+      if (away) throw new Error('the database is away');
+      if (text.startsWith('DELETE FROM nodes WHERE seen_at')) burials += 1;
+      const time = new Date(began.wall + now - began.monotonic);
+      if (text.includes('clock_timestamp()')) return [{ senders: 2, onHold: false, time }];
+      return text.startsWith('UPDATE nodes') ? [{ id: newId() }] : [];
+    };
+    const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
+    const lease = new Lease(db, silentLog, { roles: ['mta'] });
+    mock.timers.enable({ apis: ['setInterval'] });
+    const monotonic = mock.method(performance, 'now', () => now);
+    t.teardown(() => {
+      mock.timers.reset();
+      monotonic.mock.restore();
+    });
+    await lease.start(false);
+    /** How many beats in the next seconds buried those who look dead. */
+    const during = async (seconds: number) => {
+      burials = 0;
+      for (let passed = 0; passed < seconds; passed += 5) {
+        now += 5_000;
+        mock.timers.tick(5_000);
+        for (let round = 0; round < 5; round += 1) await turn();
+      }
+      return burials;
+    };
+    t.equal(await during(10), 2);
+    away = true;
+    t.equal(await during(40), 0);
+    away = false;
+    t.equal(await during(30), 0, 'all nodes were unseen for as long, and may be alive');
+    t.equal(await during(10), 2);
+  },
+);
+
+t.test('a node that starts knows before its first beat whether the service is on hold', async (t) => {
+  const db = await openDatabase(t);
+  const lease = new Lease(db, silentLog, { roles: ['mta'] });
+  await lease.start(false);
+  t.notOk(lease.onHold);
+  await lease.stop();
+  await hold.begin(db);
+  const other = new Lease(db, silentLog, { roles: ['mta'] });
+  await other.start(false);
+  t.ok(other.onHold, 'it would send what a restored database has already sent');
+  await other.stop();
+});
 
 t.test('a silent node keeps its claims until it is buried', async (t) => {
   const db = await openDatabase(t);

@@ -181,7 +181,12 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   t.match([first.emails.length, first.count, second.emails.length, second.next_cursor], [3, 4, 2, null]);
   const after = await search(`to=@rare.test&limit=3&cursor=${first.next_cursor}`);
   t.strictSame([...first.emails, ...after.emails], all.emails);
+  t.equal(after.count, 4, 'how many there are is the same on each page');
+  t.match(await search('to=@rare.test&offset=10'), { emails: [], count: 4, count_exact: true, next_cursor: null });
   t.match(await search('to=@rare.test&status=failed'), { emails: [], count: 0, count_exact: true });
+
+  await seed(1_001, ['a@many.test'], '-1 min');
+  t.match(await search('to=@many.test&limit=2'), { emails: { length: 2 }, count: 1_000, count_exact: false });
 
   await seed(1, ['c@rare.test'], '3 min');
   for (let n = 0; n < 10; n += 1) await seed(n === 0 ? 9_998 : 10_000, ['a@common.test'], '4 min');
