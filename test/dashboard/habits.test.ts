@@ -184,6 +184,11 @@ t.test('what people do without thinking', inBrowser, async (t) => {
       await go(page, path, name);
       await page.locator('td .cut:dir(rtl)', { hasText: 'שלום' }).waitFor();
     }
+    const member = await buildAccount(node.db);
+    await node.db.query({ text: 'UPDATE accounts SET name = $2 WHERE id = $1', values: [member.id, name] });
+    const { page: theirs } = await view(t, node, '/emails', { loggedIn: false });
+    await logIn(theirs, member.email, member.password);
+    await theirs.locator('nav .who :dir(rtl)', { hasText: 'שלום' }).waitFor();
   });
 
   t.test('a tab of somebody who has logged out behind another one begins anew', async (t) => {

@@ -58,7 +58,7 @@ export function Shell({ children }: { children: ReactNode }) {
         <div className="foot">
           <div className="who">
             <div title={user.email}>{inOwnLetters(user.email)}</div>
-            <div className="dim" title={account.name}>
+            <div className="dim" dir="auto" title={account.name}>
               {account.name}
             </div>
           </div>
