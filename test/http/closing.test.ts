@@ -69,6 +69,8 @@ t.test('a connection that is in use ends with an answer that says so, and not wi
   next.ask('/next');
   await next.closes();
   t.match(next.heard.text, /Connection: close.*answer to \/next$/s);
+  // Longer than until connections without a request are closed.
+  await pause(300);
   finish();
   await Promise.all([busy.closes(), long.closes(), closed]);
   t.match(busy.heard.text, /Connection: close.*answer to \/slow$/s);
