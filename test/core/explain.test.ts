@@ -48,6 +48,11 @@ t.test('each class that a rule can give says what it means and what to do', asyn
   }
 });
 
+t.test('a class that only a later release knows is explained like any failure', async (t) => {
+  const ofLater = 'quota_of_tenant' as Classification;
+  t.equal(adviceFor(ofLater, 'deferred', 'failed'), adviceFor('other', 'deferred', 'failed'));
+});
+
 t.test('the advice mentions the suppression list only where an address is suppressed', async (t) => {
   const told = (Object.keys(meanings) as Classification[]).filter((kind) =>
     /suppression list/.test(adviceFor(kind, 'bounced', 'failed')),

@@ -126,9 +126,14 @@ const inTime = new Map([
 
 const classificationOf = (attempt: Attempt | null) => (attempt?.classification ?? 'other') as Classification;
 
-/** The meaning of a class, and what people can do about it. @param classification null: not known */
+/**
+ * The meaning of a class, and what people can do about it.
+ *
+ * @param classification null: not known; after a way back from a later release there may be one that we do not know
+ */
 export function adviceAbout(classification: string | null): string {
-  const { meaning, advice } = meanings[(classification ?? 'other') as Classification];
+  const known = Object.hasOwn(meanings, classification ?? '') ? (classification as Classification) : 'other';
+  const { meaning, advice } = meanings[known];
   return `${meaning} ${advice}`;
 }
 
