@@ -155,6 +155,9 @@ t.test('content of an account that is gone is deleted like that of others, and d
   const stays = await add(db, long, ago(10.01), { files: ['old', 'young'] });
   t.strictSame(await pruneContents(db, new Date(), { contentDays: shortAndLong }), { contents: 2, attachments: 501 });
   t.strictSame([await kept(db), await files(db)], [[stays], ['old', 'young']]);
+  const asFree = await add(db, gone, ago(15));
+  await pruneContents(db, new Date(), { contentDays: { free: 20, pro: 10, unlimited: 30 } });
+  t.strictSame(await kept(db), [asFree, stays], 'kept as long as that of the free plan');
 });
 
 t.test('a file that is about to be deleted stays if an email has it again at that moment', async (t) => {
