@@ -33,9 +33,9 @@ const usualPatience: Patience = { drainMs: 17_000, stopMs: 20_000 };
 
 /**
  * Takes jobs in batches and starts a call for each as soon as its endpoint has room. Jobs for endpoints that have work
- * waiting here stay in the queue, except for calls that people wait for, which go to the front of the line; the line of an endpoint that turns out to be failing is released, so that it holds nothing up.
- * An account's jobs stay there too once it has more in hand than is left to others, so there is always some room, even if an
- * account has many slow endpoints.
+ * waiting here stay in the queue, except for calls that people wait for, which go to the front of the line; the line of an
+ * endpoint that turns out to be failing is released, so that it holds nothing up. An account's jobs stay there too once it has
+ * more in hand than is left to others, so there is always some room, even if an account has many slow endpoints.
  */
 export class WebhookDispatcher {
   readonly #db: Database;
