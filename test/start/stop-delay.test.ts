@@ -78,7 +78,8 @@ t.test('what was spent on the delay is taken from what is under way', async (t) 
   const stopped = node.stop();
   t.match(await node.call('GET', '/readyz'), { status: 503 });
   await stopped;
-  t.ok(delay.spentMs >= 300 && delay.isStopping);
+  // A timer may end a fraction of a millisecond early.
+  t.ok(delay.spentMs > 298 && delay.isStopping);
   await t.rejects(node.call('GET', '/healthz'), 'the port is closed');
 
   const windingDown = new WindingDown({ drainMs: 20_000, answerMs: 10_000 });
