@@ -4,6 +4,7 @@ import * as calls from '../core/webhooks/webhook-calls.ts';
 import { priorities } from '../core/webhooks/webhook-lines.ts';
 import type { Database } from '../db/client.ts';
 import { BatchLoop } from '../pace/batch-loop.ts';
+import { DuePriorities } from '../pace/due-priorities.ts';
 import { Tally } from '../pace/tally.ts';
 import type { Queue } from '../queue.ts';
 import { Trouble } from '../trouble.ts';
@@ -61,9 +62,8 @@ export class WebhookDispatcher {
   /** There was no room for jobs that may still be in the queue. */
   #full = false;
   #pausedUntil = 0;
-  /** Somebody waits for a call that was asked for since such calls were last looked for. */
-  #isAsked = false;
-  #askedTakenAt = Number.NEGATIVE_INFINITY;
+  /** Calls that people wait for. */
+  readonly #asked = new DuePriorities([priorities.asked], pollEveryMs);
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
   #unsubscribe: () => void = () => undefined;
@@ -103,7 +103,7 @@ export class WebhookDispatcher {
 
   start(): void {
     this.#unsubscribe = this.#queue.webhooks.onWake((priority) => {
-      if (priority === priorities.asked) this.#isAsked = true;
+      this.#asked.came(priority);
       this.#intake.wake();
     });
     this.#timer = setInterval(() => this.#tick(), pollEveryMs);
@@ -171,17 +171,10 @@ export class WebhookDispatcher {
     const room = Math.min(batchSize, Math.ceil(this.#left / 2));
     this.#full = room <= 0;
     if (this.#full || !lease.valid() || lease.onHold) return false;
-    if (this.#lines.endpoints.length > 0) await this.#takeAsked(room);
+    // Also those to endpoints whose jobs stay in the queue.
+    if (this.#lines.endpoints.length > 0)
+      for (const priority of this.#asked.take()) await this.#takeJobs(room, priority);
     return (await this.#takeJobs(room)) === room;
-  }
-
-  /** Takes the calls that people wait for, also those to endpoints whose jobs stay in the queue, to the front of their lines. */
-  async #takeAsked(limit: number): Promise<void> {
-    const isTime = performance.now() - this.#askedTakenAt >= pollEveryMs;
-    if (!isTime && !this.#isAsked) return;
-    this.#isAsked = false;
-    this.#askedTakenAt = performance.now();
-    await this.#takeJobs(limit, priorities.asked);
   }
 
   /** How many more claims may be in hand. */

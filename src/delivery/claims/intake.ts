@@ -5,6 +5,7 @@ import * as recipients from '../../core/recipients/recipients.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import type { Logger } from '../../log.ts';
 import { BatchLoop } from '../../pace/batch-loop.ts';
+import { DuePriorities } from '../../pace/due-priorities.ts';
 import type { DeliverJob, Placed, Queue } from '../../queue.ts';
 import { Trouble } from '../../trouble.ts';
 import type { ClaimsInHand } from './claims-in-hand.ts';
@@ -61,10 +62,8 @@ export class Intake {
   #lastClaims = 0;
   /** Ends the wait for more of what is accepted. */
   #gathering: NodeJS.Timeout | undefined;
-  /** When jobs of accounts with little under way were last looked for, whoever accepted them. */
-  #firstTakenAt = Number.NEGATIVE_INFINITY;
-  /** The priorities of such jobs that came since they were last looked for. */
-  readonly #firstCame = new Set<number>();
+  /** The jobs of accounts with little under way. */
+  readonly #first = new DuePriorities(prioritiesOfFirst, firstEveryMs);
   /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;
   #unsubscribe: () => void = () => undefined;
@@ -104,7 +103,7 @@ export class Intake {
 
   /** Takes what was just accepted, under load a little later: taking and loading few emails costs nearly as much as many. */
   #takeAccepted(priority?: number): void {
-    if (priority !== undefined && prioritiesOfFirst.includes(priority)) this.#firstCame.add(priority);
+    this.#first.came(priority);
     if (this.#lastClaims < manyClaims || this.#dispatching.inHand.size < manyClaims) {
       this.take();
       return;
@@ -160,11 +159,7 @@ export class Intake {
   /** Takes the jobs of accounts with little under way, also of the destinations whose jobs stay in the queue. */
   async #takeFirst(): Promise<void> {
     if (this.#supplied.size === 0) return;
-    const isTime = performance.now() - this.#firstTakenAt >= firstEveryMs;
-    if (isTime) this.#firstTakenAt = performance.now();
-    const priorities = prioritiesOfFirst.filter((priority) => isTime || this.#firstCame.has(priority));
-    this.#firstCame.clear();
-    for (const priority of priorities) await this.#takeAllOf(priority);
+    for (const priority of this.#first.take()) await this.#takeAllOf(priority);
   }
 
   /** One batch after the other: most of these jobs are single emails, so that a burst of them is more than one. */
