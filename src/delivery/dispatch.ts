@@ -132,15 +132,15 @@ export class Dispatcher {
   }
 
   /**
-   * Takes no new work, releases what has not begun, and waits for what has: at most about 25 seconds, less what was spent before.
+   * Takes no new work, releases what has not begun, and waits for what has: at most 20 seconds, and some for saying how it went.
    *
-   * @param spentMs the time that the end of this node took so far
+   * @param withinMs how long it may wait for what has begun
    */
-  async stop(spentMs = 0): Promise<void> {
+  async stop(withinMs?: number): Promise<void> {
     const { log } = this.#tools;
     this.#stopping = true;
     this.#inHand.stop();
-    this.#windingDown.begin(spentMs);
+    this.#windingDown.begin(withinMs);
     // From the beginning on: everything else that waits for the database here may take long.
     this.#recorder.giveUpAfter(this.#windingDown.drainMs);
     this.#underWay.stop();

@@ -19,7 +19,6 @@ import { addUpkeep } from '../delivery/upkeep.ts';
 import type { Logger } from '../log.ts';
 import type { Rounds } from '../pace/rounds.ts';
 import type { Metrics } from '../process/metrics.ts';
-import type { StopDelay } from '../process/stop-delay.ts';
 import type { Lifetime, Stops } from '../process/stops.ts';
 import type { Queue } from '../queue.ts';
 import { createTransport, type Transport } from '../smtp/deliver.ts';
@@ -47,22 +46,23 @@ export interface DispatcherParts {
   providers: readonly Provider[];
   lease: Lease;
   fresh: FreshBodies;
-  /** What the end of this node begins with. */
-  delay: StopDelay;
 }
 
 /** A process that is killed loses the TLS-RPT numbers of this time. */
 const tlsResultsMs = 30_000;
 
+/** Left to what a node ends after its dispatchers, which says goodbye to the database. */
+const goodbyeMs = 3_000;
+
 /** Starts what this node's roles ask for: delivering mail, calling webhooks. Both need its lease. */
 export async function startDispatchers(parts: DispatcherParts, life: Lifetime): Promise<void> {
-  const { config, foundation, queue, delay } = parts;
+  const { config, foundation, queue } = parts;
   const { siblings, log } = foundation;
   if (siblings) {
     shareWork('mail', queue, siblings);
     shareWork('webhooks', queue.webhooks, siblings);
   }
-  const dispatchers: { stop(spentMs: number): Promise<void> }[] = [];
+  const dispatchers: { stop(withinMs: number): Promise<void> }[] = [];
   if (config.roles.has('mta')) {
     await letPoolGiveWay(log);
     life.goOn();
@@ -70,7 +70,7 @@ export async function startDispatchers(parts: DispatcherParts, life: Lifetime): 
   }
   if (config.roles.has('webhooks')) dispatchers.push(startWebhooks(parts));
   // At the same time: each may need most of the time that there is.
-  life.stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop(delay.spentMs))));
+  life.stops.push(() => Promise.all(dispatchers.map((dispatcher) => dispatcher.stop(life.leftMs - goodbyeMs))));
 }
 
 function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {

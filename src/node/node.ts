@@ -139,6 +139,8 @@ async function bringUp(config: Config, foundation: Foundation, life: Lifetime): 
 interface Parts extends DispatcherParts {
   foundation: Foundation;
   surroundings: Surroundings;
+  /** What the end of this node begins with. */
+  delay: StopDelay;
 }
 
 async function makeParts(

@@ -8,7 +8,6 @@ export class StopDelay {
   readonly ms: number;
   readonly #cut = new AbortController();
   #isStopping = false;
-  #spentMs = 0;
 
   constructor(ms: number) {
     this.ms = ms;
@@ -16,11 +15,6 @@ export class StopDelay {
 
   get isStopping(): boolean {
     return this.#isStopping;
-  }
-
-  /** How long it took, in ms. */
-  get spentMs(): number {
-    return this.#spentMs;
   }
 
   /** Aborted once nobody wants to wait any longer. */
@@ -39,8 +33,6 @@ export class StopDelay {
 
   async pass(): Promise<void> {
     this.#isStopping = true;
-    const begun = performance.now();
     if (this.isAhead) await sleep(this.ms, undefined, { signal: this.#cut.signal }).catch(() => undefined);
-    this.#spentMs = performance.now() - begun;
   }
 }

@@ -39,6 +39,11 @@ export class Lifetime {
     this.#endWithinMs = endWithinMs;
   }
 
+  /** How long its end may take, from now on if it has begun, in ms. */
+  get leftMs(): number {
+    return this.#endsBy === null ? this.#endWithinMs : Math.max(0, this.#endsBy - performance.now());
+  }
+
   /**
    * To be called after each step that took a while.
    *

@@ -24,7 +24,7 @@ const untriedPauseMs = 1_000;
 
 /** How long a shutdown waits, in ms. */
 export interface Patience {
-  /** For calls under way to end by themselves: longer than a call may take, unless time was spent before. */
+  /** For calls under way to end by themselves: longer than a call may take. */
   drainMs: number;
   /** In all, also for their outcomes to be stored. */
   stopMs: number;
@@ -114,13 +114,14 @@ export class WebhookDispatcher {
    * Takes no new work, releases what has not begun, and waits for what has: at most 20 seconds, even if the database does not
    * answer. What this node still holds then is freed when it retires or is found dead.
    *
-   * @param spentMs the time that the end of this node took so far, which is taken off
+   * @param withinMs how long it may take, if that is less
    */
-  async stop(spentMs = 0): Promise<void> {
+  async stop(withinMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);
     this.#unsubscribe();
-    const [drainMs, stopMs] = [this.#patience.drainMs - spentMs, this.#patience.stopMs - spentMs];
+    const stopMs = Math.min(this.#patience.stopMs, withinMs);
+    const drainMs = Math.max(0, this.#patience.drainMs - this.#patience.stopMs + stopMs);
     const ender = setTimeout(() => this.#abort.abort(), drainMs);
     this.#recorder.giveUpAfter(drainMs);
     const ended = new AbortController();

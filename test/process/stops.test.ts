@@ -31,6 +31,7 @@ t.test('an end that takes too long is not waited for, and leaves no step out', a
   const warnings: string[] = [];
   const log = Object.assign(Object.create(silentLog) as Logger, { warn: (what: string) => warnings.push(what) });
   const life = new Lifetime(log, 20);
+  t.equal(life.leftMs, 20);
   const begun: string[] = [];
   const step = (name: string, ends: Promise<void>) =>
     life.stops.push(() => {
@@ -46,6 +47,22 @@ t.test('an end that takes too long is not waited for, and leaves no step out', a
   t.same(begun, ['third', 'second', 'first']);
   t.same(warnings, ['stopping takes too long: what has not ended is left as it is']);
   t.throws(() => life.goOn(), /ended during its start/);
+  t.equal(life.leftMs, 0);
+});
+
+t.test('each step can read how much time those before it have left', async (t) => {
+  const life = new Lifetime(silentLog, 60_000);
+  const left: number[] = [];
+  for (const _ of [1, 2])
+    life.stops.push(async () => {
+      left.push(life.leftMs);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    });
+  await life.end();
+  const [first = 0, second = 0] = left;
+  t.ok(first > 59_000 && first <= 60_000, `${first} ms`);
+  // A timer may end a fraction of a millisecond early.
+  t.ok(second <= first - 19, `${second} ms after ${first}`);
 });
 
 t.test('what is only beginning is ended once it has begun', async (t) => {

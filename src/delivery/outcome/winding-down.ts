@@ -14,7 +14,7 @@ export interface Ending {
   readonly signal: AbortSignal;
 }
 
-/** The shutdown of a node's deliveries: at most `drainMs` from `begin` on, less what was spent before. */
+/** The shutdown of a node's deliveries: at most `drainMs` from `begin` on. */
 export class WindingDown implements Ending {
   readonly #abort = new AbortController();
   #drainMs: number;
@@ -43,10 +43,11 @@ export class WindingDown implements Ending {
     return this.#abort.signal;
   }
 
-  /** @param spentMs the time that the end of this node took so far: at most half of what there is */
-  begin(spentMs = 0): void {
-    this.#drainMs -= spentMs;
-    this.#answerMs -= spentMs / 2;
+  /** @param withinMs the time that is left for it, which may be less than `drainMs`; then answers are awaited for less, too */
+  begin(withinMs = Number.POSITIVE_INFINITY): void {
+    const missingMs = Math.max(0, this.#drainMs - withinMs);
+    this.#drainMs -= missingMs;
+    this.#answerMs -= missingMs / 2;
     this.#begunAt = performance.now();
     this.#timer = setTimeout(() => this.#abort.abort(), this.#drainMs);
   }
