@@ -5,7 +5,7 @@ import type Koa from 'koa';
 import { type ApiError, headersTooLarge, invalidRequest } from '../errors.ts';
 import { newId } from '../ids.ts';
 import { grouped } from '../numbers.ts';
-import { openFilesLimit } from '../process/open-files.ts';
+import { connectionsWithin } from '../process/open-files.ts';
 import { cutOff } from './cut-off.ts';
 
 export interface HttpServer {
@@ -48,15 +48,6 @@ const mostAhead = 100;
 /** Connections at once, which take about 17 kB each. */
 const mostConnections = 10_000;
 
-/**
- * How many connections clients may have at once. Each is a file, and half of what the process may open is left for the mail, the
- * webhooks and the database: who opens connections here needs no login.
- *
- * @param files the limit of open files; null if it is not known
- */
-export const connectionsWithin = (files: number | null): number =>
-  Math.min(mostConnections, Math.floor((files ?? Number.POSITIVE_INFINITY) / 2));
-
 export interface ListenOptions {
   patience?: Patience;
   /** The most connections at once. */
@@ -70,7 +61,7 @@ export async function listen(
   app: Koa,
   host: string,
   port: number,
-  { patience = usualPatience, most = connectionsWithin(openFilesLimit()), onTurnedAway }: ListenOptions = {},
+  { patience = usualPatience, most = connectionsWithin(mostConnections, 'api'), onTurnedAway }: ListenOptions = {},
 ): Promise<HttpServer> {
   const due = new DueAnswers();
   const answer = boundedAnswers(app, due, patience);

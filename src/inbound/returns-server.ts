@@ -6,6 +6,7 @@ import {
   type SMTPServerSession,
 } from 'smtp-server';
 import type { TlsCertificate } from '../crypto/certificate.ts';
+import { connectionsWithin } from '../process/open-files.ts';
 import { limitConnections } from './connection-limit.ts';
 import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection-rules.ts';
 import { close, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
@@ -40,8 +41,9 @@ export interface Patience {
 }
 
 const usualPatience: Patience = { idleMs: 2 * 60_000, contentMs: 10 * 60_000, visitMs: 15 * 60_000 };
-/** Connections: in all, and from one network. */
-const mostConnections = { mostInAll: 200, mostOfOne: 20 };
+const mostConnections = 200;
+/** From one network. */
+const mostConnectionsOfOne = 20;
 /** A message with ten recipients takes some 20 replies, STARTTLS included. */
 const mostReplies = { errors: 20, replies: 100 };
 const mostRecipients = 10;
@@ -101,7 +103,8 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
   });
   server.on('error', (error) => log.debug({ error: error.message }, 'an inbound connection failed'));
   limitConnections(server.server, {
-    ...mostConnections,
+    mostInAll: connectionsWithin(mostConnections, 'returns'),
+    mostOfOne: mostConnectionsOfOne,
     busy: `421 ${options.host} 4.7.0 too many connections, try again later\r\n`,
   });
   const port = await listen(server, 'INBOUND_SMTP_PORT', options.listenOn, options.port);

@@ -7,6 +7,7 @@ import type { Database } from '../db/client.ts';
 import type { Logger } from '../log.ts';
 import type { AccountTurns } from '../pace/account-turns.ts';
 import type { TokenBuckets } from '../pace/rate-limit.ts';
+import { connectionsWithin } from '../process/open-files.ts';
 import { openAll } from '../process/start-error.ts';
 import type { Queue } from '../queue.ts';
 import { limitConnections, limitHandshakes } from './connection-limit.ts';
@@ -130,7 +131,8 @@ class Listener {
   readonly #freeConnections: () => number;
 
   constructor(options: SubmissionOptions, shared: Shared, secure: boolean) {
-    const { name, tls, log, patience = usualPatience, most = usualMost } = options;
+    const { name, tls, log, patience = usualPatience } = options;
+    const mostInAll = connectionsWithin(usualMost.mostInAll, secure ? 'submissions' : 'submission');
     this.#options = options;
     this.#shared = shared;
     this.#patience = patience;
@@ -144,7 +146,7 @@ class Listener {
     });
     this.server.on('error', (error) => log.debug({ error: error.message }, 'a submission connection failed'));
     this.#freeConnections = limitConnections(this.server.server, {
-      ...most,
+      ...(options.most ?? { ...usualMost, mostInAll }),
       busy: secure ? '' : `421 ${name} 4.7.0 too many connections, try again later\r\n`,
     });
     if (secure) limitHandshakes(this.server, patience.loginMs);

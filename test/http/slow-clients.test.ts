@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import Koa from 'koa';
 import t from 'tap';
-import { connectionsWithin, listen } from '../../src/http/server.ts';
+import { listen } from '../../src/http/server.ts';
 import { eventually } from '../support/node.ts';
 
 const patience = { headersMs: 600, requestMs: 3_500, checkedEveryMs: 20, lingerMs: 100, takingMs: 60_000 };
@@ -197,9 +197,6 @@ async function* events(): AsyncGenerator<string, void> {
 }
 
 t.test('clients that open connections without end leave files for the mail, and are turned away: DOS-08', async (t) => {
-  t.equal(connectionsWithin(1_024), 512);
-  t.equal(connectionsWithin(1_048_576), 10_000);
-  t.equal(connectionsWithin(null), 10_000);
   let turnedAway = 0;
   const onTurnedAway = () => {
     turnedAway += 1;
