@@ -202,7 +202,7 @@ export function dnsRecords(domain: Domain, mailHostname: string, sendingIps: rea
   return {
     verification: verificationRecord(domain),
     dkim: dkimRecord(domain),
-    spf: { name: domain.domain, type: 'TXT', value: spfPolicy(domain.domain, mailHostname, sendingIps) },
+    spf: spfRecord(domain, mailHostname, sendingIps),
   };
 }
 
@@ -211,6 +211,13 @@ export const verificationRecord = ({ domain, verificationToken }: Domain): DnsRe
   name: `_sendwright.${domain}`,
   type: 'TXT',
   value: verificationToken,
+});
+
+/** The policy that names who may send for the domain. */
+export const spfRecord = ({ domain }: Domain, mailHostname: string, sendingIps: readonly string[]): DnsRecord => ({
+  name: domain,
+  type: 'TXT',
+  value: spfPolicy(domain, mailHostname, sendingIps),
 });
 
 /** That of our own host name, which all others include, must not include itself: receivers could evaluate none of them. */

@@ -116,7 +116,7 @@ async function probeDkim(
 }
 
 async function checkSpf(domain: Domain, where: Surroundings): Promise<Check> {
-  const record = domains.dnsRecords(domain, where.mailHostname, where.sendingIps).spf;
+  const record = domains.spfRecord(domain, where.mailHostname, where.sendingIps);
   const { texts: all, problem, failed } = await lookUpRecord(record, domain, where);
   const texts = all.filter((text) => /^v=spf1( |$)/i.test(text));
   if (problem) return report(record, texts, problem, failed);
