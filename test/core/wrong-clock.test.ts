@@ -24,10 +24,15 @@ import { testServerUrl } from '../support/postgres.ts';
 
 const hourMs = 3_600_000;
 
-t.test('mail is due by the clock of the database, whatever the clock of the accepting machine says', async (t) => {
-  const { db, queue } = await openQueue(t);
+async function buildSender(db: Database) {
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  return { account, domain };
+}
+
+t.test('mail is due by the clock of the database, whatever the clock of the accepting machine says', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const { account, domain } = await buildSender(db);
   const request = (scheduledAt: Date | null) => requestOf(`s@${domain}`, ['a@receiver.test'], { scheduledAt });
   for (const offMs of [2 * hourMs, -2 * hourMs]) {
     const began = Date.now();
@@ -52,8 +57,7 @@ t.test('mail is due by the clock of the database, whatever the clock of the acce
 
 t.test('mail accepted while the clock of the database was ahead is due once that is corrected', async (t) => {
   const { db, queue } = await openQueue(t);
-  const account = await buildAccount(db);
-  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const { account, domain } = await buildSender(db);
   const later = new Date(Date.now() + 40 * 24 * hourMs);
   const request = (scheduledAt: Date | null) => requestOf(`s@${domain}`, ['a@receiver.test'], { scheduledAt });
   await accept(db, queue, holderOf(account), [request(null), request(new Date(Date.now() + hourMs))]);
@@ -69,8 +73,7 @@ t.test('mail accepted while the clock of the database was ahead is due once that
 
 t.test('mail tried while the clock of the database was ahead is due once that is corrected', async (t) => {
   const { db, queue } = await openQueue(t);
-  const account = await buildAccount(db);
-  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const { account, domain } = await buildSender(db);
   const cases = [
     { name: 'tried just now by a right clock', tried: 0, next: 30, note: null, scheduled: null, due: false },
     { name: 'tried a day ahead', tried: 24, next: 25, note: null, scheduled: null, due: true },
@@ -140,8 +143,7 @@ t.test('mail tried while the clock of the database was ahead is due once that is
 
 t.test('a webhook call of the time when the clock was ahead is due once that is corrected', async (t) => {
   const { db, queue } = await openQueue(t);
-  const account = await buildAccount(db);
-  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const { account, domain } = await buildSender(db);
   const keyring = new Keyring(Buffer.alloc(32));
   await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
   const requests = Array.from({ length: 3 }, () => requestOf(`s@${domain}`, ['a@receiver.test']));
@@ -192,8 +194,7 @@ t.test(
   'mail and webhook calls that got their jobs while the clock was ahead leave the queue once that is corrected',
   async (t) => {
     const { db, queue } = await openQueue(t);
-    const account = await buildAccount(db);
-    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    const { account, domain } = await buildSender(db);
     const keyring = new Keyring(Buffer.alloc(32));
     await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
     const request = (to: string) => requestOf(`s@${domain}`, [to]);
@@ -232,8 +233,7 @@ t.test(
   'of an email whose job is taken back, recipients with a job of their own or at a node stay as they are',
   async (t) => {
     const { db, queue } = await openQueue(t);
-    const account = await buildAccount(db);
-    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    const { account, domain } = await buildSender(db);
     await accept(db, queue, holderOf(account), [
       requestOf(`s@${domain}`, ['a@one.test', 'a@two.test', 'a@three.test']),
     ]);
@@ -259,8 +259,7 @@ t.test(
   'a clock that was ahead for long leaves more behind than one statement takes, and none of it waits',
   async (t) => {
     const { db, queue } = await openQueue(t);
-    const account = await buildAccount(db);
-    const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+    const { account, domain } = await buildSender(db);
     const never = () => false;
     // Each with a job of its own.
     const requests = Array.from({ length: 1_001 }, (_, n) => requestOf(`s@${domain}`, [`a@receiver${n}.test`]));
@@ -296,8 +295,7 @@ t.test('failed logins of the time when the clock of the database was ahead lock 
 
 t.test('such mail is in doubt in a backup of that time, like what was due', async (t) => {
   const { db, queue } = await openQueue(t);
-  const account = await buildAccount(db);
-  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const { account, domain } = await buildSender(db);
   await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@receiver.test'])]);
   await db.query({ text: `UPDATE recipients SET next_attempt_at = now() + interval '2 hours'` });
   await hold.begin(db);
@@ -410,8 +408,7 @@ t.test('a retired DKIM key stays on the list for its week, even if the clock of 
 
 t.test('mail is accepted at once after the clock of the database was set to another month', async (t) => {
   const { db, queue } = await openQueue(t);
-  const account = await buildAccount(db);
-  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  const { account, domain } = await buildSender(db);
   const keyring = new Keyring(Buffer.alloc(32));
   await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
   for (const [index, weeks] of [9, -9].entries()) {
