@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Sql, Statement } from '../../src/db/client.ts';
 import { connect } from '../../src/db/client.ts';
-import { keepingPartitions, listPartitions } from '../../src/db/partitions.ts';
+import { detachPartition, ensurePartitions, keepingPartitions, listPartitions } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase, openDatabase } from '../support/db.ts';
@@ -60,6 +60,44 @@ t.test('a node whose clock is months behind also makes those that emails need', 
   await keepingPartitions(db)(new Date(Date.now() - 20 * weekMs));
   await t.resolves(insert(new Date()));
   await t.resolves(insert(new Date(Date.now() - 20 * weekMs)));
+});
+
+t.test('an older week gets the partition of counts that it lacks, unless its emails are being dropped', async (t) => {
+  const db = await openDatabase(t);
+  const now = new Date();
+  const older = async (table: string) =>
+    (await listPartitions(db)).filter(
+      (one) => one.table === table && one.state === 'attached' && one.to < new Date(now.getTime() - 5 * weekMs),
+    );
+  const dropCounts = async () => {
+    for (const { name } of await older('email_counts')) await db.query({ text: `DROP TABLE ${name}` });
+  };
+  await ensurePartitions(db, new Date(now.getTime() - 10 * weekMs));
+  await dropCounts();
+  await ensurePartitions(db, now);
+  t.equal((await older('email_counts')).length, 4, 'as nodes of the previous release make none');
+
+  await dropCounts();
+  let asked = 0;
+  const meanwhile: Sql = {
+    async query<Row>(statement: Statement) {
+      const rows = await db.query<Row>(statement);
+      asked += 1;
+      if (asked === 1) for (const one of await older('emails')) await detachPartition(db, one);
+      return rows;
+    },
+  };
+  await ensurePartitions(meanwhile, now);
+  t.same(await older('email_counts'), [], 'retention took the emails after this node had seen them');
+  await ensurePartitions(db, now);
+  t.same(await older('email_counts'), [], 'what else is left of the week needs no counts');
+});
+
+t.test('several nodes at once make the partitions of a week', async (t) => {
+  const db = await openDatabase(t);
+  const later = new Date(Date.now() + 10 * weekMs);
+  await t.resolves(Promise.all([1, 2, 3].map(() => ensurePartitions(db, later))));
+  t.equal((await listPartitions(db)).filter(({ from }) => from > later).length, 12);
 });
 
 t.test('partitions exist at once when another database takes over whose clock is weeks off', async (t) => {
