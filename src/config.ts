@@ -17,6 +17,7 @@ import {
   hostname,
   hostToListenOn,
   httpUrl,
+  ipAddress,
   listOf,
   mailAddress,
   oneOf,
@@ -77,6 +78,8 @@ export interface Config {
     host: string | null;
     /** Null: a certificate of our own. */
     tls: CertificateFiles | null;
+    /** The addresses whose connections begin with the PROXY protocol. */
+    proxies: string[];
   };
   /** 0: off. */
   ports: { inbound: number; submission: number; submissions: number };
@@ -160,6 +163,7 @@ function readVariables(env: Environment): Config {
     smtp: {
       host: env.read('SMTP_HOST', hostToListenOn, sandbox ? host : null),
       tls: certificateFiles(env.read('SMTP_TLS_CERT', filePath, null), env.read('SMTP_TLS_KEY', filePath, null)),
+      proxies: env.read('SMTP_PROXIES', listOf(ipAddress), []),
     },
     ports: {
       inbound: env.read('INBOUND_SMTP_PORT', portFrom(0), 2525),

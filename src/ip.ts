@@ -57,6 +57,10 @@ export function networkOf(address: string): string {
   return parsed.kind() === 'ipv6' ? parsed.toNormalizedString().split(':').slice(0, 4).join(':') : parsed.toString();
 }
 
+/** An address in one spelling: an IPv4-mapped one as IPv4, IPv6 in its shortest form (RFC 5952). Other text is returned unchanged. */
+export const canonicalAddress = (address: string) =>
+  ipaddr.isValid(address) ? ipaddr.process(address).toString() : address;
+
 function contains([first, length]: Network, ip: string): boolean {
   if (ip.includes('%') || !(ipaddr.IPv4.isValidFourPartDecimal(ip) || ipaddr.IPv6.isValid(ip))) return false;
   // ipaddr.js reads ::10.1.2.3 as an IPv4-mapped address, the system does not.

@@ -46,6 +46,7 @@ t.test('variables that are set are used', async (t) => {
     DNS_SERVERS: '127.0.0.1:5353,[::1]:53,9.9.9.9',
     SMTP_TLS_CERT: 'cert.pem',
     SMTP_TLS_KEY: 'key.pem',
+    SMTP_PROXIES: '10.0.0.9, 2001:DB8:0::9, ::ffff:10.0.0.8',
     ROLES: 'api,mta',
     RETRY_SCHEDULE: '30s,1h',
     STOP_DELAY: '10s',
@@ -67,7 +68,11 @@ t.test('variables that are set are used', async (t) => {
     retryScheduleMs: [30_000, 3_600_000],
     stopDelayMs: 10_000,
     allowPrivateNetworks: true,
-    smtp: { host: null, tls: { cert: 'cert.pem', key: 'key.pem' } },
+    smtp: {
+      host: null,
+      tls: { cert: 'cert.pem', key: 'key.pem' },
+      proxies: ['10.0.0.9', '2001:db8::9', '10.0.0.8'],
+    },
   });
   t.equal(readConfig({ HTTP_HOST: '0.0.0.0' }).smtp.host, '0.0.0.0', 'the sandbox is where the REST API is');
   t.same([...config.roles], ['api', 'mta']);
@@ -102,6 +107,11 @@ t.test('a wrong value is one line that names the variable and what it must be', 
     [{ HTTP_PORT: '65536' }, /^HTTP_PORT must be a port number/],
     [{ HTTP_PORT: '-1' }, /^HTTP_PORT must be a port number/],
     [{ HTTP_HOST: 'example.com' }, /^HTTP_HOST must be an IP address or localhost/],
+    [
+      { SMTP_PROXIES: '10.0.0.0/8' },
+      /^SMTP_PROXIES must be a comma separated list, each an IP address, not "10\.0\.0\.0\/8"$/,
+    ],
+    [{ SMTP_PROXIES: '10.0.0.9,fe80::1%eth0' }, /^SMTP_PROXIES must be/],
     [{ MX_PORT: '0' }, /^MX_PORT must be a port number from 1 to 65535/],
     [{ MX_PORT: 'x' }, /^MX_PORT must be a port number from 1 to 65535, not "x"$/],
     [{ BASE_URL: 'localhost:3000' }, /^BASE_URL must be an http or https address/],

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { type PrivateNetworks, parseNetwork } from '../ip.ts';
+import { canonicalAddress, type PrivateNetworks, parseNetwork } from '../ip.ts';
 import { AddressError, isAscii, normalizeDomain, parseMailbox } from '../mail/address/address.ts';
 
 /** Parsers for the values of variables. Each throws an Error that says what the value must be, to follow "must be". */
@@ -47,6 +47,11 @@ export function workerCount(text: string): number {
 export function hostToListenOn(text: string): string {
   if (text !== 'localhost' && isIP(text) === 0) throw new Error('an IP address or localhost');
   return text;
+}
+
+export function ipAddress(text: string): string {
+  if (isIP(text) === 0 || text.includes('%')) throw new Error('an IP address');
+  return canonicalAddress(text);
 }
 
 export function dnsServer(text: string): string {

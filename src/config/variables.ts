@@ -104,6 +104,12 @@ export const variables: Variable[] = [
     meaning: 'address that these three ports listen on',
   },
   {
+    name: 'SMTP_PROXIES',
+    fallback: 'unset: none',
+    meaning:
+      'addresses of the TCP balancers in front of these three ports, comma separated: their connections begin with the PROXY protocol, version 1 (see docs/going-live.md)',
+  },
+  {
     name: 'SMTP_TLS_CERT',
     fallback: 'unset: a self-signed one in `DATA_DIR`',
     meaning: "PEM file with the SMTP servers' certificate chain; read again when it is replaced",

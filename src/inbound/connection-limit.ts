@@ -1,6 +1,17 @@
 import type { Server, Socket } from 'node:net';
-import type { SMTPServer } from 'smtp-server';
-import { networkOf } from '../ip.ts';
+import type { SMTPServer, SMTPServerSession } from 'smtp-server';
+import { canonicalAddress, networkOf } from '../ip.ts';
+
+/** How many connections a server admits. */
+export interface ConnectionLimits {
+  mostInAll: number;
+  /** From one network. */
+  mostOfOne: number;
+  /** What is sent to any further one. */
+  busy: string;
+  /** Addresses whose connections are those of many: `mostOfOne` is not for them. */
+  proxies: readonly string[];
+}
 
 /**
  * Counts a server's connections from their first packet, so that TLS handshakes count too. It admits at most `mostInAll`, and
@@ -12,10 +23,11 @@ import { networkOf } from '../ip.ts';
  */
 export function limitConnections(
   server: Server,
-  { mostInAll, mostOfOne, busy }: { mostInAll: number; mostOfOne: number; busy: string },
+  { mostInAll, mostOfOne, busy, proxies }: ConnectionLimits,
 ): () => number {
   /** The network of each admitted connection. */
   const open = new Map<Socket, string>();
+  const ofMany = new Set(proxies);
   const [serve] = server.listeners('connection') as ((socket: Socket) => void)[];
   if (!serve) throw new Error('the server has no listener yet');
   server.removeAllListeners('connection');
@@ -32,7 +44,8 @@ export function limitConnections(
       if (other.destroyed) open.delete(other);
       else if (otherNetwork === network) ofNetwork += 1;
     }
-    if (open.size >= mostInAll || ofNetwork >= mostOfOne) {
+    const isCrowded = ofNetwork >= mostOfOne && !ofMany.has(canonicalAddress(socket.remoteAddress));
+    if (open.size >= mostInAll || isCrowded) {
       socket.on('error', () => {});
       socket.end(busy, () => socket.destroy());
       return;
@@ -41,6 +54,17 @@ export function limitConnections(
     serve(socket);
   });
   return () => mostInAll - [...open.keys()].filter((socket) => !socket.destroyed).length;
+}
+
+/**
+ * Whether the client of this session has more connections than `mostOfOne` from its network: a connection through a proxy shows
+ * only with its session whose it is.
+ */
+export function isOneTooMany(server: SMTPServer, session: SMTPServerSession, mostOfOne: number): boolean {
+  const network = networkOf(session.remoteAddress);
+  let ofNetwork = 0;
+  for (const { session: other } of server.connections) if (networkOf(other.remoteAddress) === network) ofNetwork += 1;
+  return ofNetwork > mostOfOne;
 }
 
 /**

@@ -14,6 +14,7 @@ export class Refusal extends Error {
 
 export const badContent = (sentence: string) => new Refusal(554, '5.6.0', sentence);
 export const inCircles = (sentence: string) => new Refusal(554, '5.4.6', sentence);
+export const tooManyConnections = () => new Refusal(421, '4.7.0', 'too many connections, try again later');
 export const tooLarge = (sentence: string) => new Refusal(552, '5.3.4', sentence);
 /** For a temporary condition: the client keeps the message and tries again. */
 export const notNow = (sentence = 'the service is unavailable now, try again') => new Refusal(451, '4.3.0', sentence);

@@ -7,10 +7,10 @@ import {
 } from 'smtp-server';
 import type { TlsCertificate } from '../crypto/certificate.ts';
 import { connectionsWithin } from '../process/open-files.ts';
-import { limitConnections } from './connection-limit.ts';
+import { isOneTooMany, limitConnections, limitHandshakes } from './connection-limit.ts';
 import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection-rules.ts';
 import { close, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
-import { asRefusal } from './refusal.ts';
+import { asRefusal, tooManyConnections } from './refusal.ts';
 import { mailboxOf, type ReturnTools, receive } from './returns.ts';
 import { largestMessage, readBeginning } from './returns-content.ts';
 import type { CertificateUser } from './served-certificate.ts';
@@ -21,6 +21,8 @@ export interface ReturnsServerOptions extends ReturnTools {
   /** 0: any free port. */
   port: number;
   tls: TlsCertificate;
+  /** The addresses, in their canonical spelling, whose connections begin with the PROXY protocol; none: no connection does. */
+  proxies?: readonly string[];
   patience?: Patience;
 }
 
@@ -64,7 +66,7 @@ const fixedOptions: SMTPServerOptions = {
  * @throws StartError when the port cannot be listened on
  */
 export async function startReturnsServer(options: ReturnsServerOptions): Promise<ReturnsServer> {
-  const { patience = usualPatience, log } = options;
+  const { patience = usualPatience, proxies = [], log } = options;
   const underWay = new Map<SMTPServerSession, Promise<unknown>>();
   const visitTimers = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
   const replyFor = (error: unknown) => asRefusal(error, log, 'a returned message could not be stored');
@@ -73,9 +75,12 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     ...options.tls,
     name: options.host,
     socketTimeout: patience.idleMs,
+    useProxy: [...proxies],
     onConnect(session, callback) {
-      visitTimers.set(session, hangUpAfter(patience.visitMs, server, session, '4.4.2 the session took too long'));
       keepOurCodes(server, session);
+      if (proxies.length > 0 && isOneTooMany(server, session, mostConnectionsOfOne))
+        return callback(tooManyConnections());
+      visitTimers.set(session, hangUpAfter(patience.visitMs, server, session, '4.4.2 the session took too long'));
       keepAddressesAsWritten(server, session);
       limitReplies(server, session, mostReplies);
       callback();
@@ -105,8 +110,10 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
   limitConnections(server.server, {
     mostInAll: connectionsWithin(mostConnections, 'returns'),
     mostOfOne: mostConnectionsOfOne,
+    proxies,
     busy: `421 ${options.host} 4.7.0 too many connections, try again later\r\n`,
   });
+  if (proxies.length > 0) limitHandshakes(server, patience.idleMs);
   const port = await listen(server, 'INBOUND_SMTP_PORT', options.listenOn, options.port);
   return {
     port,

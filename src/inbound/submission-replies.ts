@@ -8,7 +8,7 @@ export const badSender = (sentence: string) => new Refusal(550, '5.7.1', sentenc
 export const badCredentials = (sentence: string) => new Refusal(535, '5.7.8', sentence);
 export const tooManyRequests = (seconds: number, sentence: string) =>
   new Refusal(450, '4.7.1', `${sentence}: try again in ${seconds} s`);
-export const tooManyConnections = () =>
+export const tooManyOfAccount = () =>
   new Refusal(421, '4.7.0', 'this account has too many connections, try again later');
 
 /**

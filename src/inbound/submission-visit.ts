@@ -13,7 +13,7 @@ import type { TokenBuckets } from '../pace/rate-limit.ts';
 import { notNow, Refusal } from './refusal.ts';
 import type { ContentRoom } from './submission-content.ts';
 import type { SubmissionLogin } from './submission-login.ts';
-import { badSender, refusalOf, tooManyConnections, tooManyRequests } from './submission-replies.ts';
+import { badSender, refusalOf, tooManyOfAccount, tooManyRequests } from './submission-replies.ts';
 import { type Submission, toSubmission } from './submission-request.ts';
 
 /** Being this stale is safe: accepting checks the sender's domain again in its transaction. */
@@ -61,7 +61,7 @@ export class SubmissionVisit {
     const { keyId, accountId } = await this.#holderOf(password);
     if (!this.#tools.mayStay(accountId)) {
       this.isOver = true;
-      throw tooManyConnections();
+      throw tooManyOfAccount();
     }
     this.accountId = accountId;
     this.#key = password ?? '';

@@ -10,10 +10,10 @@ import type { TokenBuckets } from '../pace/rate-limit.ts';
 import { connectionsWithin } from '../process/open-files.ts';
 import { openAll } from '../process/start-error.ts';
 import type { Queue } from '../queue.ts';
-import { limitConnections, limitHandshakes } from './connection-limit.ts';
+import { isOneTooMany, limitConnections, limitHandshakes } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
 import { close, hangUp, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
-import { asRefusal, type Refusal } from './refusal.ts';
+import { asRefusal, type Refusal, tooManyConnections } from './refusal.ts';
 import type { CertificateUser } from './served-certificate.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
@@ -34,6 +34,8 @@ export interface SubmissionOptions {
   /** The host name in the greeting. */
   name: string;
   tls: TlsCertificate;
+  /** The addresses, in their canonical spelling, whose connections begin with the PROXY protocol; none: no connection does. */
+  proxies?: readonly string[];
   /** Counts messages as the REST API counts requests; pass the API's own limiter to give each key one budget for both. */
   limiter: TokenBuckets;
   patience?: Patience;
@@ -128,11 +130,13 @@ class Listener {
   readonly #patience: Patience;
   readonly #visits = new WeakMap<SMTPServerSession, SubmissionVisit>();
   readonly #loginTimers = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
+  readonly #most: { mostInAll: number; mostOfOne: number };
   readonly #freeConnections: () => number;
 
   constructor(options: SubmissionOptions, shared: Shared, secure: boolean) {
-    const { name, tls, log, patience = usualPatience } = options;
+    const { name, tls, log, proxies = [], patience = usualPatience } = options;
     const mostInAll = connectionsWithin(usualMost.mostInAll, secure ? 'submissions' : 'submission');
+    this.#most = options.most ?? { ...usualMost, mostInAll };
     this.#options = options;
     this.#shared = shared;
     this.#patience = patience;
@@ -142,14 +146,16 @@ class Listener {
       ...this.#handlers(),
       name,
       socketTimeout: patience.idleMs,
+      useProxy: [...proxies],
       secure,
     });
     this.server.on('error', (error) => log.debug({ error: error.message }, 'a submission connection failed'));
     this.#freeConnections = limitConnections(this.server.server, {
-      ...(options.most ?? { ...usualMost, mostInAll }),
+      ...this.#most,
+      proxies,
       busy: secure ? '' : `421 ${name} 4.7.0 too many connections, try again later\r\n`,
     });
-    if (secure) limitHandshakes(this.server, patience.loginMs);
+    if (secure || proxies.length > 0) limitHandshakes(this.server, patience.loginMs);
   }
 
   close(graceMs: number): Promise<void> {
@@ -160,6 +166,8 @@ class Listener {
     return {
       onConnect: (session, callback) => {
         keepOurCodes(this.server, session);
+        if (this.#options.proxies?.length && isOneTooMany(this.server, session, this.#most.mostOfOne))
+          return callback(tooManyConnections());
         demandTls(this.server, session);
         keepAddressesAsWritten(this.server, session);
         const timer = hangUpAfter(this.#patience.loginMs, this.server, session, '4.7.0 no login in time');

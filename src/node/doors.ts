@@ -47,6 +47,7 @@ export async function openSubmission(
     ports,
     name: mailHostname,
     tls: await certificate.ofStart(),
+    proxies: smtp.proxies,
     limiter,
   });
   certificate.use(server);
@@ -69,6 +70,7 @@ export async function openInbound(
     listenOn: smtp.host,
     port: ports.inbound,
     tls: await certificate.ofStart(),
+    proxies: smtp.proxies,
   });
   certificate.use(server);
   return server;

@@ -130,11 +130,24 @@ export class Dialog {
     this.#listen();
   }
 
-  /** Connected and, unless the caller wants to read it, greeted. */
-  static async open(t: Test, port: number, tls: boolean, greeted = true): Promise<Dialog> {
-    const secure = { port, host: '127.0.0.1', ca: certificate.cert, servername: serverName };
-    const socket = tls ? connectTls(secure) : connectTcp(port, '127.0.0.1');
-    socket.setNoDelay(true);
+  /**
+   * Connected and, unless the caller wants to read it, greeted.
+   *
+   * @param through what a proxy at `from` sends before anything else
+   */
+  static async open(
+    t: Test,
+    port: number,
+    tls: boolean,
+    greeted = true,
+    { from = '127.0.0.1', through = '' } = {},
+  ): Promise<Dialog> {
+    const plainSocket = connectTcp({ port, host: '127.0.0.1', localAddress: from });
+    if (through) plainSocket.write(through);
+    const socket = tls
+      ? connectTls({ socket: plainSocket, ca: certificate.cert, servername: serverName })
+      : plainSocket;
+    plainSocket.setNoDelay(true);
     t.teardown(async () => {
       socket.destroy();
     });
