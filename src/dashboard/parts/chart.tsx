@@ -17,7 +17,7 @@ export interface Series {
 interface Props {
   /** What it shows, for screen readers. */
   label: string;
-  /** When each interval begins, oldest first. */
+  /** When each interval begins, oldest first. The last one is under way: its values are of a part of it, and are marked so. */
   times: Date[];
   series: Series[];
   /** Formats values as words. */
@@ -55,6 +55,48 @@ function showChosen(plot: uPlot | null, slider: HTMLInputElement): void {
   if (time !== undefined) plot?.setCursor({ left: plot.valToPos(time, 'x'), top: 0 });
 }
 
+/** The mark of the interval that is under way, in words. */
+const underWay = 'still under way';
+
+/** Hatches what the last interval takes of the plot, behind the lines: what falls there only has not yet risen. */
+function hatchLast(plot: uPlot, color: string): void {
+  const { ctx, bbox, data } = plot;
+  const [before, last] = data[0].slice(-2);
+  if (before === undefined || last === undefined) return;
+  const left = plot.valToPos(before, 'x', true);
+  const width = plot.valToPos(last, 'x', true) - left;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, bbox.top, width, bbox.height);
+  ctx.clip();
+  ctx.beginPath();
+  for (let x = left - bbox.height; x < left + width; x += 6 * uPlot.pxRatio) {
+    ctx.moveTo(x, bbox.top + bbox.height);
+    ctx.lineTo(x + bbox.height, bbox.top);
+  }
+  ctx.strokeStyle = color;
+  ctx.lineWidth = uPlot.pxRatio;
+  ctx.stroke();
+  ctx.restore();
+}
+
+/** The color of a line, which is paler on its way into the last interval. */
+function palerAtEnd(plot: uPlot, color: string): CanvasGradient | string {
+  const [before, last] = plot.data[0].slice(-2);
+  const [from, to] = [before, last].map((time) => plot.valToPos(time ?? 0, 'x', true));
+  if (before === undefined || from === undefined || to === undefined || !Number.isFinite(from + to)) return color;
+  const start = plot.bbox.left;
+  const stroke = plot.ctx.createLinearGradient(start, 0, to, 0);
+  const at = Math.min(1, Math.max(0, (from - start) / (to - start)));
+  for (const [offset, shade] of [
+    [0, color],
+    [at, color],
+    [at, `color-mix(in srgb, ${color} 55%, transparent)`],
+  ] as const)
+    stroke.addColorStop(offset, shade);
+  return stroke;
+}
+
 /** How the lines are drawn, in the colors of the scheme that is in use now. */
 function optionsFor(
   width: number,
@@ -63,12 +105,13 @@ function optionsFor(
 ): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const color = (name: string) => style.getPropertyValue(name).trim();
+  const colorAt = (_: uPlot, index: number) => color(series[index - 1]?.color ?? '--ink');
   const axis = { stroke: color('--ink-3'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false } };
   return {
     width,
     height,
     legend: { show: false },
-    cursor: { y: false, points: { size: 6 } },
+    cursor: { y: false, points: { size: 6, stroke: colorAt, fill: colorAt } },
     scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
     axes: [
       { ...axis, size: 28, values: (_, splits, __, ___, step) => splits.map((split) => moment(split, step)) },
@@ -84,10 +127,10 @@ function optionsFor(
       {},
       ...series.map((one) => ({
         label: one.name,
-        stroke: color(one.color),
+        stroke: (plot: uPlot) => palerAtEnd(plot, color(one.color)),
         width: 1.6,
         // A single value draws no line.
-        points: { show: one.values.filter((value) => value !== null).length < 2, size: 7 },
+        points: { show: one.values.filter((value) => value !== null).length < 2, size: 7, stroke: color(one.color) },
         ...(one.filled ? { fill: `color-mix(in srgb, ${color(one.color)} 12%, transparent)` } : {}),
       })),
     ],
@@ -103,6 +146,7 @@ export function Chart({ label, times, series, format, axis }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const legend = useRef<HTMLElement>(null);
   const slider = useRef<HTMLInputElement>(null);
+  const note = useRef<HTMLSpanElement>(null);
   const drawn = useRef<uPlot>(null);
   const scheme = useComputedColorScheme('light');
   const [first, second] = times;
@@ -113,14 +157,22 @@ export function Chart({ label, times, series, format, axis }: Props) {
       const at = idx === null || idx === undefined ? undefined : times[idx];
       const shown = series.map(({ values }) => (at ? wordsFor(values[idx ?? 0], format) : ''));
       const [...places] = legend.current?.querySelectorAll('b') ?? [];
+      const isLast = idx === times.length - 1;
       const time = at ? intervalFrom(at, step) : '';
+      note.current?.toggleAttribute('data-other', Boolean(at) && !isLast);
       for (const [index, place] of places.entries()) place.textContent = [...shown, time][index] ?? '';
       const words = series.map(({ name }, index) => `${name} ${shown[index]}`);
-      slider.current?.setAttribute('aria-valuetext', at ? `from ${exact(at)}: ${words.join(', ')}` : '');
+      slider.current?.setAttribute(
+        'aria-valuetext',
+        at ? `from ${exact(at)}${isLast ? `, ${underWay}` : ''}: ${words.join(', ')}` : '',
+      );
     };
     const options = optionsFor(width, series, axis ? { format, axis } : { format });
     const hooks: uPlot.Options['hooks'] = {
       setCursor: [showAt],
+      drawClear: [
+        (plot) => hatchLast(plot, getComputedStyle(document.documentElement).getPropertyValue('--line-strong')),
+      ],
       // New data is drawn anew.
       ready: [(plot) => slider.current?.matches(':focus') && showChosen(plot, slider.current)],
     };
@@ -161,6 +213,10 @@ export function Chart({ label, times, series, format, axis }: Props) {
             <b />
           </span>
         ))}
+        <span className="under-way" ref={note}>
+          <span className="swatch" />
+          {underWay}
+        </span>
         <b
           className="time"
           style={{ minWidth: `${1 + Math.max(...times.map((at) => intervalFrom(at, step).length))}ch` }}
@@ -186,7 +242,10 @@ function Values({ times, series, format }: Omit<Props, 'label' | 'axis'>) {
       <tbody>
         {times.map((time, index) => (
           <tr key={time.getTime()}>
-            <th scope="row">{exact(time)}</th>
+            <th scope="row">
+              {exact(time)}
+              {index === times.length - 1 && `, ${underWay}`}
+            </th>
             {series.map(({ name, values }) => (
               <td key={name}>{wordsFor(values[index], format)}</td>
             ))}
