@@ -20,14 +20,23 @@ export interface Query<Data = unknown> {
 export function Failure(props: { error: unknown; retry?: (() => void) | undefined; isBelow?: boolean }) {
   const { error, retry, isBelow = false } = props;
   const words = isStatus(error, 404) ? 'It does not exist, or it belongs to another account.' : wordsOf(error);
+  // In one line: during a restart it comes and goes above what people read, several times on a page of several parts.
+  if (isBelow)
+    return (
+      <Alert color="red" variant="light" role="alert" mb="sm" py={6}>
+        <div className="stale">
+          <b>What you see below may be out of date.</b>
+          <span>{words}</span>
+          {retry && (
+            <Button variant="default" size="compact-xs" onClick={retry}>
+              Try again
+            </Button>
+          )}
+        </div>
+      </Alert>
+    );
   return (
-    <Alert
-      color="red"
-      variant="light"
-      title={isBelow ? 'What you see below may be out of date' : 'This could not be loaded'}
-      role="alert"
-      mb={isBelow ? 'sm' : 0}
-    >
+    <Alert color="red" variant="light" title="This could not be loaded" role="alert">
       {words}
       {retry && (
         <div>
