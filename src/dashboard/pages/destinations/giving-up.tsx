@@ -21,11 +21,15 @@ async function giveUpAll(domain: string, reason: string): Promise<{ domain: stri
 }
 
 /** Asks for which domain, says how much waits for it, and gives that up. */
-export function GiveUp({ destination: { destinations }, close }: { destination: Destination; close: () => void }) {
-  const [domain, choose] = useState(destinations[0] ?? '');
+export function GiveUp({ destination, close }: { destination: Destination; close: () => void }) {
+  // As they were when it was asked: the list behind is asked for every few seconds, and another domain may be the only one by then.
+  const [domains] = useState(destination.destinations);
+  // Of several none is chosen: whoever presses Enter has said which.
+  const [domain, choose] = useState(domains.length === 1 ? (domains[0] ?? '') : '');
   const waits = useQuery({
     queryKey: ['destinations', 'waiting', domain],
     queryFn: () => api.admin.destinations.waiting(domain),
+    enabled: domain !== '',
   });
   const action = useAction(
     (reason: string) => giveUpAll(domain, reason),
@@ -40,22 +44,28 @@ export function GiveUp({ destination: { destinations }, close }: { destination: 
   return (
     <Dialog close={close} title="Give up what waits?">
       <Form action={action} submit={(fields) => action.mutate(String(fields.get('reason')).trim())}>
-        {destinations.length > 1 && (
+        {domains.length > 1 && (
           <NativeSelect
             label="Domain"
             mb="sm"
             value={domain}
-            data={destinations.map((value) => ({ value, label: inOwnLetters(value) }))}
+            data={[
+              { value: '', label: 'Choose one', disabled: true },
+              ...domains.map((value) => ({ value, label: inOwnLetters(value) })),
+            ]}
+            data-autofocus
             onChange={({ currentTarget }) => choose(currentTarget.value)}
           />
         )}
         <Known query={waits}>
           <Text size="sm" mb="sm" aria-live="polite">
-            {!waits.data
-              ? 'Counting…'
-              : waiting === 0
-                ? `Nothing waits for ${inOwnLetters(domain)} that could be given up.`
-                : `${plural(waiting, 'recipient')} at ${inOwnLetters(domain)}, of all accounts, will fail for good and will not be tried again. Mail sent there later is not affected.`}
+            {domain === ''
+              ? 'What waits for the other domains is left alone.'
+              : !waits.data
+                ? 'Counting…'
+                : waiting === 0
+                  ? `Nothing waits for ${inOwnLetters(domain)} that could be given up.`
+                  : `${plural(waiting, 'recipient')} at ${inOwnLetters(domain)}, of all accounts, will fail for good and will not be tried again. Mail sent there later is not affected.`}
             {left.length > 0 && ` Left alone: ${left.join(', and ')}.`}
           </Text>
         </Known>
@@ -65,7 +75,7 @@ export function GiveUp({ destination: { destinations }, close }: { destination: 
           description="They see it in their log. It can be empty."
           placeholder="the domain does not exist"
           maxLength={200}
-          data-autofocus
+          data-autofocus={domains.length === 1 || undefined}
         />
         <Group justify="flex-end" gap="xs" mt="lg">
           <Button variant="default" onClick={close}>
