@@ -44,7 +44,7 @@ const ordersWithin: Record<string, string[][]> = {
   delivery: [['preparation'], ['attempt'], ['pools', 'message', 'claims'], ['outcome'], ['sites']],
   http: [['openapi'], ['routes'], ['body'], ['credentials'], ['input', 'present']],
   smtp: [['transaction', 'reports'], ['connections'], ['policies', 'rules'], ['calls'], ['dns'], ['replies']],
-  dashboard: [['frame', 'pages'], ['parts'], ['browser'], ['data', 'words'], ['look']],
+  dashboard: [['frame', 'pages'], ['parts'], ['browser'], ['data'], ['words'], ['look']],
   mail: [['submission'], ['compose', 'returns', 'links', 'template'], ['headers', 'encoding'], ['address'], ['text']],
 };
 

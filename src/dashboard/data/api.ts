@@ -1,5 +1,6 @@
 import { MutationCache, type Query, QueryCache, QueryClient } from '@tanstack/react-query';
 import { Sendwright, SendwrightError } from '../../client/index.ts';
+import { noteServerClock } from '../words/clock.ts';
 import { noteBusy } from './busy.ts';
 
 /** Adds a header that pages of other sites cannot send along with the cookie. */
@@ -8,6 +9,7 @@ const fromOwnPage: typeof fetch = async (input, init) => {
   headers.set('X-Sendwright-Page', '1');
   const response = await fetch(input, { ...init, headers });
   noteBusy(response);
+  noteServerClock(response.headers);
   return response;
 };
 

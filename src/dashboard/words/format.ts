@@ -1,4 +1,5 @@
 import type { Email } from '../../client/index.ts';
+import { now } from './clock.ts';
 import { inOwnLetters } from './own-letters.ts';
 
 const numbers = new Intl.NumberFormat('en-US');
@@ -61,6 +62,10 @@ export function relative(at: Date, now: number, isOver = false): string {
   return ms < 0 ? `${words} ago` : `in ${words}`;
 }
 
+/** How long something has gone on, by the same steps. */
+export const lastingSince = (at: Date, now: number): string =>
+  `for ${duration(Math.max(1_000, now - at.getTime())).replace(/\.\d/, '')}`;
+
 const exactly = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 
 /** In the reader's own time zone, which it names. */
@@ -92,7 +97,7 @@ export function bytes(size: number): string {
 
 /** Whether it only waits for its scheduled time. */
 export const isForLater = ({ status, scheduled_at: later }: Pick<Email, 'status' | 'scheduled_at'>): boolean =>
-  status === 'queued' && Boolean(later) && new Date(later ?? 0) > new Date();
+  status === 'queued' && Boolean(later) && Date.parse(later ?? '') > now();
 
 /**
  * What became of an email as soon as it was sent.
@@ -102,7 +107,7 @@ export const isForLater = ({ status, scheduled_at: later }: Pick<Email, 'status'
 export function whatBecame({ status, scheduled_at: later, error }: Email, onHold: boolean): string {
   if (status === 'suppressed') return 'Not sent: the recipient is on the suppression list.';
   if (status === 'failed') return `Not sent: ${error ?? 'it failed'}.`.replace(/\.\.$/, '.');
-  if (later && new Date(later) > new Date()) return `Accepted. It will be sent ${exact(new Date(later))}.`;
+  if (later && Date.parse(later) > now()) return `Accepted. It will be sent ${exact(new Date(later))}.`;
   return onHold ? 'Accepted. It waits because the service is on hold.' : 'Accepted. It is being delivered.';
 }
 

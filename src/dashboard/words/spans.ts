@@ -1,3 +1,5 @@
+import { now } from './clock.ts';
+
 const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000];
 
 /**
@@ -17,6 +19,6 @@ export type Span = keyof typeof spans;
 /** When each interval begins, oldest first; the last one is under way. Days are in UTC, as the server counts them. */
 export function intervalsOf(span: Span): Date[] {
   const { stepMs, steps } = spans[span];
-  const last = Math.floor(Date.now() / stepMs) * stepMs;
+  const last = Math.floor(now() / stepMs) * stepMs;
   return Array.from({ length: steps }, (_, index) => new Date(last - (steps - 1 - index) * stepMs));
 }

@@ -1,4 +1,5 @@
 import type { Destination } from '../../../client/index.ts';
+import { now } from '../../words/clock.ts';
 
 /** If no message was accepted for this long, it is more than a pause between two messages, in ms. */
 const silenceMs = 15 * 60_000;
@@ -30,7 +31,7 @@ export function isStalled(destination: Destination): boolean {
   const isTried = state === 'open' || state === 'slowed';
   // Held mail, whose notes begin like this, waits for its owner and not for the destination.
   const isKeptBack = waiting !== null && !waiting.startsWith('held: ');
-  const isSilent = heard === null || Date.now() - Date.parse(heard) > silenceMs;
+  const isSilent = heard === null || now() - Date.parse(heard) > silenceMs;
   return isTried && isSilent && isKeptBack && waitingAt(destination) > 0;
 }
 

@@ -18,6 +18,7 @@ import { PageHead } from '../../parts/page.tsx';
 import { WholeTable } from '../../parts/paged-table.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { Status } from '../../parts/status.tsx';
+import { now } from '../../words/clock.ts';
 import { firstEmail } from '../../words/commands.ts';
 import { plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
@@ -154,7 +155,7 @@ function NewKey({ close }: { close: () => void }) {
         name: String(form.get('name')).trim(),
         scopes: [form.get('scope') === 'read' ? 'read' : 'send'],
         ...(chosen.length > 0 ? { domains: chosen } : {}),
-        ...(days > 0 ? { expires_at: new Date(Date.now() + days * 86_400_000).toISOString() } : {}),
+        ...(days > 0 ? { expires_at: new Date(now() + days * 86_400_000).toISOString() } : {}),
       });
     },
     null,

@@ -1,5 +1,6 @@
 import type { Destination } from '../../../client/index.ts';
 import { api } from '../../data/api.ts';
+import { now } from '../../words/clock.ts';
 import { exact, plural } from '../../words/format.ts';
 import { causeAt, lacksMail, lastHeardOf, waitingAt } from '../destinations/destination-standing.ts';
 import type { Concern } from './concern.ts';
@@ -48,7 +49,7 @@ export async function unreachedDestinations(): Promise<Unreached> {
 export function ofRefusing({ refusing, otherRefusing: others }: Unreached): Concern[] {
   const named = refusing.map(({ site, destinations, last_delivered_at: delivered, last_reply: reply }): Concern => {
     const since = delivered === null ? '' : `, and has accepted none since ${exact(new Date(delivered))}`;
-    const isSeldom = destinations.length < 2 && delivered !== null && Date.now() - Date.parse(delivered) > seldomMs;
+    const isSeldom = destinations.length < 2 && delivered !== null && now() - Date.parse(delivered) > seldomMs;
     const seen = { href: `/destinations?q=${encodeURIComponent(site)}`, link: 'Show it' };
     return { urgent: !isSeldom, words: `${site} refuses our mail${since}: ${reply}`, ...seen };
   });

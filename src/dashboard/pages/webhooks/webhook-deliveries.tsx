@@ -16,6 +16,7 @@ import { Panel } from '../../parts/page.tsx';
 import { PagedTable } from '../../parts/paged-table.tsx';
 import { rangeOf } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
+import { now } from '../../words/clock.ts';
 import { count, forField, plural, shownSubject } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { Delivery } from './webhook-delivery.tsx';
@@ -176,7 +177,7 @@ function Replay({ webhook }: { webhook: Webhook }) {
               size="sm"
               label="Repeat every call since"
               description="Including those that succeeded, with the same ids, so that a receiver can recognize them."
-              defaultValue={forField(new Date(Date.now() - 3_600_000))}
+              defaultValue={forField(new Date(now() - 3_600_000))}
               required
             />
             <Submit action={replay}>Replay</Submit>
