@@ -71,14 +71,25 @@ t.test('the dashboard', inBrowser, async (t) => {
     const atLast = await said();
     t.match(
       atLast,
-      /^Accepted\d+Delivered\d+Deferred\d+Failed\d+\D+\d+, \d\d:\d\d–\d\d:\d\d$/,
+      /^Accepted\d+Delivered\d+Deferred\d+Failed\d+still under way\D+\d+, \d\d:\d\d–\d\d:\d\d$/,
       'values for who has no mouse',
     );
+    const note = page.locator('.chart-legend .under-way').first();
+    t.ok(await note.isVisible(), 'a part of an interval is no drop');
+    t.match(await slider.getAttribute('aria-valuetext'), /, still under way: Accepted \d/);
+    t.match(await page.locator('figure tbody tr').nth(24).textContent(), ', still under way');
     await slider.press('Home');
+    t.notOk(await note.isVisible(), 'beside the time of another one it would be taken for that');
     t.not(await said(), atLast);
     t.match(await slider.getAttribute('aria-valuetext'), /: Accepted 0, Delivered 0, Deferred 0, Failed 0$/);
     await slider.blur();
-    t.equal(await said(), 'AcceptedDeliveredDeferredFailed');
+    t.equal(await said(), 'AcceptedDeliveredDeferredFailedstill under way');
+    await page.emulateMedia({ forcedColors: 'active' });
+    const colors = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('.chart-legend .swatch')].slice(0, 4).map((one) => getComputedStyle(one).backgroundColor)`,
+    );
+    t.equal(new Set(colors).size, 4, 'a line is known by its color where the system chooses the others');
+    await page.emulateMedia({ forcedColors: 'none' });
     t.strictSame(await barriersInBoth(page), []);
     t.strictSame(complaints, []);
   });
@@ -96,6 +107,14 @@ t.test('the dashboard', inBrowser, async (t) => {
       await slider.focus();
       t.match(await page.locator('.chart-legend .time').first().textContent(), said, timezoneId);
     }
+    // Its hours are those of the server, however far off the clock of this machine is.
+    await page.clock.setSystemTime(Date.now() + 5 * 3_600_000);
+    await page.goto(`${node.baseUrl}/overview`);
+    const last = page.locator('figure tbody tr:last-child').first();
+    await last.waitFor({ state: 'attached' });
+    t.match(await last.textContent(), /, still under way[1-9]/);
+    await go(page, '/emails', 'ago');
+    t.notMatch(await page.locator('td time').first().textContent(), /h ago/);
   });
 
   t.test('of many recipients those that did not get it come first, and the rest is one press away', async (t) => {
@@ -128,6 +147,11 @@ t.test('the dashboard', inBrowser, async (t) => {
       `[made.title, getComputedStyle(made, '::after').content]`,
     );
     t.equal(shown, `" · ${time}"`, 'and when they were made');
+    const conversations = attempts.locator('.conversation:visible');
+    t.equal(await conversations.count(), 1);
+    await page.evaluate(`dispatchEvent(new Event('beforeprint'))`);
+    t.equal(await conversations.count(), 12, 'and what was said in each');
+    await page.evaluate(`dispatchEvent(new Event('afterprint'))`);
     await page.emulateMedia({ media: 'screen' });
     const path = `/api/v1/emails/${email.id}/attempts`;
     await page.route(`**${path}`, async (route) => {

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Attempt, Email } from '../../../client/index.ts';
+import { usePrinting } from '../../browser/printing.ts';
 import { api } from '../../data/api.ts';
 import { Copy } from '../../parts/copy.tsx';
 import { Failed, Waiting } from '../../parts/failure.tsx';
@@ -21,6 +22,7 @@ export function Attempts({ id, status }: { id: string; status: Email['status'] }
   });
   const { data, error } = query;
   const attempts = data?.attempts.toReversed();
+  const printing = usePrinting();
   return (
     <Panel title={attempts ? `Attempts (${attempts.length})` : 'Attempts'}>
       <Failed query={query} />
@@ -36,14 +38,14 @@ export function Attempts({ id, status }: { id: string; status: Email['status'] }
       )}
       <FirstFew
         lines={(attempts ?? []).map((attempt, index) => (
-          <AttemptLine key={attempt.id} attempt={attempt} open={index === 0} />
+          <AttemptLine key={attempt.id} attempt={attempt} open={index === 0} printing={printing} />
         ))}
       />
     </Panel>
   );
 }
 
-function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
+function AttemptLine({ attempt, open, printing }: { attempt: Attempt; open: boolean; printing: boolean }) {
   const [shown, setShown] = useState(open);
   const { outcome, number, recipient, tls_version: tls } = attempt;
   const where = hostOf(attempt);
@@ -76,7 +78,7 @@ function AttemptLine({ attempt, open }: { attempt: Attempt; open: boolean }) {
           )}
         </div>
       )}
-      {shown && attempt.conversation.length > 0 && <Conversation lines={attempt.conversation} />}
+      {(shown || printing) && attempt.conversation.length > 0 && <Conversation lines={attempt.conversation} />}
     </div>
   );
 }
