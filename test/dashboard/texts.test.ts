@@ -13,6 +13,7 @@ import {
   exact,
   forPeople,
   hostIn,
+  lastingSince,
   messageIdOf,
   percent,
   plural,
@@ -232,6 +233,8 @@ t.test('times and shares are said in few words', async (t) => {
   t.equal(relative(new Date(now - 90_000), now), '2 min ago');
   t.equal(relative(new Date(now + 3_700_000), now), 'in 1 h');
   t.equal(relative(new Date(now - 400), now), 'now');
+  t.equal(lastingSince(new Date(now - 90_000), now), 'for 2 min');
+  t.equal(lastingSince(new Date(now + 4_000), now), 'for 1 s', 'by another clock');
   t.equal(relative(new Date(now + 4_000), now, true), 'now', 'by another clock');
   t.strictSame([percent(1, 3), percent(3, 3), percent(0, 3), percent(0, 0)], ['33.3 %', '100 %', '0 %', '–']);
 });

@@ -17,7 +17,7 @@ export function HoldBanner({ since }: { since: string }) {
     <section className="hold" aria-label="The service is on hold">
       <h2 className="hold-title">Nothing is sent</h2>
       <p className="hold-words">
-        The service has been on hold since {exact(new Date(since))} (<Moment at={since} />
+        The service has been on hold since {exact(new Date(since))} (<Moment at={since} lasting />
         ): it accepts mail, but sends no email and calls no webhook until you decide what to do with the mail that was
         due then.{' '}
         {data && (

@@ -73,7 +73,7 @@ const columns: Column<ListedAccount>[] = [
     ),
   },
   { id: 'credit', header: 'Credit', kind: 'number', cell: ({ credit }) => money(credit) },
-  { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  { id: 'created', header: 'Created', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   { id: 'act', header: '', kind: 'acts', cell: (account) => <Orders account={account} /> },
 ];
 

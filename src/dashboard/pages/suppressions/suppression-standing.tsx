@@ -21,7 +21,7 @@ export function OnTheList({ address }: { address: string }) {
     <p className="on-the-list wrap-anywhere">
       <Status value={found.reason} />{' '}
       <span>
-        {inOwnLetters(found.address)} has been on the suppression list since <Moment at={found.created_at} />, which
+        {inOwnLetters(found.address)} has been on the suppression list <Moment at={found.created_at} lasting />, which
         stops {found.reason === 'unsubscribe' ? 'marketing' : 'all mail'}.{' '}
         <Link href={`/suppressions?q=${encodeURIComponent(found.address)}`} className="link">
           Show it there

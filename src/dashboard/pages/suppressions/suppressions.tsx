@@ -55,7 +55,7 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
         <span className="dim">added or imported</span>
       ),
   },
-  { id: 'created', header: 'Since', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
+  { id: 'created', header: 'Added', kind: 'narrow', cell: ({ created_at: at }) => <Moment at={at} /> },
   {
     id: 'act',
     header: '',

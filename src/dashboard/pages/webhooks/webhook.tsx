@@ -78,7 +78,7 @@ function Standing({ webhook }: { webhook: Webhook }) {
       <Status value={status} /> {reason}
       {!reason && since && (
         <span style={{ color: 'var(--bad)' }}>
-          every call has failed since {exact(new Date(since))} (<Moment at={since} />)
+          every call has failed since {exact(new Date(since))} (<Moment at={since} lasting />)
         </span>
       )}
       {!reason && !since && `called for ${plural(events.length, 'event')}`}

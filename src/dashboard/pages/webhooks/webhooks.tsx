@@ -42,7 +42,7 @@ const columns: Column<Webhook>[] = [
         <>
           <Status value="failing" tone="bad" />{' '}
           <span className="soft">
-            since <Moment at={one.failing_since ?? ''} />
+            <Moment at={one.failing_since ?? ''} lasting />
           </span>
         </>
       ) : (
