@@ -53,6 +53,8 @@ t.test('the dashboard', inBrowser, async (t) => {
     t.match(copied, /^20\d\d-.*Z, bounced\+1@anywhere\.test, mx\.sandbox\.test \[127\.0\.0\.1\]\n\d+ ms · /);
     t.match(copied, /^\d+ ms › RCPT TO:<bounced\+1@anywhere\.test>$/m, 'to be passed on to a postmaster');
     await page.getByText(`<${email.id}@example.test>`).waitFor();
+    await page.getByRole('tab', { name: 'Preview' }).press('Tab');
+    await page.locator('.preview[data-chosen]').waitFor();
     await page.getByRole('button', { name: 'Resend' }).click();
     await page.getByText('suppressed').first().waitFor();
     const later = { scheduled_at: new Date(Date.now() + 86_400_000).toISOString(), subject: 'Later', text: 't' };

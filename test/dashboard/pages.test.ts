@@ -171,7 +171,8 @@ t.test('the pages', inBrowser, async (t) => {
     await page.getByRole('row', { name: /site99[.]test/ }).waitFor();
     await page.getByLabel('Now', { exact: true }).selectOption('backing off');
     await page.getByText('No destination matches').waitFor();
-    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('button', { name: 'Clear' }).press('Enter');
+    await page.locator('[data-search]:focus').waitFor();
     await page.getByText(/^12\d destinations$/).waitFor();
     await go(page, '/destinations?page=9', 'This page is empty');
 

@@ -1,4 +1,5 @@
-import { useMemo } from 'react';
+import { useWindowEvent } from '@mantine/hooks';
+import { useMemo, useState } from 'react';
 import { nonce } from '../browser/nonce.ts';
 
 /** Loads nothing and runs no script. The frame is sandboxed as well, and inherits this page's policy. */
@@ -40,11 +41,16 @@ function sandboxed(html: string, images: ReadonlyMap<string, string> = new Map()
 /** An email as its reader sees it, without anything that it would load from elsewhere. */
 export function Preview({ html, images, title }: { html: string; images?: Map<string, string>; title: string }) {
   const document = useMemo(() => sandboxed(html, images), [html, images]);
+  const [chosen, setChosen] = useState(false);
+  // Whoever scrolls it by the keyboard sees that it has that: a frame takes it from the window, and matches no `:focus`.
+  useWindowEvent('blur', () => setChosen(globalThis.document.activeElement?.matches('.preview') ?? false));
+  useWindowEvent('focus', () => setChosen(false));
   return (
     // A new frame per document: changing the document of one frame would add a useless step to the browser's history.
     <iframe
       key={document}
       className="preview"
+      data-chosen={chosen || undefined}
       sandbox=""
       srcDoc={document}
       title={title}
