@@ -15,6 +15,7 @@ t.test('every attempt keeps what was looked up, decided and said, but not the me
   t.teardown(() => sink.close());
   const zone = {
     'talk.test': { MX: [[10, 'mx.talk.test']] as [number, string][] },
+    'chat.test': { MX: [[10, 'mx.talk.test']] as [number, string][] },
     'mx.talk.test': { A: ['127.0.0.1'] },
   };
   const node = await startDirectNode(t, { zone, mxPort: sink.port });
@@ -53,6 +54,17 @@ t.test('every attempt keeps what was looked up, decided and said, but not the me
     'in order',
   );
   t.notMatch(JSON.stringify(lines), /Secret|not to be seen/);
+
+  // Two domains of one provider are two sessions with one host, which often begin in the same millisecond.
+  const both = await node.send({ to: ['a@talk.test', 'no@chat.test'], subject: 'Apart', text: 't' });
+  await eventually(async () => (await node.read(both.id)).status === 'failed');
+  await node.db.query({ text: 'UPDATE attempts SET at = $2 WHERE email_id = $1', values: [both.id, new Date()] });
+  for (const { recipient, conversation } of await attemptsOf(both.id))
+    t.same(
+      spoken(conversation, 'us').filter((text) => text.startsWith('RCPT')),
+      [`RCPT TO:<${recipient}>`],
+      'each has its own conversation',
+    );
 
   // A slow machine may leave the connection idle for too long.
   const second = await eventually(async () => {

@@ -91,9 +91,13 @@ async function whyGone(db: Database, { accountId, erasedAt }: Email): Promise<st
 export async function attempts(db: Database, accountId: string, id: string): Promise<Attempt[]> {
   await getEmail(db, accountId, id);
   const rows = await db.prisma.attempt.findMany({ where: { emailId: id }, orderBy: [{ at: 'asc' }, { id: 'asc' }] });
-  // The recipients of a session share its conversation, which is stored with the first of them.
+  // The recipients of a session share its conversation, which is stored with the first of them, whose id comes right before
+  // theirs. Sessions for several domains at one provider may have begun at the same moment, with the same host.
   const conversations = new Map<string, Attempt['conversation']>();
-  const sessionOf = ({ at, mxHost, remoteAddress }: Attempt) => `${at.getTime()} ${mxHost} ${remoteAddress}`;
-  for (const row of rows) if (row.conversation !== null) conversations.set(sessionOf(row), row.conversation);
-  return rows.map((row) => ({ ...row, conversation: conversations.get(sessionOf(row)) ?? null }));
+  const beginningOf = ({ at, mxHost, remoteAddress }: Attempt) => `${at.getTime()} ${mxHost} ${remoteAddress}`;
+  return rows.map((row) => {
+    const conversation = row.conversation ?? conversations.get(beginningOf(row)) ?? null;
+    conversations.set(beginningOf(row), conversation);
+    return { ...row, conversation };
+  });
 }
