@@ -6,6 +6,8 @@ import { Dispatcher } from '../../src/delivery/dispatch.ts';
 import type { Recorder } from '../../src/delivery/outcome/record.ts';
 import type { Standing } from '../../src/delivery/outcome/standing.ts';
 import type { SourceAddresses } from '../../src/delivery/pools/source-addresses.ts';
+import type { Throttle, Ticket } from '../../src/delivery/sites/throttle.ts';
+import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
 import { buildClaim } from '../support/claim.ts';
@@ -19,7 +21,8 @@ function startDispatcher(
   {
     readOrders = nothing,
     exchange = nothing,
-  }: { readOrders?: () => Promise<void>; exchange?: () => Promise<void> } = {},
+    throttle = {},
+  }: { readOrders?: () => Promise<void>; exchange?: () => Promise<void>; throttle?: Partial<Throttle> } = {},
 ) {
   const lease = { nodeId: 'n', onHold: false, valid: () => true };
   const patience: number[] = [];
@@ -42,6 +45,7 @@ function startDispatcher(
           turn: () => ({ when: 'after another' }),
           waitFor: () => 0,
           record: () => ({ proven: true, running: 1 }),
+          ...throttle,
         },
       } as unknown as Standing,
       sources: { exchange, giveBack: nothing } as unknown as SourceAddresses,
@@ -97,21 +101,66 @@ t.test('while the database is slow, orders and the use of new addresses are aske
   t.pass('and again when there is an answer');
 });
 
-t.test('what waits here is not sent after this node was taken for dead', { timeout: 30_000 }, async (t) => {
-  const claim = buildClaim({ nodeId: 'n', jobId: 'j', emailId: 'e' });
-  const batches = [[claim]];
-  const placed = Promise.withResolvers<void>();
-  const released = Promise.withResolvers<unknown[]>();
-  const { dispatcher, lease } = startDispatcher(t, {
-    transaction: async () => {
-      const claims = batches.shift() ?? [];
-      if (claims.length === 0) placed.resolve();
-      return { taken: claims.length, claims };
-    },
-    query: async ({ values }: { values: unknown[] }) => released.resolve(values),
+for (const [event, change] of [
+  ['this node was taken for dead', { nodeId: 'another' }],
+  ['sending was put on hold', { onHold: true }],
+] as const)
+  t.test(`what waits here is given back after ${event}`, { timeout: 30_000 }, async (t) => {
+    const claim = buildClaim({ nodeId: 'n', jobId: 'j', emailId: 'e' });
+    const batches = [[claim]];
+    const placed = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<unknown[]>();
+    const { dispatcher, lease } = startDispatcher(t, {
+      transaction: async () => {
+        const claims = batches.shift() ?? [];
+        if (claims.length === 0) placed.resolve();
+        return { taken: claims.length, claims };
+      },
+      query: async ({ values }: { values: unknown[] }) => released.resolve(values),
+    });
+    await placed.promise;
+    t.equal(dispatcher.inHand, 1);
+    Object.assign(lease, change);
+    t.same(await released.promise, [['e'], ['j'], ['n']]);
   });
-  await placed.promise;
-  t.equal(dispatcher.inHand, 1);
-  lease.nodeId = 'another';
-  t.same(await released.promise, [['e'], ['j'], ['n']]);
-});
+
+for (const event of ['a hold', 'a stop'] as const)
+  t.test(`a last try does not begin after ${event}, though it was being looked for before`, async (t) => {
+    const claim = buildClaim({ nodeId: 'n', emailId: newId(new Date(Date.now() - 3_600_000)) });
+    const batches = [[claim]];
+    const looked = Promise.withResolvers<void>();
+    const due = Promise.withResolvers<object[]>();
+    let begun = 0;
+    const { dispatcher, lease, stop } = startDispatcher(
+      t,
+      {
+        transaction: async () => {
+          const claims = batches.shift() ?? [];
+          return { taken: claims.length, claims };
+        },
+        query: async ({ text }: { text: string }) => {
+          if (!text.includes('due_at')) return [];
+          looked.resolve();
+          return due.promise;
+        },
+      },
+      {
+        throttle: {
+          turn: () => ({ when: 'later', at: performance.now() + 60_000, by: 'backoff', reason: 'it does not answer' }),
+          spare: () => 1,
+          describe: () => '',
+          begin: () => {
+            begun += 1;
+            return {} as Ticket;
+          },
+        },
+      },
+    );
+    await looked.promise;
+    const stopped = event === 'a stop' ? stop() : undefined;
+    if (event === 'a hold') lease.onHold = true;
+    due.resolve([{ id: claim.emailId, account_id: newId(), on_uncertain: 'retry', due_at: new Date(0) }]);
+    while (dispatcher.inHand > 0 && begun === 0) await setImmediate();
+    t.equal(begun, 0);
+    await stopped;
+  });
