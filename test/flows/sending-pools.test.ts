@@ -110,6 +110,25 @@ t.test('pools and warm-up', async (t) => {
     t.equal(sink.messages.length, 6);
     await use(null);
     t.equal(await sent(7), '127.0.0.1', 'another pool releases it at once');
+
+    await use('dual');
+    const late = await node.send({ to: 'a@pools.test' });
+    await eventually(async () => (await explain(late.id)).recipients[0].cause === 'held_back');
+    await node.db.query({
+      text: `UPDATE emails SET created_at = now() - interval '4 days' WHERE id = $1`,
+      values: [late.id],
+    });
+    await node.db.query({
+      text: 'UPDATE recipients SET next_attempt_at = now() - make_interval(secs => 1) WHERE email_id = $1',
+      values: [late.id],
+    });
+    const given = await eventually(async () => {
+      const email = await node.read(late.id);
+      return email.status === 'failed' && email;
+    });
+    t.match(given.error, /^given up after 72 hours; the last answer was: /);
+    t.equal(sink.messages.length, 7, 'at its end it fails, and is not put off again');
+    await use(null);
   });
 
   await t.test('each copy of marketing mail counts as a message', async (t) => {
