@@ -104,11 +104,18 @@ t.test('mail that somebody holds locked is left to the next round: no other mail
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   await scheduleMany(db, sender, { emails: 3, to: 'receiver.test', at: new Date(Date.now() - 1_000) });
+  let told = 0;
+  queue.onWake(() => {
+    told += 1;
+  });
   await db.transaction(async (tx) => {
     await tx.query({ text: 'SELECT FROM recipients ORDER BY email_id LIMIT 1 FOR UPDATE' });
     t.match(await wakeDue(db, queue), { woken: 2 });
+    t.equal(told, 1, 'what takes mail hears of it at once');
   });
   t.match(await wakeDue(db, queue), { woken: 1 });
+  t.match(await wakeDue(db, queue), { woken: 0 });
+  t.equal(told, 2, 'but only if there is some');
 });
 
 t.test('mail for one slow destination lets mail to others past', async (t) => {
@@ -154,7 +161,7 @@ t.test('a search that finds nothing is not repeated for a while, depending on ho
     scheduleMany(db, sender, { emails, to, at: new Date(Date.now() - agoMs) });
   await schedule(room + 100, 'slow.test', 60_000);
   t.match(await wakeDue(db, queue), { woken: room });
-  let time = 0;
+  let time = 1_000_000;
   let lookMs = 40;
   const timed = {
     ...db,

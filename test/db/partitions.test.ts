@@ -1,8 +1,14 @@
 import t from 'tap';
 import type { Sql, Statement } from '../../src/db/client.ts';
 import { connect } from '../../src/db/client.ts';
-import { detachPartition, ensurePartitions, keepingPartitions, listPartitions } from '../../src/db/partitions.ts';
-import { newId } from '../../src/ids.ts';
+import {
+  detachPartition,
+  ensurePartitions,
+  gapsOf,
+  keepingPartitions,
+  listPartitions,
+} from '../../src/db/partitions.ts';
+import { floorId, newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { createDatabase, openDatabase } from '../support/db.ts';
 
@@ -91,6 +97,18 @@ t.test('an older week gets the partition of counts that it lacks, unless its ema
   t.same(await older('email_counts'), [], 'retention took the emails after this node had seen them');
   await ensurePartitions(db, now);
   t.same(await older('email_counts'), [], 'what else is left of the week needs no counts');
+});
+
+t.test('weeks that follow each other have no gap between them; a week that was dropped leaves one', async (t) => {
+  const db = await openDatabase(t);
+  const gaps = async () => gapsOf(await listPartitions(db), 'emails');
+  const weeks = (await listPartitions(db)).filter(({ table }) => table === 'emails');
+  const [first, second] = weeks;
+  if (!first || !second) throw new Error('no weeks');
+  const before = { first: floorId(new Date(0)), next: floorId(first.from) };
+  t.strictSame(await gaps(), [before]);
+  await detachPartition(db, second);
+  t.strictSame(await gaps(), [before, { first: floorId(second.from), next: floorId(second.to) }]);
 });
 
 t.test('several nodes at once make the partitions of a week', async (t) => {
