@@ -3,7 +3,7 @@ import * as counts from '../../src/core/log/email-counts.ts';
 import { list } from '../../src/core/log/email-log.ts';
 import { dropOld } from '../../src/core/retention/retention.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
-import { ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
+import { dropPartition, ensurePartitions, listPartitions } from '../../src/db/partitions.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
@@ -131,6 +131,25 @@ t.test('mail does not wait for this, however long somebody reads', async (t) => 
   });
   t.ok((await dropping)?.length);
   t.match(await rowsOf(db), { emails: 1, recipients: 1 });
+});
+
+t.test('a week that was half dropped is dropped while somebody reads the others', async (t) => {
+  const db = await openDatabase(t);
+  await add(db, await prepare(db), 0);
+  await db.transaction(async (reader) => {
+    await reader.query({ text: 'SELECT count(*) FROM emails' });
+    await cutHalf(t, db, 'emails', 0);
+  });
+  await db.transaction(async (reader) => {
+    await reader.query({ text: 'SELECT count(*) FROM emails' });
+    const half = (await listPartitions(db)).find(({ state }) => state === 'leaving');
+    if (!half) throw new Error('it is not half dropped');
+    await db.session(async (session) => {
+      await session.query({ text: `SET lock_timeout = '1s'` });
+      await t.resolves(dropPartition(session, half), 'it does not lock the whole table');
+    });
+  });
+  t.notOk((await listPartitions(db)).some(({ name }) => name === nameOf('emails', 0)));
 });
 
 t.test('a stop does not wait until everything old is deleted', async (t) => {
