@@ -118,6 +118,14 @@ t.test('mail that somebody holds locked is left to the next round: no other mail
   t.equal(told, 2, 'but only if there is some');
 });
 
+t.test('due mail is found of every account, also of those that have nothing under way', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const at = new Date(Date.now() - 1_000);
+  for (let account = 0; account < 3; account += 1)
+    await scheduleMany(db, await buildSender(db, Buffer.alloc(32)), { emails: 1, to: 'receiver.test', at });
+  t.match(await wakeDue(db, queue), { woken: 3 });
+});
+
 t.test('mail for one slow destination lets mail to others past', async (t) => {
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));

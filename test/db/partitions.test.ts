@@ -99,6 +99,16 @@ t.test('an older week gets the partition of counts that it lacks, unless its ema
   t.same(await older('email_counts'), [], 'what else is left of the week needs no counts');
 });
 
+t.test('a week begins on Monday, on whichever day it is made', async (t) => {
+  const db = await openDatabase(t);
+  for (let day = 0; day < 7; day += 1)
+    await ensurePartitions(db, new Date(Date.UTC(2040, 0, 2 + 28 * day) + day * 24 * hourMs));
+  const begins = (await listPartitions(db)).map(({ from }) =>
+    [from.getUTCDay(), from.getTime() % (24 * hourMs)].join(),
+  );
+  t.strictSame(new Set(begins), new Set(['1,0']));
+});
+
 t.test('weeks that follow each other have no gap between them; a week that was dropped leaves one', async (t) => {
   const db = await openDatabase(t);
   const gaps = async () => gapsOf(await listPartitions(db), 'emails');
