@@ -60,7 +60,7 @@ export interface ListEmailsQuery extends PageQuery {
   /** Only emails with this status. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
   /** Only emails of this type. */ type?: 'transactional' | 'marketing';
   /** Only emails with this tag. */ tag?: string;
-  /** Only emails from this address, without a name. */ from?: string;
+  /** Only emails from this address, whatever name is with it. */ from?: string;
   /** Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain. */
   to?: string;
   /** Only emails from this sender domain. */ domain?: string;
@@ -268,7 +268,7 @@ export interface ListAllEmailsQuery extends PageQuery {
   /** Only emails with this status. */ status?: 'queued' | 'sent' | 'failed' | 'suppressed' | 'canceled';
   /** Only emails of this type. */ type?: 'transactional' | 'marketing';
   /** Only emails with this tag. */ tag?: string;
-  /** Only emails from this address, without a name. */ from?: string;
+  /** Only emails from this address, whatever name is with it. */ from?: string;
   /** Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain. */
   to?: string;
   /** Only emails from this sender domain. */ domain?: string;

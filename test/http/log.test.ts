@@ -44,6 +44,9 @@ t.test('the log is searched and paged', async (t) => {
     ['tag=re', []],
     [`from=SHOP@${domain}`, ['pears']],
     ['to=ann@b.test', ['news', 'pears', 'apples']],
+    // As the log shows them.
+    [`from=${encodeURIComponent(`Shop <Shop@${domain}>`)}`, ['pears']],
+    [`to=${encodeURIComponent('"Ann, B" <ANN@b.test>')}`, ['news', 'pears', 'apples']],
     ['to=Ann@B.test&tag=fruit', ['pears', 'apples']],
     ['to=nn@b.test', []],
     ['to=ann@b.tes', []],

@@ -4,7 +4,10 @@ import { id, line, oneOf, page as pageFields, timestampInQuery } from './validat
 
 export const emailStatuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 
-const address = line(320).transform(partAsStored);
+/** The log shows an address as it was sent, such as `Ann <ann@example.com>`; it is found by the address alone. */
+const withoutName = (text: string): string => /<([^<>]*)>\s*$/.exec(text)?.[1] ?? text;
+
+const address = line(320).transform((text) => partAsStored(withoutName(text)));
 
 /** The parameters of both queries. Strings are compared as they are stored: addresses, domains and words in lower case. */
 const sharedFields = {
@@ -17,7 +20,7 @@ const sharedFields = {
   status: oneOf(emailStatuses).optional().describe('Only emails with this status.'),
   type: oneOf(['transactional', 'marketing']).optional().describe('Only emails of this type.'),
   tag: line(256).optional().describe('Only emails with this tag.'),
-  from: address.optional().describe('Only emails from this address, without a name.'),
+  from: address.optional().describe('Only emails from this address, whatever name is with it.'),
   to: address
     .optional()
     .describe('Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain.'),
