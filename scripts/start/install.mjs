@@ -82,10 +82,24 @@ function explain(error, root) {
     return 'The packages cannot be installed: there is no npm on the PATH. It comes with Node, see https://nodejs.org';
   const output = error.output ?? [error.message];
   const said = output.filter((line) => !/^npm (http|info|notice|verbose|warn EBADENGINE)\b/.test(line)).join('\n');
-  const cause = /\b(EACCES|EPERM)\b/.test(said)
-    ? 'Another user made a part of it (sudo?): remove node_modules and src/generated as that user.'
-    : 'Most often the network, a proxy or the registry is the cause (npm config get registry), or the disk is full.';
-  return `${said}\n\nnpm could not install the packages into ${root}, for the reason above.\n${cause}\nThen start again.`;
+  return `${said}\n\nnpm could not install the packages into ${root}, for the reason above.\n${adviceOn(said, root)}\nThen start again.`;
+}
+
+function adviceOn(said, root) {
+  const library = /error while loading shared libraries: (\S+):/.exec(said)?.[1];
+  if (library) {
+    const named = library.startsWith('libatomic.')
+      ? ' (Debian: apt-get install libatomic1, Fedora: dnf install libatomic)'
+      : '';
+    return `The project's Node needs ${library}, which this system lacks: install it${named}.`;
+  }
+  if (!/\b(EACCES|EPERM)\b/.test(said))
+    return 'Most often the network, a proxy or the registry is the cause (npm config get registry), or the disk is full.';
+  const where = /^npm error path (.+)$/m.exec(said)?.[1];
+  // Its cache, as a rule: users that are only for a service are made without a home.
+  if (where && path.isAbsolute(where) && path.relative(root, where).startsWith('..'))
+    return `This user may not write to ${where}, where npm keeps its cache: give the user a home of its own (usermod --home), or set npm_config_cache.`;
+  return 'Another user made a part of it (sudo?): remove node_modules and src/generated as that user.';
 }
 
 /** Somebody ran npm ci or npm install: npm keeps a record of what it has put there, and writes it last. */

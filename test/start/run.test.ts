@@ -21,7 +21,7 @@ const listener = `
 const npm = `
   import fs from 'node:fs';
   fs.appendFileSync('npm-was-run', process.argv.slice(2).join(' ') + '\\n');
-  if (fs.existsSync('npm-fails')) { console.error('npm http fetch GET\\nnpm error code E418'); process.exit(1); }
+  if (fs.existsSync('npm-fails')) { console.error(fs.readFileSync('npm-fails', 'utf8')); process.exit(1); }
   if (fs.existsSync('npm-hangs')) { console.log('npm info hanging'); setInterval(() => {}, 1000); }
   else setTimeout(() => {
     fs.mkdirSync('node_modules/node/bin', { recursive: true });
@@ -288,7 +288,7 @@ t.test('a killed installation is repeated', async (t) => {
 
 t.test('a failed installation shows what npm said; an interrupted one stops npm', async (t) => {
   const root = project(t, false);
-  fs.writeFileSync(path.join(root, 'npm-fails'), '');
+  fs.writeFileSync(path.join(root, 'npm-fails'), 'npm http fetch GET\nnpm error code E418');
   const failed = start(t, root, '-e', '1');
   t.same(await failed.ended, [1, null]);
   t.match(failed.output, /npm error code E418\n\nnpm could not install/);
@@ -305,4 +305,23 @@ t.test('a failed installation shows what npm said; an interrupted one stops npm'
   interrupted.child.kill('SIGTERM');
   t.same(await interrupted.ended, [143, null]);
   t.notOk(fs.existsSync(path.join(root, '.install-lock')));
+});
+
+t.test('a failed installation says what to do about it', async (t) => {
+  const root = project(t, false);
+  const adviceOn = async (...said: string[]) => {
+    fs.writeFileSync(path.join(root, 'npm-fails'), said.map((line) => `npm error ${line}`).join('\n'));
+    const failed = start(t, root, '-e', '1');
+    t.same(await failed.ended, [1, null]);
+    return failed.output.split('\n').at(-3);
+  };
+  const ofLibrary = 'node: error while loading shared libraries: libatomic.so.1: cannot open shared object file';
+  t.match(await adviceOn('code 127', ofLibrary), /needs libatomic\.so\.1, .* apt-get install libatomic1/);
+  t.match(
+    await adviceOn('code EACCES', 'syscall mkdir', 'path /home/nobody', 'errno EACCES'),
+    /^This user may not write to \/home\/nobody, .* give the user a home/,
+  );
+  const inside = path.join(root, 'node_modules', 'koa');
+  t.match(await adviceOn('code EACCES', `path ${inside}`), /^Another user made a part of it/);
+  t.match(await adviceOn('code ENOTFOUND'), /^Most often the network/);
 });
