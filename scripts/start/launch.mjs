@@ -32,7 +32,7 @@ export async function launch(root, args) {
   const bin = path.join(root, 'node_modules', '.bin');
   const env = {
     // Compiled once, our own files as well; a folder that cannot be written is none.
-    NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.compile-cache'),
+    ...(ownsFolder(root) && { NODE_COMPILE_CACHE: path.join(root, 'node_modules', '.compile-cache') }),
     ...allocator,
     ...process.env,
     // For the server, which ends when this process is gone.
@@ -53,6 +53,11 @@ export async function launch(root, args) {
     process.kill(process.pid, signal);
   }
   process.exit(code ?? 128 + constants.signals[signal]);
+}
+
+/** False for root in the folder of the service's user, who could not remove root's files when it installs the next release. */
+function ownsFolder(root) {
+  return fs.statSync(root).uid === process.getuid?.();
 }
 
 /**

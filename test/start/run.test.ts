@@ -105,6 +105,20 @@ t.test("runs a script with the project's Node in the project's folder, and ends 
   t.same(await killed.ended, [null, 'SIGKILL'], 'by its signal, too');
 });
 
+const isRoot = process.getuid?.() === 0;
+
+t.test("root leaves nothing that the folder's user cannot remove", { skip: !isRoot && 'only root can' }, async (t) => {
+  const root = project(t, true);
+  const cacheOf = async () => {
+    const run = start(t, root, '-p', 'String(process.env.NODE_COMPILE_CACHE)');
+    t.same(await run.ended, [0, null]);
+    return run.output.trim();
+  };
+  t.equal(await cacheOf(), path.join(root, 'node_modules', '.compile-cache'));
+  fs.chownSync(root, 65534, 65534);
+  t.equal(await cacheOf(), 'undefined');
+});
+
 t.test('a signal that only run.mjs gets is passed on to the script, once', async (t) => {
   const deliver = async (signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP') => {
     const run = start(t, project(t, true), 'listener.js');
