@@ -118,6 +118,21 @@ t.test('mail that somebody holds locked is left to the next round: no other mail
   t.equal(told, 2, 'but only if there is some');
 });
 
+t.test('mail past the head of a line that somebody holds locked is left, too', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const schedule = (emails: number, to: string, agoMs: number) =>
+    scheduleMany(db, sender, { emails, to, at: new Date(Date.now() - agoMs) });
+  await schedule(room, 'slow.test', 60_000);
+  await schedule(2, 'fine.test', 1_000);
+  t.match(await wakeDue(db, queue), { woken: room });
+  await db.transaction(async (tx) => {
+    await tx.query({ text: `SELECT FROM recipients WHERE destination = 'fine.test' LIMIT 1 FOR UPDATE` });
+    t.equal(await wakePast(db, queue, ['slow.test']), 1);
+  });
+  t.equal(await wakePast(db, queue, ['slow.test']), 1);
+});
+
 t.test('due mail is found of every account, also of those that have nothing under way', async (t) => {
   const { db, queue } = await openQueue(t);
   const at = new Date(Date.now() - 1_000);
