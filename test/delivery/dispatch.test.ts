@@ -21,8 +21,14 @@ function startDispatcher(
   {
     readOrders = nothing,
     exchange = nothing,
+    noteDeliveries = nothing,
+    giveBack = nothing,
     throttle = {},
-  }: { readOrders?: () => Promise<void>; exchange?: () => Promise<void>; throttle?: Partial<Throttle> } = {},
+  }: Partial<
+    Record<'readOrders' | 'exchange' | 'noteDeliveries' | 'giveBack', () => Promise<void>> & {
+      throttle: Partial<Throttle>;
+    }
+  > = {},
 ) {
   const lease = { nodeId: 'n', onHold: false, valid: () => true };
   const patience: number[] = [];
@@ -39,7 +45,7 @@ function startDispatcher(
       standing: {
         readOrders,
         report: nothing,
-        noteDeliveries: nothing,
+        noteDeliveries,
         siteOf: async (name: string) => ({ name, connections: 1, perMinute: null, perConnection: null }),
         throttle: {
           turn: () => ({ when: 'after another' }),
@@ -48,7 +54,7 @@ function startDispatcher(
           ...throttle,
         },
       } as unknown as Standing,
-      sources: { exchange, giveBack: nothing } as unknown as SourceAddresses,
+      sources: { exchange, giveBack } as unknown as SourceAddresses,
       recorder: { giveUpAfter: (ms: number) => patience.push(ms) } as unknown as Recorder,
     },
   );
@@ -123,6 +129,32 @@ for (const [event, change] of [
     Object.assign(lease, change);
     t.same(await released.promise, [['e'], ['j'], ['n']]);
   });
+
+t.test('a stop gives back claims, notes where mail arrived and returns unused messages, whichever fails', async (t) => {
+  const batches = [[buildClaim({ nodeId: 'n', jobId: 'j', emailId: 'e' })]];
+  const placed = Promise.withResolvers<void>();
+  const told: string[] = [];
+  const failing = (what: string) => async () => {
+    told.push(what);
+    throw new Error('the database is away');
+  };
+  const { stop } = startDispatcher(
+    t,
+    {
+      transaction: async () => {
+        const claims = batches.shift() ?? [];
+        if (claims.length === 0) placed.resolve();
+        return { taken: claims.length, claims };
+      },
+      query: failing('claims'),
+    },
+    { noteDeliveries: failing('arrivals'), giveBack: failing('messages') },
+  );
+  await placed.promise;
+  told.length = 0;
+  await stop();
+  t.strictSame(told, ['claims', 'arrivals', 'messages']);
+});
 
 for (const event of ['a hold', 'a stop'] as const)
   t.test(`a last try does not begin after ${event}, though it was being looked for before`, async (t) => {
