@@ -251,3 +251,24 @@ t.test('pools and warm-up', async (t) => {
     t.equal(sink.messages.length, 32, 'nor for this one');
   });
 });
+
+t.test('a message of a new address that no server was offered can be sent to another', async (t) => {
+  await dayLasting(60_000);
+  const env = {
+    SENDING_IPS: '127.0.0.7',
+    WARM_UP: `127.0.0.7=${dayFromNow(0)}`,
+    WARM_UP_PLAN: '1,5',
+    RETRY_SCHEDULE: '1h',
+  };
+  const { sink, node } = await start(t, env);
+  node.zone.set('gone.test', { A: ['127.0.0.3'] });
+  const { id } = await node.send({ to: 'a@gone.test' });
+  await eventually(async () => (await node.read(id)).recipients[0].attempts === 1);
+  await eventually(async () => {
+    const [day] = await node.db.query<{ messages: number }>({ text: 'SELECT messages FROM warm_up_days' });
+    return day?.messages === 0;
+  });
+  await node.send({ to: 'a@pools.test' });
+  await eventually(async () => sink.messages.length === 1);
+  t.same(from(sink), ['127.0.0.7']);
+});
