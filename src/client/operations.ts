@@ -268,6 +268,8 @@ export interface Operations {
     answer: {
       /** The page. */ suppressions: Suppression[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;
+      /** False if more match than `count` says, which is at most 100,000, or 10,000 with `address`. The `X-Total-Count` of an export is the exact number of the whole list. */
+      count_exact: boolean;
     };
   };
   /** Suppress an address */
@@ -413,6 +415,8 @@ export interface Operations {
     answer: {
       /** The page. */ deliveries: WebhookDelivery[];
       /** How many match in all, regardless of `limit` and `offset`. */ count: number;
+      /** False if more match than `count` says, which is at most 10,000. Those of one email are all counted. */
+      count_exact: boolean;
     };
   };
   /** Get a delivery */

@@ -1,6 +1,6 @@
 import t from 'tap';
 import * as suppressions from '../../src/core/returns/suppressions.ts';
-import type { Sql } from '../../src/db/client.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
 import { ApiError } from '../../src/errors.ts';
 import { buildAccount } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
@@ -86,3 +86,48 @@ async function blocksRead(db: Sql, work: (sql: Sql) => Promise<unknown>): Promis
   });
   return blocks;
 }
+
+t.test('a list is counted to a limit, and a page of one reason or of a part of addresses reads no other', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const add = (reason: string, count: number) =>
+    db.query({
+      text: `INSERT INTO suppressions (id, account_id, address, reason)
+             SELECT ('0190000' || to_hex(n % 16) || '-0000-7000-8000-' || substr(md5($2::text || n), 1, 12))::uuid, $1, $2::text || n || '@x.test', $2::suppression_reason
+               FROM generate_series(1, $3::int) n`,
+      values: [accountId, reason, count],
+    });
+  await add('bounce', 3_000);
+  await add('complaint', 30);
+  const everything = await db.prisma.suppression.findMany({ where: { accountId }, orderBy: { id: 'desc' } });
+  const page = { limit: 10, offset: 5, reason: null, parts: [] };
+  const cases = [
+    [{ ...page }, () => true],
+    [{ ...page, reason: 'complaint' as const }, ({ reason }) => reason === 'complaint'],
+    [{ ...page, reason: 'manual' as const }, () => false],
+    [{ ...page, parts: ['complaint1'] }, ({ address }) => address.startsWith('complaint1')],
+    [{ ...page, parts: ['7@', 'CE12'.toLowerCase()] }, ({ address }) => /7@|ce12/.test(address)],
+    [{ ...page, parts: ['x_test'] }, () => false],
+    [{ ...page, reason: 'bounce' as const, parts: ['ce29'] }, ({ address }) => address.startsWith('bounce29')],
+  ] as [typeof page & { reason: 'complaint' | null }, (one: (typeof everything)[number]) => boolean][];
+  for (const [asked, matches] of cases) {
+    const matching = everything.filter(matches);
+    const found = await suppressions.list(db, accountId, asked, 1_000);
+    t.strictSame(found.suppressions, matching.slice(5, 15), JSON.stringify(asked));
+    const isExact = matching.length <= 1_000;
+    t.strictSame([found.count, found.countExact], [isExact ? matching.length : 1_000, isExact], JSON.stringify(asked));
+  }
+  for (const reason of ['complaint', 'manual'] as const)
+    await db.transaction(async (tx) => {
+      const read = async () => {
+        const [row] = await tx.query<{ rows: number }>({
+          text: `SELECT (coalesce(idx_tup_fetch, 0) + seq_tup_read)::int AS rows FROM pg_stat_xact_user_tables WHERE relname = 'suppressions'`,
+        });
+        return row?.rows ?? 0;
+      };
+      const before = await read();
+      await suppressions.list({ ...db, query: tx.query } as Database, accountId, { ...page, reason });
+      const rows = (await read()) - before;
+      t.ok(rows < 100, `${reason}: ${rows} rows`);
+    });
+});

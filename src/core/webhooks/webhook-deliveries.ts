@@ -2,9 +2,9 @@ import type { Database, Sql } from '../../db/client.ts';
 import { databaseTime, dueFromNow } from '../../db/clocks.ts';
 import { conflict, notFound } from '../../errors.ts';
 import type { WebhookDelivery } from '../../generated/prisma/client.ts';
-import type { WebhookDeliveryStatus } from '../../generated/prisma/enums.ts';
 import { floorId, isId, newId, timeOf } from '../../ids.ts';
 import type { Queue } from '../../queue.ts';
+import { type DeliveryFilter, search } from './delivery-search.ts';
 import { insert, priorities } from './webhook-lines.ts';
 import * as webhooks from './webhooks.ts';
 
@@ -25,41 +25,22 @@ export interface ListedDelivery extends Omit<WebhookDelivery, 'payload'> {
   subject: string | null;
 }
 
-/** One page of the account's deliveries, newest first, and how many match. */
+/** One page of the account's deliveries, newest first, and how many match; if `countExact` is false, there are more than that. */
 export async function list(
   db: Database,
   accountId: string,
-  filter: {
-    webhookId: string | undefined;
-    emailId: string | undefined;
-    event: string | undefined;
-    status: WebhookDeliveryStatus | undefined;
-  },
+  filter: DeliveryFilter,
   page: { limit: number; offset: number },
-): Promise<{ deliveries: ListedDelivery[]; count: number }> {
-  const { webhookId, emailId, event, status } = filter;
-  const where = {
-    accountId,
-    ...(webhookId === undefined ? {} : { webhookId }),
-    ...(emailId === undefined ? {} : { emailId }),
-    ...(event === undefined ? {} : { event }),
-    ...(status === undefined ? {} : { status }),
-  };
+): Promise<{ deliveries: ListedDelivery[]; count: number; countExact: boolean }> {
+  const { ids, count, countExact } = await search(db, accountId, filter, page);
   const rows = await db.prisma.webhookDelivery.findMany({
-    where,
+    where: { id: { in: ids }, accountId },
     orderBy: { id: 'desc' },
-    take: page.limit,
-    skip: page.offset,
     omit: { payload: true },
   });
-  const known = await findNames(
-    db,
-    accountId,
-    rows.map(({ id }) => id),
-  );
+  const known = await findNames(db, accountId, ids);
   const deliveries = rows.map((row) => ({ ...row, ...(known.get(row.id) ?? { recipient: null, subject: null }) }));
-  const count = await db.prisma.webhookDelivery.count({ where });
-  return { deliveries, count };
+  return { deliveries, count, countExact };
 }
 
 type Names = Pick<ListedDelivery, 'recipient' | 'subject'>;

@@ -4,7 +4,7 @@ import { Known, type Query } from './failure.tsx';
 import { Pager, PastEnd, rangeOf } from './pager.tsx';
 
 interface Props<Row> extends TableProps<Row> {
-  query: Query<{ count: number }>;
+  query: Query<{ count: number; count_exact?: boolean }>;
   page: number;
   change: (state: { page: string | null }) => void;
 }
@@ -18,7 +18,7 @@ export function PagedTable<Row>({ query, page, change, empty, ...table }: Props<
       <Known query={query}>
         <DataTable {...table} empty={total ? <PastEnd go={go} /> : empty} />
       </Known>
-      {total !== undefined && <Pager page={page} total={total} go={go} />}
+      {total !== undefined && <Pager page={page} total={total} exact={query.data?.count_exact ?? true} go={go} />}
     </>
   );
 }

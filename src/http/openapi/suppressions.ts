@@ -10,7 +10,7 @@ import {
 import { type Group, message } from './operation.ts';
 import { tooManyExports } from './refusals.ts';
 import { samples } from './samples.ts';
-import { id, integer, list, oneOf, time, total, words } from './schema.ts';
+import { flag, id, integer, list, oneOf, time, total, words } from './schema.ts';
 
 const suppression = z
   .object({
@@ -41,8 +41,14 @@ export const suppressionGroup: Group = {
       query: suppressionQuery,
       answer: {
         description: 'One page.',
-        schema: z.object({ suppressions: list(suppression, 'The page.'), count: total }),
-        example: { suppressions: [example], count: 1 },
+        schema: z.object({
+          suppressions: list(suppression, 'The page.'),
+          count: total,
+          count_exact: flag(
+            'False if more match than `count` says, which is at most 100,000, or 10,000 with `address`. The `X-Total-Count` of an export is the exact number of the whole list.',
+          ),
+        }),
+        example: { suppressions: [example], count: 1, count_exact: true },
       },
     },
     {

@@ -6,7 +6,7 @@ import { deliveryQuery, newWebhook, range, webhookChanges } from '../routes/webh
 import { type Group, message } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { eventSamples, samples } from './samples.ts';
-import { id, integer, list, oneOf, time, total, words } from './schema.ts';
+import { flag, id, integer, list, oneOf, time, total, words } from './schema.ts';
 
 const webhook = z
   .object({
@@ -262,8 +262,14 @@ export const deliveryGroup: Group = {
       query: deliveryQuery,
       answer: {
         description: 'One page.',
-        schema: z.object({ deliveries: list(listedDelivery, 'The page.'), count: total }),
-        example: { deliveries: [listedDeliveryExample], count: 1 },
+        schema: z.object({
+          deliveries: list(listedDelivery, 'The page.'),
+          count: total,
+          count_exact: flag(
+            'False if more match than `count` says, which is at most 10,000. Those of one email are all counted.',
+          ),
+        }),
+        example: { deliveries: [listedDeliveryExample], count: 1, count_exact: true },
       },
     },
     {

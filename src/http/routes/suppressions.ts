@@ -57,7 +57,11 @@ export function suppressionRoutes(router: Router, services: Services): void {
     const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), partAsStored(address)])];
     const query = { limit, offset, reason: reason ?? null, parts };
     const found = await suppressions.list(db, accountId, query);
-    ctx.body = { suppressions: found.suppressions.map(present.suppression), count: found.count };
+    ctx.body = {
+      suppressions: found.suppressions.map(present.suppression),
+      count: found.count,
+      count_exact: found.countExact,
+    };
   });
 
   router.post('/suppressions', loggedIn, async (ctx) => {

@@ -150,7 +150,11 @@ export function webhookRoutes(router: Router, services: Services): void {
     const { accountId } = sessionOf(ctx);
     const { webhook_id: webhookId, email_id: emailId, event, status, ...rest } = parse(deliveryQuery, ctx.query);
     const found = await deliveries.list(db, accountId, { webhookId, emailId, event, status }, rest);
-    ctx.body = { deliveries: found.deliveries.map(present.listedWebhookDelivery), count: found.count };
+    ctx.body = {
+      deliveries: found.deliveries.map(present.listedWebhookDelivery),
+      count: found.count,
+      count_exact: found.countExact,
+    };
   });
 
   router.get('/webhook-deliveries/:id', loggedIn, async (ctx) => {

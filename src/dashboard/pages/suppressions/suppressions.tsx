@@ -17,7 +17,7 @@ import { PageHead } from '../../parts/page.tsx';
 import { PagedTable } from '../../parts/paged-table.tsx';
 import { rangeOf } from '../../parts/pager.tsx';
 import { Status } from '../../parts/status.tsx';
-import { addressIn, plural } from '../../words/format.ts';
+import { addressIn, count } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { Evidence } from './suppression-evidence.tsx';
 import { importCsv, wordsFor } from './suppressions-import.ts';
@@ -124,7 +124,12 @@ export function Suppressions() {
           change={(reason) => change({ reason, page: null })}
         />
         {isFiltered && <ClearFilters clear={() => change({ q: null, reason: null, page: null })} />}
-        {data && <Found>{plural(data.count, 'address', 'addresses')}</Found>}
+        {data && (
+          <Found>
+            {count(data.count)}
+            {data.count_exact ? '' : '+'} {data.count === 1 ? 'address' : 'addresses'}
+          </Found>
+        )}
       </search>
       <PagedTable
         query={list}

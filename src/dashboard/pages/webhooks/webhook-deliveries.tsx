@@ -90,7 +90,10 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
   const hrefOf = ({ id }: WebhookDelivery) =>
     `/webhooks/${webhook.id}?${new URLSearchParams({ ...state, delivery: id })}`;
   return (
-    <Panel title={data ? `Calls (${count(data.count)})` : 'Calls'} actions={<Replay webhook={webhook} />}>
+    <Panel
+      title={data ? `Calls (${count(data.count)}${data.count_exact ? '' : '+'})` : 'Calls'}
+      actions={<Replay webhook={webhook} />}
+    >
       <div className="body" style={{ paddingBottom: 0 }}>
         <search className="filters">
           <ChoiceField
