@@ -1,3 +1,4 @@
+import * as orders from '../core/destinations/destination-orders.ts';
 import type { Claim } from '../core/recipients/recipients.ts';
 import * as recipients from '../core/recipients/recipients.ts';
 import type { Database } from '../db/client.ts';
@@ -22,7 +23,6 @@ import type { Turn } from './sites/throttle.ts';
 import { type Parts, UnderWay } from './under-way.ts';
 
 const tickEveryMs = 1_000;
-const ordersEveryMs = 1_000;
 const sourcesEveryMs = 1_000;
 const reportEveryMs = 5_000;
 const deliveriesEveryMs = 60_000;
@@ -120,7 +120,7 @@ export class Dispatcher {
 
   start(): void {
     const { lease } = this.#tools;
-    this.#exchanges.every(ordersEveryMs, 'orders of operators', () => this.#standing.readOrders());
+    this.#exchanges.every(orders.readEveryMs, 'orders of operators', () => this.#standing.readOrders());
     this.#exchanges.every(reportEveryMs, 'state of destinations', () =>
       this.#standing.report(lease.nodeId, (site) => this.#lines.lengthOf(site)),
     );

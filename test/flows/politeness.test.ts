@@ -293,10 +293,16 @@ t.test('a paused destination gets nothing until it is resumed, and others go on'
     return body.recipients[0].cause === 'held_back' && body.recipients[0];
   });
   t.match(waiting, { sentence: /paused/, next_attempt_at: null, attempts: 0 });
+  t.equal((await give('pause', 'fine.test')).status, 200);
+  const next = await node.send({ to: 'a@fine.test' });
+  await eventually(async () => (await node.read(next.id)).recipients[0].waiting_for === 'paused: fine.test');
+  t.equal(sink.messages.length, 1, 'what is sent once a pause is answered waits');
+  await give('resume', 'fine.test');
+  await eventually(async () => sink.messages.length === 2);
   t.equal((await give('flush')).status, 200, 'a flush does not undo a pause');
   t.match(await give('resume'), { status: 200, body: { destination: { paused_at: null } } });
-  await eventually(async () => sink.messages.length === 2);
-  t.same(sink.messages[1]?.to, ['a@paused.test']);
+  await eventually(async () => sink.messages.length === 3);
+  t.same(sink.messages[2]?.to, ['a@paused.test']);
 
   t.equal((await give('pause', 'no site')).status, 404);
   t.equal((await node.call('POST', '/api/v1/admin/destinations/paused.test/pause', {})).status, 401);

@@ -10,7 +10,13 @@ export interface Order {
   flushedAt: Date | null;
 }
 
-/** Every order that was given; nodes look for new ones again and again. */
+/** How often each node reads the orders, in ms. */
+export const readEveryMs = 1_000;
+
+/** Nodes that are well go by an order this long after it was given, in ms. */
+export const heardWithinMs = readEveryMs + 500;
+
+/** Every order that was given. */
 export async function list(db: Database): Promise<Order[]> {
   return db.query<Order>({
     name: 'destination-orders',

@@ -152,7 +152,7 @@ export const destinationGroup: Group = {
     order(
       'pause',
       'Pause a destination',
-      'Stops delivery until you resume it. Attempts in progress finish; all nodes stop within a second.',
+      'Stops delivery until you resume it. Attempts in progress finish. The call takes a second and a half: then all nodes have heard of it, and what is sent from then on waits.',
     ),
     order(
       'resume',

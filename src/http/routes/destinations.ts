@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type Router from '@koa/router';
 import { z } from 'zod';
 import * as orders from '../../core/destinations/destination-orders.ts';
@@ -50,7 +51,10 @@ export function destinationRoutes(router: Router, services: Services): void {
   for (const order of orders.orderNames) {
     router.post(`/admin/destinations/:name/${order}`, ...operator, async (ctx) => {
       await refuseFields(ctx);
-      ctx.body = present.orderGiven(order, await orders.give(db, ctx.params.name ?? '', order));
+      const given = await orders.give(db, ctx.params.name ?? '', order);
+      // Whoever pauses a destination counts on it that what is sent from then on waits.
+      if (order === 'pause') await sleep(orders.heardWithinMs);
+      ctx.body = present.orderGiven(order, given);
     });
   }
 
