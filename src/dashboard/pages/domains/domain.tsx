@@ -91,9 +91,7 @@ export function DomainPage() {
             )}
             <Status value={domain.status} />{' '}
             {domain.verified_at ? (
-              <>
-                <Moment at={domain.verified_at} lasting />
-              </>
+              <Moment at={domain.verified_at} lasting />
             ) : isSought(domain, data.dkim_keys) ? (
               'Its records are checked automatically, less and less often, for two days. You can also check them now.'
             ) : (
