@@ -15,8 +15,12 @@ for (const workers of ['1', '2']) {
   t.test(`${what} that runs out of file descriptors says so, and what to do, until it has some again`, async (t) => {
     const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DNS_SERVERS: '127.0.0.1:9' };
     const mode = workers === '1' ? {} : { ...direct, WORKERS: workers };
-    const submission = await freePort();
-    const ports = { SUBMISSION_PORT: `${submission}` };
+    const smtp = [await freePort(), await freePort(), await freePort()];
+    const ports = {
+      SUBMISSION_PORT: `${smtp[0]}`,
+      SUBMISSIONS_PORT: `${smtp[1]}`,
+      INBOUND_SMTP_PORT: `${smtp[2]}`,
+    };
     const env = testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t), ...ports, ...mode });
     const child = spawn('sh', ['-c', script, process.execPath, ...flags], {
       env: { ...ownEnv(), ...env },
@@ -38,10 +42,10 @@ for (const workers of ['1', '2']) {
         .filter(({ msg }) => msg.startsWith(start));
     const clients: Socket[] = [];
     t.teardown(() => end(clients));
-    // Not all at once: the first process would turn most of them away before any worker is full. No port alone takes so many.
+    // Not all at once: the first process would turn most of them away before any worker is full. No port alone takes so many; together they leave a fifth, which is less than the process needs of so few.
     await eventually(async () => {
       for (let more = 0; more < 20; more += 1)
-        for (const to of [port, submission]) clients.push(connect(to, '127.0.0.1').on('error', () => undefined));
+        for (const to of [port, ...smtp]) clients.push(connect(to, '127.0.0.1').on('error', () => undefined));
       return lines('no more files and connections can be opened: clients').length > 0;
     }, 60_000);
     const [line] = lines('no more files');
