@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import type { Context, Middleware } from 'koa';
 import { isConflict, isUnavailable } from '../db/errors.ts';
 import {
@@ -133,8 +134,6 @@ async function answer(ctx: Context, shown: ApiError): Promise<void> {
   ctx.status = shown.status;
   ctx.set(shown.headers);
   const rest = discardRest(ctx);
-  // Node closes the connection with such an answer, although the client is still writing.
-  if (!ctx.res.shouldKeepAlive) await rest;
   const isBare = bare.includes(shown.status);
   // The detail of a 404 echoes input, and is only for the command line.
   if (isBare && shown.status !== 404 && shown.detail !== undefined) ctx.set('X-Error-Detail', shown.detail);
@@ -143,6 +142,20 @@ async function answer(ctx: Context, shown: ApiError): Promise<void> {
     ...(shown.detail === undefined || isBare ? {} : { detail: shown.detail }),
     ...shown.extra,
   };
+  if (!ctx.res.shouldKeepAlive && !ctx.req.complete) endAfter(ctx, rest);
+}
+
+/** With the end of such an answer Node closes the connection, although the client is still writing: it gets the answer at once, and its end later. */
+function endAfter(ctx: Context, rest: Promise<void>): void {
+  const text = JSON.stringify(ctx.body);
+  ctx.body = Readable.from(
+    (async function* () {
+      yield Buffer.from(text);
+      await rest;
+    })(),
+  );
+  ctx.type = 'json';
+  ctx.length = Buffer.byteLength(text);
 }
 
 /** How long a client may keep writing a refused body, as with nginx and Apache: 40 MB take a link of 16 Mbit/s twenty seconds. */

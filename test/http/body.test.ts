@@ -268,6 +268,11 @@ t.test('a body that is too large is refused before it is read, and the client se
   const last = await converse(node, closing());
   t.equal(last.error, null, 'nor is it under a client that asks for the connection to be closed');
   t.match(last.got, /^HTTP\/1\.1 413/);
+  const begun = performance.now();
+  const closed = [`${head}Connection: close\r\nContent-Length: ${megabytes * MB}\r\n\r\n{`];
+  const waiting = await converse(node, closed, (got) => got.includes(JSON.stringify(tooLarge)));
+  t.match(waiting.got, /^HTTP\/1\.1 413[\s\S]*\r\nConnection: close\r\n/);
+  t.ok(performance.now() - begun < 20_000, 'one that waits for the answer has it at once');
   const early = await converse(node, [`${head}Content-Length: ${megabytes * MB}\r\n\r\n{`], (got) =>
     got.includes(tooLarge.error),
   );
