@@ -124,6 +124,11 @@ t.test('verifying checks each of the three records', async (t) => {
     ['dkim', dkim.value.replace('k=rsa', 'k=rsa; h=sha1'), /does not verify against the published record/],
     [null, dkim.value.replaceAll('; ', ';').replace('p=', 'p= '), /./, 'dkim'],
     [null, [dkim.value, 'something else'], /./, 'dkim'],
+    [
+      'dkim',
+      ['something else', dkim.value],
+      /does not verify against .*: there are other TXT records at this name, so remove them$/,
+    ],
     ['spf', undefined, /^there is no TXT record at shop\.test/],
     ['spf', 'SERVFAIL', /failed temporarily/],
     ['spf', ['v=spf10 include:x', 'text'], /^none of the TXT records found there is an SPF policy$/],

@@ -97,7 +97,9 @@ export async function checkDkim(domain: Domain, key: CheckedKey, where: Surround
       'there is more than one DKIM key: receivers may use any of them, so remove the others',
     );
   if (keys[0] !== key.publicKey) return report(record, texts, 'the published key (p=) is not ours');
-  return report(record, texts, await probeDkim(domain, key, where));
+  const refused = await probeDkim(domain, key, where);
+  const others = texts.length > 1 ? ': there are other TXT records at this name, so remove them' : '';
+  return report(record, texts, refused && `${refused}${others}`);
 }
 
 /** Has mailauth verify a signed message as a receiver would, to find errors besides the key (testing flag, type, bad tag). */
