@@ -1,16 +1,23 @@
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
+import type { Claim } from '../../src/core/recipients/recipients.ts';
 import type { Database } from '../../src/db/client.ts';
+import { unasked } from '../../src/delivery/attempt/attempt.ts';
 import { Dispatcher } from '../../src/delivery/dispatch.ts';
 import type { Recorder } from '../../src/delivery/outcome/record.ts';
 import type { Standing } from '../../src/delivery/outcome/standing.ts';
 import type { SourceAddresses } from '../../src/delivery/pools/source-addresses.ts';
+import type { Site } from '../../src/delivery/sites/providers.ts';
 import type { Throttle, Ticket } from '../../src/delivery/sites/throttle.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
+import type { Delivery } from '../../src/smtp/deliver.ts';
+import type { Failure } from '../../src/smtp/replies/result.ts';
 import { buildClaim } from '../support/claim.ts';
+import { eventually } from '../support/node.ts';
 
 const nothing = async () => undefined;
 
@@ -24,9 +31,17 @@ function startDispatcher(
     noteDeliveries = nothing,
     giveBack = nothing,
     throttle = {},
+    standing = {},
+    tools = {},
+    recorder = {},
+    areOne = true,
   }: Partial<
     Record<'readOrders' | 'exchange' | 'noteDeliveries' | 'giveBack', () => Promise<void>> & {
       throttle: Partial<Throttle>;
+      standing: Partial<Standing>;
+      tools: { messages?: object };
+      recorder: Partial<Recorder>;
+      areOne: boolean;
     }
   > = {},
 ) {
@@ -41,6 +56,10 @@ function startDispatcher(
         clock: { now: () => new Date() },
         policy: { scheduleMs: [], forMs: 0 },
         lease,
+        fresh: new FreshBodies(),
+        journal: { recorded: () => undefined },
+        metrics: { attempted: () => undefined },
+        ...tools,
       } as unknown as ConstructorParameters<typeof Dispatcher>[2]['tools'],
       standing: {
         readOrders,
@@ -51,11 +70,26 @@ function startDispatcher(
           turn: () => ({ when: 'after another' }),
           waitFor: () => 0,
           record: () => ({ proven: true, running: 1 }),
+          describe: () => '',
+          connections: () => 2,
+          begin: () => ({}),
+          end: () => undefined,
+          cancel: () => undefined,
           ...throttle,
         },
+        ...standing,
       } as unknown as Standing,
-      sources: { exchange, giveBack } as unknown as SourceAddresses,
-      recorder: { giveUpAfter: (ms: number) => patience.push(ms) } as unknown as Recorder,
+      sources: {
+        exchange,
+        giveBack,
+        areOne,
+        choose: async (wants: unknown[]) => wants.map(() => ({ source: null })),
+      } as unknown as SourceAddresses,
+      recorder: {
+        giveUpAfter: (ms: number) => patience.push(ms),
+        add: async () => true,
+        ...recorder,
+      } as unknown as Recorder,
     },
   );
   dispatcher.start();
@@ -67,6 +101,36 @@ function startDispatcher(
   t.teardown(stop);
   return { dispatcher, lease, patience, stop };
 }
+
+/** What a database answers that holds these claims' jobs, and their emails, which were due long ago and may be sent. */
+function databaseWith(claims: Claim[], bytes = 1) {
+  const batches = [claims];
+  const rowOf = (id: string) => ({
+    ...{ id, account_id: 'account', type: 'transactional', from: 'a@sender.test', to: [], cc: [], reply_to: [] },
+    ...{ subject: '', message_id: '', on_uncertain: 'retry', tls: 'opportunistic', domain_tls: null, pool: null },
+    ...{ html: null, text: '', fresh: false, body_bytes: bytes, file_bytes: 0, headers: [], attachments: [] },
+    ...{ due_at: new Date(0), domain_id: 'domain', domain: 'sender.test', dkim_selector: 's' },
+    ...{ dkim_private_key: Buffer.alloc(1), second_selector: null, second_key: null },
+    ...{ revoked: false, suspended: false, suppressed: [] },
+  });
+  return {
+    transaction: async () => {
+      const claims = batches.shift() ?? [];
+      return { taken: claims.length, claims };
+    },
+    query: async ({ text, values }: { text: string; values: [string[]] }) =>
+      text.includes('due_at') ? values[0].map(rowOf) : [],
+  };
+}
+
+const unreached: Failure = {
+  phase: 'connect',
+  reply: null,
+  reason: 'it did not answer',
+  enhanced: null,
+  class: 'network',
+  permanent: false,
+};
 
 t.test(
   'a stop counts the time for what is under way from its beginning, also while the database is silent',
@@ -180,7 +244,6 @@ for (const event of ['a hold', 'a stop'] as const)
         throttle: {
           turn: () => ({ when: 'later', at: performance.now() + 60_000, by: 'backoff', reason: 'it does not answer' }),
           spare: () => 1,
-          describe: () => '',
           begin: () => {
             begun += 1;
             return {} as Ticket;
@@ -196,3 +259,110 @@ for (const event of ['a hold', 'a stop'] as const)
     t.equal(begun, 0);
     await stopped;
   });
+
+t.test('mail that waits in the line of a site leaves it with its destination, and the rest waits on', async (t) => {
+  const shared: Site = { name: 'Shared', connections: 1, perMinute: null, perConnection: null };
+  const apart: Site = { ...shared, name: 'a.test' };
+  let isApart = false;
+  const begun: string[] = [];
+  const claims = ['a@a.test', 'b@b.test', 'c@a.test', 'd@a.test'].map((to) => buildClaim({ to: [to] }));
+  const { dispatcher } = startDispatcher(
+    t,
+    // The first email is gone, which the site takes no time for.
+    { ...databaseWith(claims), query: async () => [] },
+    {
+      standing: {
+        siteOf: async (name) => (isApart && name === apart.name ? apart : shared),
+        judge: () => {
+          const moved = !isApart;
+          isApart = true;
+          return { verdict: 'nothing', moved };
+        },
+      },
+      throttle: {
+        turn: ({ name }) => ({ when: name === shared.name && begun.length > 0 ? 'after another' : 'now' }),
+        begin: ({ name }) => {
+          begun.push(name);
+          return {} as Ticket;
+        },
+      },
+    },
+  );
+  await eventually(async () => dispatcher.inHand === 1, 10_000);
+  t.strictSame(begun, ['Shared', 'a.test', 'a.test']);
+});
+
+for (const [areOne, effect] of [
+  [true, 'answers for other mail to it whose time is over'],
+  [false, 'says nothing about other mail to it, which may leave from another address'],
+] as const)
+  t.test(`that a destination was not reached ${effect}`, async (t) => {
+    const longAgo = new Date(Date.now() - 3_600_000);
+    const claims = [1, 2].map(() => buildClaim({ to: ['a@a.test'], emailId: newId(longAgo) }));
+    const asked: string[] = [];
+    const said: string[] = [];
+    let state: 'open' | 'asked' | 'unreachable' = 'open';
+    const { dispatcher } = startDispatcher(t, databaseWith(claims), {
+      areOne,
+      tools: {
+        messages: {
+          buildAhead: () => undefined,
+          with: async ({ id }: { id: string }) => {
+            asked.push(id);
+            return unasked(['a@a.test'], unreached, new Date());
+          },
+        },
+      },
+      recorder: {
+        add: async ({ attempts }) => {
+          said.push(...attempts.map(({ reason }) => reason));
+          return true;
+        },
+      },
+      standing: { judge: (_site, _destination, { verdict }) => ({ verdict, moved: false }) },
+      throttle: {
+        turn: () => {
+          if (state === 'open') return { when: 'now' };
+          if (state === 'asked') return { when: 'after another' };
+          return { when: 'later', at: performance.now() + 60_000, by: 'backoff', reason: 'it does not answer' };
+        },
+        spare: () => 1,
+        begin: () => {
+          state = 'asked';
+          return {} as Ticket;
+        },
+        end: () => {
+          state = 'unreachable';
+        },
+      },
+    });
+    await eventually(async () => said.length === 2 && dispatcher.inHand === 0, 10_000);
+    t.equal(asked.length, areOne ? 1 : 2);
+    t.match(said, [/^it did not answer/, areOne ? /^Not tried by itself, .* a\.test .*: it did not answer/ : said[0]]);
+  });
+
+t.test('a large email that waits for another to make room is not begun by a node that stops', async (t) => {
+  const claims = [1, 2].map(() => buildClaim({ to: ['a@a.test'] }));
+  const first = Promise.withResolvers<Delivery>();
+  const asked: string[] = [];
+  const { dispatcher, stop } = startDispatcher(t, databaseWith(claims, 100 * 1024 * 1024), {
+    tools: {
+      messages: {
+        with: ({ id }: { id: string }) => {
+          asked.push(id);
+          return first.promise;
+        },
+      },
+    },
+    standing: { judge: () => ({ verdict: 'fine', moved: false }) },
+    throttle: {
+      turn: () => ({ when: 'now' }),
+    },
+  });
+  await eventually(async () => asked.length === 1, 10_000);
+  t.equal(dispatcher.inHand, 2);
+  const stopped = stop();
+  first.resolve(unasked(['a@a.test'], unreached, new Date()));
+  await stopped;
+  t.equal(asked.length, 1);
+});
