@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import { findWaiting, giveUp } from '../../src/core/destinations/giving-up.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { heldNote, pausedUntil, pauseOf } from '../../src/core/recipients/waiting-for.ts';
+import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
 import { buildAccount, buildSender, buildVerifiedDomain, holderOf } from '../support/build.ts';
@@ -67,6 +68,33 @@ t.test('what one call has no time for is left to the next', async (t) => {
   while ((await giveUp(db, queue, 'gone.test', null, { size: 50, ms: 0 })).rest) calls += 1;
   t.ok(calls >= 3 && calls <= 4, `${calls}`);
   t.equal(await count(`status = 'failed'`), 198, 'all but the scheduled ones');
+});
+
+t.test('what is left for the next call is not read to count what is left alone', async (t) => {
+  const { db, queue, change } = await prepare(t);
+  await change('claimed_by = $1, job_id = $1', `address = 'r1@gone.test'`, newId());
+  await change('waiting_for = $1, next_attempt_at = $2', `address = 'r2@gone.test'`, heldNote, pausedUntil);
+  await db.query({ text: 'ANALYZE recipients' });
+  const readBy = async (tx: Sql) => {
+    const [read] = await tx.query<{ rows: number }>({
+      text: `SELECT sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::int AS rows FROM pg_stat_xact_user_tables WHERE relname LIKE 'recipients_2%'`,
+    });
+    return read?.rows ?? Number.NaN;
+  };
+  let rows = 0;
+  const watched: Database = {
+    ...db,
+    query: (statement) =>
+      db.transaction(async (tx) => {
+        const before = await readBy(tx);
+        const found = await tx.query<never>(statement);
+        rows += (await readBy(tx)) - before;
+        return found;
+      }),
+  };
+  const given = await giveUp(watched, queue, 'gone.test', null, { size: 10, ms: 0 });
+  t.strictSame(given, { domain: 'gone.test', stopped: 10, inHand: 2, held: 2, rest: true });
+  t.ok(rows > 0 && rows < 10, `${rows} rows`);
 });
 
 t.test('the name of a site is not taken for its domains', async (t) => {
