@@ -1,4 +1,5 @@
 import type { Sql } from '../../db/client.ts';
+import { floorId } from '../../ids.ts';
 import { comparable } from '../../mail/address/address.ts';
 import { isErased, markOf } from '../returns/erased.ts';
 import type { Work } from './erasures.ts';
@@ -30,42 +31,92 @@ export interface RecipientRow {
 export const hasAddress = (redaction: Redaction) => (recipient: RecipientRow) =>
   comparable(recipient.address) === redaction.address;
 
-/** The most that one search finds. A recipient of alarms may have 100,000 emails, and each search reads all of them. */
-const foundAtOnce = 10_000;
+/** A recipient of alarms may have some millions of emails: more than `few` are not found at once. Then `stretch` of the account are looked at. */
+const mostRead = { few: 10_000, stretch: 20_000 };
+
+/** Between two stretches of a search: the last email that was looked at, and the one it ends with. */
+export interface Place {
+  after: string;
+  last: string;
+}
 
 export interface FoundEmails {
   ids: readonly string[];
-  /** False if the search ended before the last one. */
-  areAll: boolean;
+  /** Where the search goes on; null if it has found all. */
+  next: Place | null;
 }
 
+/** Begins the walk through an account's emails before the first of them. */
+const beforeAll = floorId(new Date(0));
+
 /**
- * The account's emails that name the address among their recipients, oldest first.
+ * The account's emails that name the address among their recipients, oldest first. If they are many, all of the account's emails are
+ * looked at, a stretch at a time: the index on recipients leads to all that name the address, and to what is left in the table of
+ * those that did, until the next vacuum. Emails accepted after that began are not found.
  *
- * @param only SQL: a condition on the emails
- * @param after only emails after this one; null: all
+ * @param only SQL: a condition on the emails, in which `$3` is the erasure's id
+ * @param place where the last stretch ended; null: at the beginning
  */
 export async function findNaming(
   tx: Sql,
-  { accountId, redaction }: Work,
+  work: Work,
   only: string,
-  after: string | null,
+  place: Place | null,
+  most = mostRead,
 ): Promise<FoundEmails> {
-  const rows = await tx.query<{ id: string }>({
-    // Materialized, or the planner walks over all of the account's emails to get them in order.
-    text: `WITH found AS MATERIALIZED (
-             SELECT id FROM emails WHERE account_id = $1 AND recipient_addresses @> ARRAY[$2::text] AND ${only})
-           SELECT id FROM found WHERE $3::uuid IS NULL OR id > $3 ORDER BY id LIMIT $4`,
-    values: [accountId, redaction.address, after, foundAtOnce],
+  if (place === null) {
+    const few = await findFew(tx, work, only, most.few);
+    if (few) return { ids: few, next: null };
+  }
+  const { after, last } = place ?? { after: beforeAll, last: await lastOf(tx, work.accountId) };
+  const [row] = await tx.query<{ ids: string[]; end: string | null }>({
+    text: `WITH stretch AS MATERIALIZED (
+             SELECT id, recipient_addresses @> ARRAY[$2::text] AND ${only} AND $3::uuid IS NOT NULL AS wanted FROM emails
+              WHERE account_id = $1 AND id > $4 AND id <= $5 ORDER BY id LIMIT $6::int)
+           SELECT ARRAY(SELECT id FROM stretch WHERE wanted ORDER BY id) AS ids, (SELECT id FROM stretch ORDER BY id OFFSET $6::int - 1) AS end`,
+    values: [work.accountId, work.redaction.address, work.id, after, last, most.stretch],
   });
-  return { ids: rows.map(({ id }) => id), areAll: rows.length < foundAtOnce };
+  return { ids: row?.ids ?? [], next: row?.end ? { after: row.end, last } : null };
 }
 
-/** The same, without the emails that a node holds. */
-export async function findFree(tx: Sql, work: Work): Promise<FoundEmails> {
-  const { ids, areAll } = await findNaming(tx, work, 'true', null);
+/** @returns null if they are many, or if many were erased before */
+async function findFew(
+  tx: Sql,
+  { id, accountId, redaction }: Work,
+  only: string,
+  most: number,
+): Promise<string[] | null> {
+  const [state] = await tx.query<{ erased: number }>({
+    text: `SELECT coalesce((counts ->> 'emails')::int, 0) AS erased FROM erasures WHERE id = $1`,
+    values: [id],
+  });
+  if (state && state.erased >= most) return null;
+  const rows = await tx.query<{ id: string | null }>({
+    // Counts the emails of all accounts, as only the index on recipients finds those: one on accounts would be walked from end to
+    // end to find a few.
+    text: `WITH named AS MATERIALIZED (
+             SELECT id, account_id, pending, created_at FROM emails
+              WHERE recipient_addresses @> ARRAY[$2::text] LIMIT $4::int + 1)
+           SELECT CASE WHEN account_id = $1 AND ${only} AND $3::uuid IS NOT NULL THEN id END AS id FROM named ORDER BY id`,
+    values: [accountId, redaction.address, id, most],
+  });
+  return rows.length > most ? null : rows.flatMap((row) => row.id ?? []);
+}
+
+/** The account's newest email. */
+async function lastOf(tx: Sql, accountId: string): Promise<string> {
+  const [row] = await tx.query<{ id: string }>({
+    text: 'SELECT id FROM emails WHERE account_id = $1 ORDER BY id DESC LIMIT 1',
+    values: [accountId],
+  });
+  return row?.id ?? beforeAll;
+}
+
+/** The same as `findNaming`, without the emails that a node holds. */
+export async function findFree(tx: Sql, work: Work, place: Place | null): Promise<FoundEmails> {
+  const { ids, next } = await findNaming(tx, work, 'true', place);
   const busy = await busyOf(tx, ids);
-  return { ids: ids.filter((id) => !busy.has(id)), areAll };
+  return { ids: ids.filter((id) => !busy.has(id)), next };
 }
 
 /** Those of these emails that still name the address: another node may have erased it, or the email may be gone. */
@@ -78,20 +129,15 @@ export async function stillNaming(tx: Sql, { redaction }: Work, ids: string[]): 
 }
 
 /**
- * Whether any email is left to erase from. Emails accepted after the request do not count, or an erasure would never end for
+ * Emails that are left to erase from. Those accepted after the request do not count, or an erasure would never end for
  * a recipient who gets one every second; the minute covers a node whose clock is ahead. Those that seem to come from the
  * future are older than the request: the database has failed over to a server whose clock is behind.
+ *
+ * @param place where the last stretch ended; null: at the beginning
  */
-export async function isEmailLeft(tx: Sql, { id, accountId, redaction }: Work): Promise<boolean> {
-  const rows = await tx.query({
-    // Materialized as in `findNaming`: with the limit alone the planner walks over all of the account's emails to find none.
-    text: `WITH found AS MATERIALIZED (
-             SELECT created_at FROM emails WHERE account_id = $1 AND recipient_addresses @> ARRAY[$2::text])
-           SELECT FROM found
-            WHERE created_at <= (SELECT asked_at + interval '1 minute' FROM erasures WHERE id = $3) OR created_at > now() + interval '1 minute' LIMIT 1`,
-    values: [accountId, redaction.address, id],
-  });
-  return rows.length > 0;
+export async function findLeft(tx: Sql, work: Work, place: Place | null): Promise<FoundEmails> {
+  const isOlder = `(created_at <= (SELECT asked_at + interval '1 minute' FROM erasures WHERE id = $3) OR created_at > now() + interval '1 minute')`;
+  return findNaming(tx, work, isOlder, place);
 }
 
 /** Emails that a node holds, for a recipient or a webhook delivery. */

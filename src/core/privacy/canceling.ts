@@ -15,35 +15,25 @@ import type { Counts, Work } from './erasures.ts';
 
 const emailsAtOnce = 200;
 
-/** How far canceling has got. */
-interface Progress {
-  /** Emails that the last search has found, without those that were reached. */
-  ahead: FoundEmails;
-  /** The last email reached; it may still wait for other recipients. */
-  after: string;
-}
-
 /**
- * Cancels what waits to be sent to the address, except what a node holds at this moment, and what is accepted after the last
- * search: it would never end for a recipient who gets mail faster than it is looked for.
+ * Cancels what waits to be sent to the address, except what a node holds at this moment, and what is accepted after the search
+ * began: it would never end for a recipient who gets mail faster than it is looked for.
  *
- * @param place where the last call ended; null: at the beginning
+ * @param place emails that were found, without those that were reached; null: at the beginning
  * @returns where this one ended; null at the end
  */
 export async function cancelWaiting(
   tx: Sql,
   work: Work,
   counts: Counts,
-  place: Progress | null,
-): Promise<Progress | null> {
-  const ahead = place?.ahead.ids.length ? place.ahead : await findNaming(tx, work, 'pending > 0', place?.after ?? null);
-  const ids = ahead.ids.slice(0, emailsAtOnce);
-  const after = ids.at(-1);
-  if (after === undefined) return null;
-  const rows = await lockRecipients(tx, ids);
-  await cancel(tx, work, rows, counts);
-  const rest = ahead.ids.slice(ids.length);
-  return rest.length > 0 || !ahead.areAll ? { ahead: { ...ahead, ids: rest }, after } : null;
+  place: FoundEmails | null,
+): Promise<FoundEmails | null> {
+  const { ids: ahead, next } =
+    place && place.ids.length > 0 ? place : await findNaming(tx, work, 'pending > 0', place?.next ?? null);
+  const ids = ahead.slice(0, emailsAtOnce);
+  await cancel(tx, work, await lockRecipients(tx, ids), counts);
+  const rest = ahead.slice(ids.length);
+  return rest.length > 0 || next ? { ids: rest, next } : null;
 }
 
 /**

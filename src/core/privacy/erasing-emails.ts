@@ -26,10 +26,8 @@ const emailsAtOnce = 20;
 
 /** How far an erasure of emails has got. */
 interface Progress {
-  /** Emails that the last search has found, without those that were reached. */
+  /** Emails that were found, without those that were reached. */
   ahead: FoundEmails;
-  /** Whether any email, or a part of one, was erased since that search. */
-  anyErased: boolean;
   cleaned: Cleaned;
 }
 
@@ -42,7 +40,7 @@ type Cleaned = ReadonlyMap<string, boolean>;
 /**
  * Erases from some emails, with all that belongs to them at once. If an email has large webhook deliveries, each call erases
  * only a stretch of these until the rest is small. Emails that a node is sending now, or reporting to a webhook, are
- * left for later: the records of that must be written first. So are those accepted after the last search: it would never end
+ * left for later: the records of that must be written first. So are those accepted after the search began: it would never end
  * for a recipient who gets mail faster than it is looked for.
  *
  * @param place where the last call ended; null: at the beginning
@@ -55,20 +53,21 @@ export async function eraseFromEmails(
   place: Progress | null,
   limit = emailsAtOnce,
 ): Promise<Progress | null> {
-  const { ahead, anyErased } = place?.ahead.ids.length ? place : { ahead: await findFree(tx, work), anyErased: false };
+  const ahead = place && place.ahead.ids.length > 0 ? place.ahead : await findFree(tx, work, place?.ahead.next ?? null);
   const cleaned = place?.cleaned ?? new Map<string, boolean>();
   const { batch, rest } = await takeBatch(tx, work, ahead.ids, cleaned, limit);
-  const next = { ahead: { ...ahead, ids: rest }, anyErased, cleaned };
+  const isLast = rest.length === 0 && ahead.next === null;
+  const next = { ahead: { ...ahead, ids: rest }, cleaned };
   const { emails, recipients, deliveries } = await lockBatch(tx, work, batch);
   // All of the batch are held by a node now, or gone.
-  if (emails.length === 0) return rest.length > 0 || (anyErased && !ahead.areAll) ? next : null;
+  if (emails.length === 0) return isLast ? null : next;
   const stretch = nextStretch(emails, deliveries, cleaned);
   counts.webhook_deliveries += await eraseDeliveries(tx, work, emails, [...stretch.ids.keys()]);
-  if (!stretch.isLast) return { ahead, anyErased: true, cleaned: new Map([...cleaned, ...stretch.ids]) };
+  if (!stretch.isLast) return { ahead, cleaned: new Map([...cleaned, ...stretch.ids]) };
   await eraseOtherRows(tx, work, emails, recipients, counts);
-  if (rest.length === 0 && ahead.areAll) return null;
+  if (isLast) return null;
   const done = new Set(deliveries.map(({ id }) => id));
-  return { ...next, anyErased: true, cleaned: new Map([...cleaned].filter(([id]) => !done.has(id))) };
+  return { ...next, cleaned: new Map([...cleaned].filter(([id]) => !done.has(id))) };
 }
 
 /** The same for one email, if several together are too much. */

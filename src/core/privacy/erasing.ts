@@ -4,7 +4,7 @@ import type { Database, Sql } from '../../db/client.ts';
 import { isAway } from '../../db/errors.ts';
 import type { Logger } from '../../log.ts';
 import { addUp } from '../log/email-counts.ts';
-import { isEmailLeft } from './affected-emails.ts';
+import { type Place as EmailPlace, type FoundEmails, findLeft } from './affected-emails.ts';
 import { cancelWaiting } from './canceling.ts';
 import { eraseOutliving, isOutlivingLeft } from './erasing-deliveries.ts';
 import { eraseFromEmails, eraseFromOneEmail } from './erasing-emails.ts';
@@ -112,7 +112,10 @@ async function* eraseInBatches(
     yield* each(eraseFromOneEmail);
   }
   // While mail is under way the erasure waits. The other searches would run once a second, for nothing.
-  if (await isEmailLeft(db, work)) return false;
+  for await (const isLeft of lookForLeft(db, work)) {
+    if (isLeft) return false;
+    yield;
+  }
   yield* each(eraseOutliving);
   yield* each(eraseAnswers);
   // A tag that named the address is now counted under another name; this takes the count of the old one down to zero.
@@ -144,11 +147,22 @@ async function* repeat<Place>(
   } while (place !== null);
 }
 
+/** Yields after each stretch of the account's emails whether any of them is left to erase from. */
+async function* lookForLeft(tx: Sql, work: Work): AsyncGenerator<boolean, void> {
+  let place: EmailPlace | null = null;
+  do {
+    const { ids, next }: FoundEmails = await findLeft(tx, work, place);
+    yield ids.length > 0;
+    place = next;
+  } while (place !== null);
+}
+
 /** @returns whether the erasure is done: nothing is left to erase */
 async function finish(tx: Sql, work: Work): Promise<boolean> {
   const state = await erasures.lock(tx, work.id);
   if (!state) return true;
-  if ((await isEmailLeft(tx, work)) || (await isOutlivingLeft(tx, work))) return false;
+  for await (const isLeft of lookForLeft(tx, work)) if (isLeft) return false;
+  if (await isOutlivingLeft(tx, work)) return false;
   const { keepsSuppression, counts } = state;
   counts.suppressions += await eraseSuppression(tx, work, keepsSuppression);
   await erasures.conclude(tx, work.id, counts);
