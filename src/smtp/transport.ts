@@ -23,8 +23,6 @@ export interface TransportOptions {
   allowPrivate?: PrivateNetworks;
   /** Local addresses to send from; an envelope sender always gets the same one. If empty, the system chooses. */
   sendingIps?: string[];
-  /** Our own MX host names, besides those that we say with EHLO. */
-  ownHosts?: string[];
   /** Our own public addresses, besides `sendingIps`; no MX host may have them unless `allowPrivate` is true. */
   ownAddresses?: string[];
   /** Which TLS to require; by default only what the sender asks for. */
@@ -68,9 +66,9 @@ export interface Transport {
 
 /** @throws Error if an EHLO name is neither a host name nor an address literal */
 export function createTransport(options: TransportOptions): Transport {
-  const { ehloName, ehloNames = new Map(), sendingIps = [], ownHosts = [], ownAddresses = [] } = options;
-  const names = [ehloName, ...ehloNames.values()];
-  if (!names.every((name) => /^(?:[A-Za-z0-9_.-]{1,253}|\[[A-Fa-f0-9.:IPv]{1,60}\])$/.test(name))) {
+  const { ehloName, ehloNames = new Map(), sendingIps = [], ownAddresses = [] } = options;
+  const ownHosts = [ehloName, ...ehloNames.values()];
+  if (!ownHosts.every((name) => /^(?:[A-Za-z0-9_.-]{1,253}|\[[A-Fa-f0-9.:IPv]{1,60}\])$/.test(name))) {
     throw new Error('the EHLO name is not a host name');
   }
   const pool = new ConnectionPool(options.pool);
@@ -80,7 +78,7 @@ export function createTransport(options: TransportOptions): Transport {
     mxPort: options.mxPort ?? 25,
     allowPrivate: options.allowPrivate ?? false,
     sendingIps,
-    ownHosts: [...names, ...ownHosts],
+    ownHosts,
     ownAddresses: [...sendingIps, ...ownAddresses],
     tlsPolicies: options.tlsPolicies ?? new TlsPolicies(),
     tlsResults: options.tlsResults ?? new TlsResults(),
