@@ -51,23 +51,22 @@ export function demandSessionOrKey(gate: Omit<Gate, 'readTurns'>, scope: keys.Sc
   const session = demandSession(gate, 'key or login');
   const apiKey = demandKey(gate, scope);
   return async (ctx, next) => {
-    const enter = (sender: keys.Sender) => {
-      ctx.state.sender = sender;
+    const enter = () => {
+      ctx.state.sender = asSender(sessionOf(ctx));
       return next();
     };
-    if (ctx.get('X-API-Key')) await apiKey(ctx, () => enter(ctx.state.holder as keys.KeyHolder));
-    else await session(ctx, () => enter(asSender(sessionOf(ctx))));
+    await (ctx.get('X-API-Key') ? apiKey(ctx, next) : session(ctx, enter));
   };
 }
 
-/** Requires an API key with this scope, and leaves the `KeyHolder` in `ctx.state.holder`. */
+/** Requires an API key with this scope; `senderOf` then has its holder. */
 function demandKey({ db, limiter }: Pick<Gate, 'db' | 'limiter'>, scope: keys.Scope): Middleware {
   return withAdvice(async (ctx, next) => {
-    const holder = await keys.authenticate(db, ctx.get('X-API-Key') || undefined);
+    const holder = await keys.authenticate(db, ctx.get('X-API-Key'));
     limiter.count(ctx, holder.keyId);
     keys.demandScope(holder, scope);
     refuseQuery(ctx);
-    ctx.state.holder = holder;
+    ctx.state.sender = holder;
     await next();
   }, 'key or login');
 }
