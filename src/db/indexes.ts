@@ -72,9 +72,17 @@ function ownName(index: string, partition: string): string {
   return `${partition}${index.slice(table.length)}`;
 }
 
-/** Whether statements find rows by this index in all partitions. */
-export async function isBuilt(db: Sql, index: string): Promise<boolean> {
-  return (await listMissing(db)).every((missing) => missing.index !== index || missing.own === 'done');
+/** What is known to be built, by database: it stays so, as later partitions have it too. */
+const builtIn = new WeakMap<Database, Set<string>>();
+
+/** Whether statements find rows by this index in all partitions. Once they do, the database is not asked again. */
+export async function isBuilt(db: Database, index: string): Promise<boolean> {
+  const known = builtIn.get(db) ?? new Set();
+  builtIn.set(db, known);
+  if (known.has(index)) return true;
+  const isMissing = (await listMissing(db)).some((missing) => missing.index === index && missing.own !== 'done');
+  if (!isMissing) known.add(index);
+  return !isMissing;
 }
 
 /** The missing parts of declared indexes, newest weeks first. */

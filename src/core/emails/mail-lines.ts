@@ -136,13 +136,8 @@ interface Due {
   busy: number;
 }
 
-/** Databases that are known to have the index of lines in all weeks. */
-const indexedDatabases = new WeakSet<Database>();
-
-async function isIndexed(db: Database): Promise<boolean> {
-  if (!indexedDatabases.has(db) && (await isBuilt(db, 'recipients_line_idx'))) indexedDatabases.add(db);
-  return indexedDatabases.has(db);
-}
+/** Whether the index of lines is there in all weeks. */
+const isIndexed = (db: Database): Promise<boolean> => isBuilt(db, 'recipients_line_idx');
 
 /**
  * Makes jobs for recipients that are due: of each account as many as its lines have room for, those that have waited longest
@@ -167,7 +162,7 @@ export async function wakeDue(db: Database, queue: Queue): Promise<{ woken: numb
  */
 export async function wakePast(db: Database, queue: Queue, supplied: string[]): Promise<number> {
   if (supplied.length === 0 || !(await isIndexed(db))) return 0;
-  return wake(db, queue, { name: 'mail-lines-past', text: findPast(inTwoLines), values: [supplied] });
+  return wake(db, queue, { name: 'mail-lines-past', text: findPast, values: [supplied] });
 }
 
 /** Makes jobs for what this statement finds and locks. @returns how many recipients */
@@ -259,12 +254,12 @@ const findDue = (arrangement: Arrangement) => `${linesOf(arrangement, roomInQueu
            LIMIT ${wokenAtOnce}`;
 
 /** The search locks nothing; the rows that it finds are locked, and checked again. */
-const findPast = (arrangement: Arrangement) => `${linesOf(arrangement, roomPast)}
+const findPast = `${linesOf(inTwoLines, roomPast)}
           SELECT due.*, lines.*, e.type
             FROM lines CROSS JOIN LATERAL (
               SELECT head.email_id, head.position
                 FROM (SELECT r.email_id, r.position, r.destination, r.next_attempt_at FROM recipients r
-                       WHERE ${isDue(arrangement, 'lines.account_id', 'lines.line')}
+                       WHERE ${isDue(inTwoLines, 'lines.account_id', 'lines.line')}
                        ORDER BY r.next_attempt_at LIMIT ${lookedAt}) head
                WHERE head.destination <> ALL($1)
                ORDER BY head.next_attempt_at LIMIT ${roomPast} - lines.busy) found

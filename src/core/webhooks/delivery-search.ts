@@ -57,7 +57,7 @@ async function matching(
   add(webhookId, (p) => `webhook_id = ${p}`);
   add(emailId, (p) => `email_id = ${p}`);
   const isOfState = status !== undefined || event !== undefined;
-  if (emailId !== undefined || !isOfState || !(await isIndexed(db))) {
+  if (emailId !== undefined || !isOfState || !(await isBuilt(db, 'webhook_deliveries_state_idx'))) {
     add(event, (p) => `event = ${p}`);
     add(status, (p) => `status = ${p}::webhook_delivery_status`);
     return { found: (end) => `SELECT id FROM webhook_deliveries WHERE ${parts.join(' AND ')} ${end}`, values };
@@ -91,12 +91,4 @@ function statesOf(status: string | undefined, event: string | undefined): string
             UNION ALL
             SELECT one.status, ${next('AND d.event > one.event')} FROM one WHERE one.event IS NOT NULL)
           SELECT status, event FROM one WHERE event IS NOT NULL`;
-}
-
-/** Databases that are known to have the index of states in all weeks. */
-const indexedDatabases = new WeakSet<Database>();
-
-async function isIndexed(db: Database): Promise<boolean> {
-  if (!indexedDatabases.has(db) && (await isBuilt(db, 'webhook_deliveries_state_idx'))) indexedDatabases.add(db);
-  return indexedDatabases.has(db);
 }
