@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { type Clock, systemClock } from '../clock.ts';
@@ -15,6 +14,7 @@ import type { DkimKey } from '../mail/compose/dkim-key.ts';
 import { composeReportMail, type ReportedPolicy, submitterOf, writeReport } from '../mail/compose/tls-report.ts';
 import { BatchWriter } from '../pace/batch-writer.ts';
 import type { Rounds } from '../pace/rounds.ts';
+import { within } from '../pace/within.ts';
 import { before } from '../smtp/calls/checked-socket.ts';
 import { ConnectionPool } from '../smtp/connections/pool.ts';
 import { dayOf, type SendingPools, warmUpOn } from '../smtp/connections/sending-pools.ts';
@@ -253,10 +253,6 @@ export class TlsReports {
 }
 
 /** Resolves when one of them is over, or others may have become due. */
-async function firstOf(works: Promise<void>[]): Promise<void> {
-  const over = new AbortController();
-  const pause = sleep(roundMs, undefined, { ref: false, signal: over.signal }).catch(() => undefined);
-  await Promise.race([...works, pause]).finally(() => over.abort());
-}
+const firstOf = (works: Promise<void>[]): Promise<void> => within(roundMs, Promise.race(works), undefined);
 
 const about = ({ day, domain, uri }: Claim) => ({ day, domain, uri });

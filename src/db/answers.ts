@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { within } from '../pace/within.ts';
 import type { Sql } from './client.ts';
 
 /** Much less than a statement waits for a database that silently vanished, and than Prometheus and load balancers wait for us. */
@@ -6,7 +6,7 @@ const answerWithinMs = 3_000;
 
 /** What the database answers, or `late` if it takes longer than that. */
 export const inTime = <Answer>(asked: Promise<Answer>, late: Answer): Promise<Answer> =>
-  Promise.race([asked, sleep(answerWithinMs, late, { ref: false })]);
+  within(answerWithinMs, asked, late);
 
 /** @returns a function that tells within three seconds whether the database answers; all who ask meanwhile get one answer */
 export function watchAnswers(db: Sql): () => Promise<boolean> {

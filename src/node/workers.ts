@@ -2,6 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
+import { within } from '../pace/within.ts';
 import type { Measured } from '../process/metrics.ts';
 import { StartError, TakenPorts } from '../process/start-error.ts';
 import { Trouble } from '../trouble.ts';
@@ -126,7 +127,7 @@ export class Workers {
       const question = ++this.#questions;
       const answer = new Promise<Measured>((resolve) => asked.set(question, resolve));
       tell(worker, { kind: 'measure', question });
-      const measured = await Promise.race([answer, sleep(measureMs, null, { ref: false })]);
+      const measured = await within(measureMs, answer, null);
       asked.delete(question);
       return measured === null ? [] : [{ name: String(worker.id), measured }];
     });

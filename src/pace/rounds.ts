@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log.ts';
 import { Trouble } from '../trouble.ts';
+import { within } from './within.ts';
 
 /** The first round of a piece of work waits this long at most for that of the one before it. */
 const firstTurnMs = 200;
@@ -45,12 +45,7 @@ export class Rounds {
   async #firstTurn(name: string, round: () => void): Promise<void> {
     if (this.#stop.signal.aborted) return;
     round();
-    const over = new AbortController();
-    await Promise.race([
-      this.#busy.get(name),
-      sleep(firstTurnMs, undefined, { ref: false, signal: over.signal }).catch(() => undefined),
-    ]);
-    over.abort();
+    await within(firstTurnMs, Promise.resolve(this.#busy.get(name)), undefined);
   }
 
   /** Begins no more rounds, and waits for those under way. */

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { CertificateFiles } from '../../crypto/certificate.ts';
 import type { Database } from '../../db/client.ts';
+import { within } from '../../pace/within.ts';
 import { type Greeted, greetedBy } from '../../smtp/connections/greeting.ts';
 import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
 import * as domains from '../domains/domains.ts';
@@ -100,17 +100,15 @@ async function run(
   withinMs: number,
   onProgress: (done: number, all: number) => void = () => {},
 ): Promise<Finding[]> {
-  const late = new AbortController();
   let done = 0;
   const found = await Promise.all(
     checks.map(async (check) => {
-      const findings = await Promise.race([findingsOf(check), unansweredAfter(withinMs, check, late.signal)]);
+      const findings = (await within(withinMs, findingsOf(check), null)) ?? [unanswered(check, withinMs)];
       done += 1;
       onProgress(done, checks.length);
       return findings;
     }),
   );
-  late.abort();
   return found.flat();
 }
 
@@ -186,11 +184,8 @@ async function findingsOf({ name, subject, run }: Check): Promise<Finding[]> {
   }
 }
 
-async function unansweredAfter(ms: number, { name, subject }: Check, signal: AbortSignal): Promise<Finding[]> {
-  const { unknown } = about(name, subject);
-  await sleep(ms, null, { signal }).catch(() => undefined);
-  return [unknown(`There was no answer within ${Math.round(ms / 1_000)} s.`, 'Run this again.')];
-}
+const unanswered = ({ name, subject }: Check, ms: number): Finding =>
+  about(name, subject).unknown(`There was no answer within ${Math.round(ms / 1_000)} s.`, 'Run this again.');
 
 /** True when nothing is in the way of mail: no finding is a `problem` or `unknown`. */
 export const isWell = (findings: Finding[]): boolean =>

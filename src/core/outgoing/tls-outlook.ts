@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../../db/client.ts';
 import type { Email, Recipient } from '../../generated/prisma/client.ts';
+import { within } from '../../pace/within.ts';
 import { type LookUpOptions, resolveDestination } from '../../smtp/dns/mx.ts';
 import type { TlsDescription, TlsPolicies } from '../../smtp/policies/tls-policies.ts';
 import { demandOf } from './outgoing.ts';
@@ -39,8 +39,6 @@ export async function tlsOutlook(
     const { refused: _, ...outlook } = await tlsPolicies.describe(domain, demand, hosts);
     outlooks.set(domain, outlook);
   });
-  const ended = new AbortController();
-  const late = sleep(patienceMs, undefined, { signal: ended.signal }).catch(() => undefined);
-  await Promise.race([Promise.all(looking), late]).finally(() => ended.abort());
+  await within(patienceMs, Promise.all(looking), null);
   return new Map(outlooks);
 }

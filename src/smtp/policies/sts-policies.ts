@@ -1,6 +1,7 @@
 import { BoundedMap } from '../../bounded-map.ts';
 import { type Clock, systemClock } from '../../clock.ts';
 import { type Logger, silentLog } from '../../log.ts';
+import { within } from '../../pace/within.ts';
 import { ask, type Resolver } from '../dns/resolver.ts';
 import { expiresAt, readStsId, type StsFile, type StsPolicy } from './mta-sts.ts';
 import type { Objection } from './tls-policy.ts';
@@ -95,12 +96,8 @@ export class StsPolicies {
   /** Null if there is no policy or DNS gave no answer: in both cases the known policy stays in force. */
   async #lookUpId(domain: string): Promise<string | null> {
     const { resolver } = this.#options;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<null>((resolve) => {
-      timer = setTimeout(resolve, lookUpMs, null);
-    });
-    const answer = await Promise.race([ask(() => resolver.resolveTxt(`_mta-sts.${domain}`)), late]);
-    clearTimeout(timer);
+    const asked = ask(() => resolver.resolveTxt(`_mta-sts.${domain}`));
+    const answer = await within(lookUpMs, asked, null);
     return answer?.kind === 'records' ? readStsId(answer.records.map((chunks) => chunks.join(''))) : null;
   }
 
