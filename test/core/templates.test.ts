@@ -38,8 +38,9 @@ t.test('templates for sending', async (t) => {
   };
 
   t.test('are found in the order asked for, as far as there is room', async (t) => {
-    const first = await published({ html: 'é'.repeat(60), text: 'x'.repeat(40) });
-    const second = await published({ text: 'x'.repeat(100) }, 'second');
+    const [one, other] = [{ html: 'é'.repeat(60), text: 'x'.repeat(40) }, { text: 'x'.repeat(100) }];
+    const first = await published(one);
+    const second = await published(other, 'second');
     const draft = await templates.create(db, accountId, { name: 'n', alias: 'draft', content: addressed });
     const refs = [
       { alias: 'second' },
@@ -51,9 +52,9 @@ t.test('templates for sending', async (t) => {
     ];
     const find = (most: number) => templates.findPublished(db, accountId, refs, most);
     const all = await find(200);
-    t.match(all, [{ id: second }, { id: first }, null, 'draft', 'draft', { id: second }]);
+    t.match(all, [other, one, null, 'draft', 'draft', other]);
     t.equal(all[0], all[5], 'the same object');
-    t.match(await find(199), ['too large', { id: first }, null, 'draft', 'draft', 'too large']);
+    t.match(await find(199), ['too large', one, null, 'draft', 'draft', 'too large']);
     t.match(await find(99), ['too large', 'too large', null, 'draft', 'draft', 'too large']);
   });
 

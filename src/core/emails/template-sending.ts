@@ -2,12 +2,12 @@ import type { Sql } from '../../db/client.ts';
 import { ApiError, invalidRequest, payloadTooLarge } from '../../errors.ts';
 import type { Mailbox } from '../../mail/address/address.ts';
 import { unsubscribeKeys } from '../../mail/links/unsubscribe-place.ts';
-import { type CompiledTemplate, compile, render } from '../../mail/template/template.ts';
+import { type CompiledTemplate, compile, render, type TemplateContent } from '../../mail/template/template.ts';
 import { TemplateError } from '../../mail/template/template-values.ts';
 import { grouped } from '../../numbers.ts';
 import { givingWay } from '../../pace/give-way.ts';
 import type { SendRequest } from './draft.ts';
-import { findPublished, type PublishedTemplate, type TemplateRef } from './templates.ts';
+import { findPublished, type TemplateRef } from './templates.ts';
 
 /** Which template an email is made from, and with which values. */
 export interface TemplateUse {
@@ -41,7 +41,7 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
   const refs = requests.flatMap((request) => ('template' in request ? [request.template.ref] : []));
   if (refs.length === 0) return requests as SendRequest[];
   const found = (await findPublished(db, accountId, refs, mostCharacters)).values();
-  const compiled = new Map<PublishedTemplate, CompiledTemplate>();
+  const compiled = new Map<TemplateContent, CompiledTemplate>();
   /** Below zero once an email did not fit. */
   let room = mostCharacters;
   const complete = (request: TemplatedRequest): SendRequest | ApiError => {
@@ -49,7 +49,7 @@ export async function resolve(db: Sql, accountId: string, requests: Sendable[]):
     if (template === null) return unknown(request.template.ref);
     if (template === 'draft') return invalidRequest(neverPublished);
     if (template === 'too large' || room < 0) return tooLarge();
-    const known = compiled.get(template) ?? compile(template.content);
+    const known = compiled.get(template) ?? compile(template);
     compiled.set(template, known);
     const email = fillIn(request, known);
     if (email instanceof ApiError) return email;

@@ -28,12 +28,6 @@ export interface Template extends TemplateSummary {
 /** How a send request names a template: by one of the two. */
 export type TemplateRef = { id: string } | { alias: string };
 
-/** The version that is sent. */
-export interface PublishedTemplate {
-  id: string;
-  content: TemplateContent;
-}
-
 /** @throws ApiError 400 when another template of the account has the alias */
 export async function create(
   db: Database,
@@ -218,7 +212,7 @@ export async function findPublished(
   accountId: string,
   refs: TemplateRef[],
   mostCharacters: number,
-): Promise<(PublishedTemplate | 'too large' | 'draft' | null)[]> {
+): Promise<(TemplateContent | 'too large' | 'draft' | null)[]> {
   const rows = await db.query<{
     id: string;
     alias: string | null;
@@ -237,7 +231,7 @@ export async function findPublished(
     ],
   });
   const found = rows.map(({ id, alias, content, isDraft }) => {
-    const template = content ? { id, content } : isDraft ? ('draft' as const) : ('too large' as const);
+    const template = content ?? (isDraft ? ('draft' as const) : ('too large' as const));
     return { id, alias, template };
   });
   const byId = new Map(found.map(({ id, template }) => [id, template]));
