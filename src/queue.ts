@@ -40,7 +40,7 @@ export interface Line<Job> {
    */
   take(tx: Sql, limit: number, withoutGroups: string[], priority?: number): Promise<Placed<Job>[]>;
   /**
-   * Tells this process's dispatcher that there is work; other processes find it by polling.
+   * Tells this process's dispatcher, and soon its siblings, that there is work; other nodes find it by polling.
    *
    * @param priority the best of the new jobs, if that is known
    */

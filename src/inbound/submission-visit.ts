@@ -176,7 +176,7 @@ async function orNotNow<T>(answer: Promise<T>): Promise<T> {
 }
 
 function kept([accepted]: Accepted[]): Kept {
-  if (!accepted) throw new Error('accept answered for no request');
+  if (!accepted) throw new Error('Acceptance.answer gave nothing for a request');
   if ('refusal' in accepted) throw accepted.refusal;
   return { emailId: accepted.email.id, status: accepted.email.status };
 }
