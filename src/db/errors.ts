@@ -77,6 +77,13 @@ export function isAway(error: unknown): boolean {
   return isUnavailable(error) || causes.some(({ message }) => /after calling end on the pool/.test(message));
 }
 
+/**
+ * Whether nobody listens any more where the server was. The embedded one comes back with the next start alone, and elsewhere
+ * then; any other may be back in a moment.
+ */
+export const hasEnded = (error: unknown): boolean =>
+  [...causesOf(error)].some(({ message }) => /\bconnect (?:ECONNREFUSED|ENOENT)\b/.test(message));
+
 /** Whether the server gave no answer to a statement at all, within the time that we wait for one. */
 export const isSilence = (error: unknown): error is Error =>
   error instanceof Error && /Query read timeout/i.test(error.message);

@@ -24,6 +24,8 @@ export interface Writing<Item, Result> {
   write: (items: Item[]) => Promise<(item: Item) => Result>;
   /** Whether an error may be due to what an item holds, or to how much they are together. */
   isItsFault: (error: unknown) => boolean;
+  /** Whether an error is there to stay, so that nothing is to be waited for after `giveUpAfter`. */
+  isForGood?: ((error: unknown) => boolean) | undefined;
   bound?: Bound<Item>;
 }
 
@@ -99,14 +101,19 @@ export class BatchWriter<Item, Result> {
   #aside: Waiting<Item, Result>[] = [];
   #tryingAside = false;
   readonly #isItsFault: (error: unknown) => boolean;
+  readonly #isForGood: (error: unknown) => boolean;
   #giveUpAt = Number.POSITIVE_INFINITY;
 
-  constructor(log: Logger, { what, write, isItsFault, bound = unbounded }: Writing<Item, Result>) {
+  constructor(
+    log: Logger,
+    { what, write, isItsFault, isForGood = () => false, bound = unbounded }: Writing<Item, Result>,
+  ) {
     this.#log = log;
     this.#away = new Trouble(log, { failing: 'a batch could not be written; trying again' });
     this.#what = what;
     this.#write = write;
     this.#isItsFault = isItsFault;
+    this.#isForGood = isForGood;
     this.#waiting = new Lines(bound);
   }
 
@@ -119,7 +126,7 @@ export class BatchWriter<Item, Result> {
     });
   }
 
-  /** Ends the patience with failures: after this many ms, items that cannot be written are dropped. */
+  /** Ends the patience with failures: after this many ms, or at once if they are for good, items that cannot be written are dropped. */
   giveUpAfter(ms: number): void {
     this.#giveUpAt = performance.now() + ms;
   }
@@ -165,7 +172,8 @@ export class BatchWriter<Item, Result> {
     } catch (error) {
       const { message } = error as Error;
       const fields = { what: this.#what, items: batch.length };
-      if (performance.now() > this.#giveUpAt) {
+      const isEnding = this.#giveUpAt < Number.POSITIVE_INFINITY;
+      if (performance.now() > this.#giveUpAt || (isEnding && this.#isForGood(error))) {
         this.#log.error({ error: message, ...fields }, 'a batch could not be written; giving up');
         for (const { done } of batch) done(undefined);
         return 'let go';

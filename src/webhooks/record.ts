@@ -20,8 +20,15 @@ const failuresEveryMs = 100;
 /**
  * Stores the outcomes of calls: successes at once, because a call without a record is made again; failures a few times a
  * second, so that a crowd of hanging endpoints costs a few commits instead of one each.
+ *
+ * @param isForGood says of an error that it stays: at the end of the node the calls are then left to be made again
  */
-export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
+export function createRecorder(
+  db: Database,
+  queue: Queue,
+  log: Logger,
+  isForGood?: (error: unknown) => boolean,
+): Recorder {
   const writer = new BatchWriter<CallOutcome, boolean>(log, {
     what: 'outcomes of webhook calls',
     write: async (outcomes) => {
@@ -32,6 +39,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
       return (outcome) => failing.has(outcome.claim.webhookId);
     },
     isItsFault: (error) => !isAway(error),
+    isForGood,
   });
   return {
     async add(outcome) {

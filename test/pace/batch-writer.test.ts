@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { isAway } from '../../src/db/errors.ts';
+import { hasEnded, isAway } from '../../src/db/errors.ts';
 import { silentLog } from '../../src/log.ts';
 import { BatchWriter } from '../../src/pace/batch-writer.ts';
 import { openDatabase } from '../support/db.ts';
@@ -56,6 +56,21 @@ t.test('patience lasts as long as configured, whatever the clock is set to meanw
   });
   Date.now = () => now() + 3_600_000;
   t.equal(await writer.add('a'), 'wrote a', 'it is not given up at the first failure');
+});
+
+t.test('what fails for good is waited for until the end begins, and no longer', async (t) => {
+  let tries = 0;
+  const write = async () => {
+    tries += 1;
+    if (tries !== 2) throw new Error('connect ECONNREFUSED /data/.s.PGSQL.5432');
+    return (note: string) => `wrote ${note}`;
+  };
+  const writing = { what: 'notes', write, isItsFault: () => false };
+  const writer = new BatchWriter<string, string>(silentLog, { ...writing, isForGood: hasEnded });
+  t.equal(await writer.add('a'), 'wrote a');
+  writer.giveUpAfter(60_000);
+  t.equal(await writer.add('b'), undefined);
+  t.equal(tries, 3);
 });
 
 t.test(

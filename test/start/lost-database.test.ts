@@ -3,12 +3,15 @@ import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import pg from 'pg';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
+import { findRunning } from '../../src/db/embedded.ts';
 import { startErrorOf } from '../../src/db/failure.ts';
 import { findPostmaster } from '../../src/db/postgres-process.ts';
 import { silentLog } from '../../src/log.ts';
 import { start } from '../../src/node/start.ts';
+import { readSecrets } from '../../src/process/data-dir.ts';
 import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { eventually, portsOff } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
@@ -44,6 +47,40 @@ t.test('npm start ends with an error if the embedded PostgreSQL does, so that a 
     t.ok(await opens(again, email, password), 'with all its data');
   });
 });
+
+t.test(
+  'an outcome that cannot be written any more is not waited for: the next start reads it from the journal',
+  async (t) => {
+    const dataDir = join(await makeFolder(t), 'data');
+    const app = await startSendwright({ DATA_DIR: dataDir });
+    const key = /sk_live_[\w-]+/.exec(app.stderr())?.[0] ?? '';
+    const running = findRunning(dataDir, (await readSecrets(dataDir)).databasePassword);
+    const locker = new pg.Client({ connectionString: running?.url });
+    locker.on('error', () => undefined);
+    await locker.connect();
+    await locker.query('BEGIN; LOCK TABLE attempts IN SHARE ROW EXCLUSIVE MODE');
+    const body = { from: 'hello@example.test', to: ['you@anywhere.test'], subject: 'Hello', text: 'Hello' };
+    const posted = await app.call('POST', '/api/v1/emails', { key, body });
+    t.equal(posted.status, 200);
+    await eventually(async () => {
+      const { rowCount } = await locker.query("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+      return rowCount !== 0;
+    });
+    process.kill(running?.pid ?? 0, 'SIGKILL');
+    const killedAt = performance.now();
+    // The signal for its end is one that it has long heard, or does no harm.
+    t.equal(await app.end('SIGCONT'), 1);
+    t.ok(performance.now() - killedAt < 15_000, 'it took 20 s for the journal to be left to the next start');
+
+    await firstScreenOf({ DATA_DIR: dataDir }, async (again) => {
+      const { id } = (posted.body as { email: { id: string } }).email;
+      const read = async () => (await again.call('GET', `/api/v1/emails/${id}`, { key })).body;
+      await eventually(async () => JSON.stringify(await read()).includes('"status":"sent"'));
+      const { body } = await again.call('GET', `/api/v1/emails/${id}/attempts`, { key });
+      t.equal((body as { attempts: unknown[] }).attempts.length, 1, 'and it is not sent again');
+    });
+  },
+);
 
 t.test('one that ends during a start is not taken for that of DATABASE_URL, which nobody has set', async (t) => {
   const dataDir = join(await makeFolder(t), 'data');

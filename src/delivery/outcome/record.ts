@@ -13,8 +13,17 @@ const weigh = ({ settlements: { length } }: AttemptRecord) => length * Math.max(
 
 export type Recorder = BatchWriter<AttemptRecord, true>;
 
-/** Stores the outcomes of attempts, patiently: what a server has taken must not be sent again for want of a record. */
-export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
+/**
+ * Stores the outcomes of attempts, patiently: what a server has taken must not be sent again for want of a record.
+ *
+ * @param isForGood says of an error that it stays: at the end of the node it is then left to the journal
+ */
+export function createRecorder(
+  db: Database,
+  queue: Queue,
+  log: Logger,
+  isForGood?: (error: unknown) => boolean,
+): Recorder {
   const tried = new WeakSet<AttemptRecord>();
   return new BatchWriter(log, {
     what: 'outcomes of deliveries',
@@ -29,6 +38,7 @@ export function createRecorder(db: Database, queue: Queue, log: Logger): Recorde
       return () => true;
     },
     isItsFault: (error) => !isAway(error),
+    isForGood,
     bound: { most: settledAtOnce, weigh, ownerOf: ({ accountId }) => accountId ?? '' },
   });
 }
