@@ -138,6 +138,8 @@ export interface RenderTemplateBody {
 export interface ListSuppressionsQuery extends PageQuery {
   /** Only addresses with this reason. */ reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
   /** Only addresses that contain this text; case does not matter. */ address?: string;
+  /** Only the address that `address` is, and none that contains it. However long the list is, this is found at once. */
+  exact?: 'true';
 }
 
 export interface AddSuppressionBody {

@@ -30,6 +30,17 @@ t.test('the suppression list can be searched by part of an address', async (t) =
   t.strictSame(await found('bü.cher'), ['bü.cher@other.test'], 'what could be a domain is also found before the @');
   t.strictSame(await found('Bü'), ['bü.cher@other.test']);
   t.strictSame(await found('@büch'), [], 'part of a label stands for itself');
+
+  await call('POST', '/suppressions', { address: 'joann@shop.test' });
+  t.strictSame(await found('ann@shop.test'), ['ann@shop.test', 'joann@shop.test']);
+  const exactly = async (address: string) => {
+    const { body } = await call('GET', `/suppressions?exact=true&address=${encodeURIComponent(address)}`);
+    t.strictSame([body.count, body.count_exact], [body.suppressions.length, true]);
+    return body.suppressions.map((one: { address: string }) => one.address);
+  };
+  t.strictSame(await exactly('Ann@SHOP.test'), ['ann@shop.test']);
+  t.strictSame(await exactly('DORA@Bücher.test'), ['dora@xn--bcher-kva.test']);
+  t.strictSame(await exactly('nn@shop.test'), []);
 });
 
 t.test('many addresses are added with one call, or none of them', async (t) => {

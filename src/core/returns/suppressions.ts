@@ -102,21 +102,23 @@ const mostCounted = ({ parts }: { parts: string[] }) => (parts.length === 0 ? 10
 /**
  * One page of the list, newest first, and how many match; if `countExact` is false, there are more than that.
  *
- * @param page `parts`, in lower case: only addresses that contain one of them; empty: all
+ * @param page `parts`, in lower case: only addresses that contain one of them, or `areWhole`: that are one of them; empty: all
  * @param most where counting ends
  */
 export async function list(
   db: Database,
   accountId: string,
-  page: { limit: number; offset: number; reason: SuppressionReason | null; parts: string[] },
+  page: { limit: number; offset: number; reason: SuppressionReason | null; parts: string[]; areWhole?: boolean },
   most = mostCounted(page),
 ): Promise<{ suppressions: Suppression[]; count: number; countExact: boolean }> {
-  const { limit, offset, reason, parts } = page;
+  const { limit, offset, reason, parts, areWhole = false } = page;
   const values: unknown[] = [accountId];
   const where = ['account_id = $1'];
   if (reason !== null) where.push(`reason = $${values.push(reason)}::suppression_reason`);
-  if (parts.length > 0)
-    where.push(`address LIKE ANY ($${values.push(parts.map((part) => `%${literal(part)}%`))}::text[])`);
+  if (parts.length > 0) {
+    const sought = areWhole ? parts : parts.map((part) => `%${literal(part)}%`);
+    where.push(`address ${areWhole ? '=' : 'LIKE'} ANY ($${values.push(sought)}::text[])`);
+  }
   const found = `FROM suppressions WHERE ${where.join(' AND ')}`;
   // A part of addresses is looked for in all of them: once, unless it is in many, of which the newest are found at once.
   const some = parts.length === 0 ? null : await findUpTo(db, found, values, most + 1);

@@ -29,6 +29,11 @@ export const suppressionQuery = z.object({
   ...page,
   reason: oneOf(suppressionReasons).optional().describe('Only addresses with this reason.'),
   address: line(320).optional().describe('Only addresses that contain this text; case does not matter.'),
+  exact: oneOf(['true'])
+    .optional()
+    .describe(
+      'Only the address that `address` is, and none that contains it. However long the list is, this is found at once.',
+    ),
 });
 
 export const mostImported = 10_000;
@@ -52,10 +57,10 @@ export function suppressionRoutes(router: Router, services: Services): void {
 
   router.get('/suppressions', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
-    const { limit, offset, reason, address } = parse(suppressionQuery, ctx.query);
+    const { limit, offset, reason, address, exact } = parse(suppressionQuery, ctx.query);
     // Text that looks like a domain may also be part of a local part, which is stored as it was written.
     const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), partAsStored(address)])];
-    const query = { limit, offset, reason: reason ?? null, parts };
+    const query = { limit, offset, reason: reason ?? null, parts, areWhole: exact !== undefined };
     const found = await suppressions.list(db, accountId, query);
     ctx.body = {
       suppressions: found.suppressions.map(present.suppression),

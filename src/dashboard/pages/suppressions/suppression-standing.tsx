@@ -11,11 +11,10 @@ export function OnTheList({ address }: { address: string }) {
   const sought = storedAs(address);
   const { data } = useQuery({
     queryKey: ['suppressions', 'of', sought],
-    // The search matches parts of addresses: the exact one may not be the first match.
-    queryFn: () => api.suppressions.list({ address: sought, limit: 100 }),
+    queryFn: () => api.suppressions.list({ address: sought, exact: 'true' }),
     enabled: sought.includes('@'),
   });
-  const found = data?.suppressions.find((one) => one.address.toLowerCase() === sought);
+  const found = data?.suppressions[0];
   if (!found) return null;
   return (
     <p className="on-the-list wrap-anywhere">
