@@ -1,5 +1,5 @@
 import { mock } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import type { Claim } from '../../src/core/recipients/recipients.ts';
@@ -27,16 +27,19 @@ function startDispatcher(
   db: Partial<Record<'transaction' | 'query', (...told: never[]) => unknown>>,
   {
     readOrders = nothing,
+    report = nothing,
     exchange = nothing,
     noteDeliveries = nothing,
     giveBack = nothing,
+    onWake = () => () => undefined,
     throttle = {},
     standing = {},
     tools = {},
     recorder = {},
     areOne = true,
   }: Partial<
-    Record<'readOrders' | 'exchange' | 'noteDeliveries' | 'giveBack', () => Promise<void>> & {
+    Record<'readOrders' | 'report' | 'exchange' | 'noteDeliveries' | 'giveBack', () => Promise<void>> & {
+      onWake: Queue['onWake'];
       throttle: Partial<Throttle>;
       standing: Partial<Standing>;
       tools: { messages?: object };
@@ -49,7 +52,7 @@ function startDispatcher(
   const patience: number[] = [];
   const dispatcher = new Dispatcher(
     { query: async () => [], ...db } as unknown as Database,
-    { onWake: () => () => undefined } as unknown as Queue,
+    { onWake } as unknown as Queue,
     {
       tools: {
         log: silentLog,
@@ -63,7 +66,7 @@ function startDispatcher(
       } as unknown as ConstructorParameters<typeof Dispatcher>[2]['tools'],
       standing: {
         readOrders,
-        report: nothing,
+        report,
         noteDeliveries,
         siteOf: async (name: string) => ({ name, connections: 1, perMinute: null, perConnection: null }),
         throttle: {
@@ -94,11 +97,11 @@ function startDispatcher(
   );
   dispatcher.start();
   let stopping: Promise<void> | undefined;
-  const stop = () => {
-    stopping ??= dispatcher.stop();
+  const stop = (withinMs?: number) => {
+    stopping ??= dispatcher.stop(withinMs);
     return stopping;
   };
-  t.teardown(stop);
+  t.teardown(() => stop());
   return { dispatcher, lease, patience, stop };
 }
 
@@ -148,6 +151,57 @@ t.test(
     silence.reject(new Error('no answer'));
     await stopped;
     t.same(patience, [20_000]);
+  },
+);
+
+t.test('a stop that has less time gives what is under way no more than that', async (t) => {
+  const { patience, stop } = startDispatcher(t, databaseWith([]));
+  await stop(5_000);
+  t.same(patience, [5_000]);
+});
+
+t.test('a node looks for mail as soon as some is accepted', async (t) => {
+  let wake: () => void = () => undefined;
+  let looks = 0;
+  const transaction = async () => {
+    looks += 1;
+    return { taken: 0, claims: [] };
+  };
+  startDispatcher(
+    t,
+    { transaction },
+    {
+      onWake: (woken) => {
+        wake = woken;
+        return () => undefined;
+      },
+    },
+  );
+  await setImmediate();
+  const before = looks;
+  wake();
+  await setImmediate();
+  t.equal(looks, before + 1);
+});
+
+t.test(
+  'how the node stands with sites is reported every five seconds, and arrivals are noted every minute',
+  async (t) => {
+    const told = { report: 0, arrivals: 0 };
+    const tell = (what: keyof typeof told) => async () => {
+      told[what] += 1;
+    };
+    mock.timers.enable({ apis: ['setInterval'] });
+    t.teardown(() => mock.timers.reset());
+    startDispatcher(t, databaseWith([]), { report: tell('report'), noteDeliveries: tell('arrivals') });
+    // The first rounds come at once, one after the other.
+    while (told.arrivals === 0) await setImmediate();
+    const first = { ...told };
+    for (let passed = 0; passed < 60; passed += 5) {
+      mock.timers.tick(5_000);
+      await setImmediate();
+    }
+    t.strictSame(told, { report: first.report + 12, arrivals: first.arrivals + 1 });
   },
 );
 
@@ -219,6 +273,107 @@ t.test('a stop gives back claims, notes where mail arrived and returns unused me
   await stop();
   t.strictSame(told, ['claims', 'arrivals', 'messages']);
 });
+
+t.test('a stop gives back what was just being taken', async (t) => {
+  const claim = buildClaim({ nodeId: 'n', jobId: 'j', emailId: 'e' });
+  const asked = Promise.withResolvers<void>();
+  const taking = Promise.withResolvers<object>();
+  const released: unknown[] = [];
+  const { dispatcher, stop } = startDispatcher(t, {
+    transaction: () => {
+      asked.resolve();
+      return taking.promise;
+    },
+    query: async ({ values }: { values: unknown[] }) => released.push(values),
+  });
+  await asked.promise;
+  const stopped = stop();
+  await setImmediate();
+  taking.resolve({ taken: 1, claims: [claim] });
+  await stopped;
+  t.equal(dispatcher.inHand, 0);
+  t.strictSame(released, [[['e'], ['j'], ['n']]]);
+});
+
+t.test('a stop does not wait for the database to take back what it could not before', async (t) => {
+  const { dispatcher, lease, stop } = startDispatcher(t, {
+    ...databaseWith([buildClaim()]),
+    query: async () => {
+      throw new Error('the database is away');
+    },
+  });
+  await eventually(async () => dispatcher.inHand === 1, 10_000);
+  lease.onHold = true;
+  // Which the next look at it finds.
+  await sleep(1_500);
+  t.equal(dispatcher.inHand, 1);
+  const ended = stop().then(() => 'ended');
+  t.equal(await Promise.race([ended, sleep(5_000, 'waiting', { ref: false })]), 'ended');
+});
+
+for (const event of ['a hold', 'a stop'] as const)
+  t.test(`after ${event}, mail that waits for its site does not follow what is under way`, async (t) => {
+    const claims = [1, 2].map(() => buildClaim({ to: ['a@a.test'] }));
+    const first = Promise.withResolvers<Delivery>();
+    const asked: string[] = [];
+    let running = 0;
+    let over = 0;
+    const taking = Promise.withResolvers<object>();
+    const database = databaseWith(claims);
+    let looks = 0;
+    let wake: () => void = () => undefined;
+    const { dispatcher, lease, stop } = startDispatcher(
+      t,
+      {
+        ...database,
+        // The second batch is being taken for as long as the test wants, which a stop waits for.
+        transaction: () => {
+          looks += 1;
+          return looks === 1 ? database.transaction() : taking.promise;
+        },
+      },
+      {
+        onWake: (woken) => {
+          wake = woken;
+          return () => undefined;
+        },
+        tools: {
+          messages: {
+            buildAhead: () => undefined,
+            with: ({ id }: { id: string }) => {
+              asked.push(id);
+              return first.promise;
+            },
+          },
+        },
+        standing: { judge: () => ({ verdict: 'fine', moved: false }) },
+        throttle: {
+          turn: () => ({ when: running > 0 ? 'after another' : 'now' }),
+          begin: () => {
+            running += 1;
+            return {} as Ticket;
+          },
+          end: () => {
+            running -= 1;
+            over += 1;
+          },
+        },
+      },
+    );
+    await eventually(async () => asked.length === 1, 10_000);
+    t.equal(dispatcher.inHand, 2);
+    wake();
+    while (looks < 2) await setImmediate();
+    const stopped = event === 'a stop' ? stop() : undefined;
+    if (event === 'a hold') lease.onHold = true;
+    await setImmediate();
+    first.resolve(unasked(['a@a.test'], unreached, new Date()));
+    while (over === 0) await setImmediate();
+    t.equal(running, 0);
+    taking.resolve({ taken: 0, claims: [] });
+    await stopped;
+    t.equal(asked.length, 1);
+  });
 
 for (const event of ['a hold', 'a stop'] as const)
   t.test(`a last try does not begin after ${event}, though it was being looked for before`, async (t) => {
@@ -361,7 +516,10 @@ t.test('a large email that waits for another to make room is not begun by a node
   });
   await eventually(async () => asked.length === 1, 10_000);
   t.equal(dispatcher.inHand, 2);
-  const stopped = stop();
+  let isStopped = false;
+  const stopped = stop().then(() => (isStopped = true));
+  await sleep(50);
+  t.equal(isStopped, false, 'what is under way ends first');
   first.resolve(unasked(['a@a.test'], unreached, new Date()));
   await stopped;
   t.equal(asked.length, 1);
