@@ -18,7 +18,7 @@ function render(part: Part): string {
   return typeof part === 'object' ? part.html : escapeHtml(String(part));
 }
 
-export const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
 /** A description as paragraphs: backticks become code, and an empty line starts a new paragraph. */
 export function prose(text: string): Markup[] {

@@ -1,5 +1,5 @@
 import type Router from '@koa/router';
-import { escapeHtml, pagePolicy } from '../markup.ts';
+import { html, type Markup, pagePolicy } from '../markup.ts';
 import type { Services } from '../services.ts';
 
 /** `GET /`: the page for a person who opens the service in a browser. */
@@ -7,7 +7,7 @@ export function welcomeRoutes(router: Router, { baseUrl, sandbox }: Services): v
   router.get('/', (ctx) => {
     ctx.type = 'html';
     ctx.set('Content-Security-Policy', pagePolicy(style));
-    ctx.body = page(escapeHtml(baseUrl), sandbox);
+    ctx.body = page(baseUrl, sandbox).html;
   });
 }
 
@@ -17,16 +17,16 @@ const style = `
   @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } pre { background: #262626 } a { color: #8ab4f8 } }
 `;
 
-function page(baseUrl: string, sandbox: boolean): string {
+function page(baseUrl: string, sandbox: boolean): Markup {
   const mode = sandbox
-    ? '<p>It runs in <b>sandbox</b> mode: every message goes through the real mail server to a mailbox on this machine, and no mail leaves it.</p>'
-    : '<p>It delivers mail to the internet.</p>';
-  return `<!doctype html>
+    ? html`<p>It runs in <b>sandbox</b> mode: every message goes through the real mail server to a mailbox on this machine, and no mail leaves it.</p>`
+    : html`<p>It delivers mail to the internet.</p>`;
+  return html`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>Sendwright</title>
-<style>${style}</style>
+<style>${{ html: style }}</style>
 <h1>Sendwright is running</h1>
 ${mode}
 <p>The terminal that started it printed the admin login and a command that sends a first email. To send one from your own code:</p>
