@@ -20,8 +20,11 @@ interface Found extends Subscription {
   email: returns.ReturnedEmail | null;
 }
 
-/** An email that is kept says who the recipient is. If it is gone, the link does, provided that it names its reader. */
-async function find(sql: Sql, named: NamedRecipient | Reader): Promise<Found | null> {
+/**
+ * What a token refers to; null when that is no longer known. An email that is kept says who the recipient is. If it is gone,
+ * the link does, provided that it names its reader.
+ */
+export async function lookUp(sql: Sql, named: NamedRecipient | Reader): Promise<Found | null> {
   const email = await returns.find(sql, named.emailId, null);
   const recipient = email?.recipients.find(({ position }) => position === named.position);
   if (email && recipient && !isErased(recipient.address))
@@ -30,11 +33,6 @@ async function find(sql: Sql, named: NamedRecipient | Reader): Promise<Found | n
   const { accountId, address } = named;
   const [account] = await sql.query({ text: 'SELECT FROM accounts WHERE id = $1', values: [accountId] });
   return account ? { address, from: null, accountId, email: null } : null;
-}
-
-/** What a token refers to; null when that is no longer known. Changes nothing. */
-export async function lookUp(db: Database, named: NamedRecipient | Reader): Promise<Subscription | null> {
-  return find(db, named);
 }
 
 /**
@@ -51,7 +49,7 @@ export async function unsubscribe(
 ): Promise<Subscription | null> {
   const { found, webhookDeliveries } = await db.transaction(async (tx) => {
     await returns.keepFromErasure(tx, named.emailId);
-    const found = await find(tx, named);
+    const found = await lookUp(tx, named);
     if (!found) return { found: null, webhookDeliveries: 0 };
     const { address, accountId, email } = found;
     const heard = { kind: 'unsubscribe', classification: null, enhancedCode: null, diagnostic: null } as const;
