@@ -416,6 +416,7 @@ t.test('what is rare in the log is found without reading the rest, however many 
     [{ tag: 'none', domain: sender.domain }, 0, 10],
     [{ tag: 'few', to: '@nowhere.test' }, 0, 300],
     [{ q: 'few', to: '@receiver.test' }, 99, 400],
+    [{ q: 'scheduled', type: 'marketing' }, 0, 3_500],
   ] as const;
   await db.query({ text: 'ANALYZE emails' });
   for (const emails of ['3,000', 'a million']) {

@@ -51,9 +51,13 @@ async function searchFew(db: Database, filter: Filter, page: Page): Promise<Foun
  */
 async function searchUncounted(db: Database, filter: Filter, page: Page): Promise<Found> {
   const most = mostCounted(filter);
-  const counted = await countUpTo(db, filter, most + 1);
-  const ids = await idsOf(db, filter, page, counted <= most ? 'all are found first' : 'newest first');
-  return { ...pageOf(ids, page), count: Math.min(counted, most), countExact: counted <= most };
+  const { counted, ids } = await findUpTo(db, filter, page, most + 1);
+  const isFew = counted <= most;
+  return {
+    ...pageOf(isFew ? ids : await idsOf(db, filter, page), page),
+    count: Math.min(counted, most),
+    countExact: isFew,
+  };
 }
 
 /**
@@ -126,15 +130,32 @@ async function countOf(db: Database, filter: Filter): Promise<number> {
 }
 
 /** @param most where counting ends */
-async function countUpTo(db: Database, filter: Filter, most: number): Promise<number> {
+const countUpTo = async (db: Database, filter: Filter, most: number): Promise<number> =>
+  (await findUpTo(db, filter, { cursor: null, limit: 0, offset: 0 }, most)).counted;
+
+/**
+ * Counts, and takes the page from what was counted: what matches rarely is looked for among all emails, and once.
+ *
+ * @param most where counting ends
+ * @returns the ids as `idsOf` does, if fewer match; otherwise any
+ */
+async function findUpTo(
+  db: Database,
+  filter: Filter,
+  { cursor, limit, offset }: Page,
+  most: number,
+): Promise<{ counted: number; ids: string[] }> {
   const { where, values } = conditions(filter);
+  const [first, after, length, skipped] = [1, 2, 3, 4].map((place) => `$${values.length + place}`);
   const rows = await db.transaction(async (tx) => {
     // If most emails match, reading them until there are enough is fastest.
     await tx.query({ text: 'SET LOCAL enable_seqscan = on' });
-    return tx.query<{ count: number }>({
-      text: `SELECT count(*)::int AS count FROM (SELECT FROM emails WHERE ${where} LIMIT $${values.length + 1}) found`,
-      values: [...values, most],
+    return tx.query<{ counted: number; ids: string[] }>({
+      text: `WITH found AS MATERIALIZED (SELECT id FROM emails WHERE ${where} LIMIT ${first})
+             SELECT (SELECT count(*)::int FROM found) AS counted,
+                    ARRAY(SELECT id FROM found WHERE ${after}::uuid IS NULL OR id < ${after} ORDER BY id DESC LIMIT ${length} OFFSET ${skipped}) AS ids`,
+      values: [...values, most, cursor, limit + 1, offset],
     });
   });
-  return rows[0]?.count ?? 0;
+  return rows[0] ?? { counted: 0, ids: [] };
 }
