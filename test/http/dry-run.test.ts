@@ -1,6 +1,9 @@
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import t from 'tap';
+import { tokenKeys } from '../../src/core/secrets/service-secrets.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import { dnsValue } from '../../src/mail/compose/dkim-key.ts';
+import { parseReturnPath } from '../../src/mail/links/token.ts';
 import { buildKey, buildVerifiedDomain } from '../support/build.ts';
 import { mailHostname, startDirectNode } from '../support/direct.ts';
 import { testKey } from '../support/keys.ts';
@@ -65,6 +68,13 @@ t.test('a dry run says what would happen, and changes nothing', async (t) => {
     suppressed: [],
     return_path: new RegExp(`^bounces\\+[a-z2-7]+@${mailHostname}$`),
   });
+  const { returnPath: key } = await tokenKeys(node.db, new Keyring(testKey(7)));
+  const named = (path: string) => parseReturnPath(key, path, mailHostname)?.recipient;
+  t.strictSame(named(body.return_path), { position: 0, alone: false }, 'as of the first transaction');
+  for (const fields of [{ type: 'marketing' }, { to: ['x@one.test', 'y@null.test'] }]) {
+    const { body } = await dry({ to: ['x@one.test', 'y@one.test'], ...fields });
+    t.strictSame(named(body.return_path), { position: 0, alone: true }, JSON.stringify(fields));
+  }
   t.match(body.destinations, [
     {
       domain: 'one.test',

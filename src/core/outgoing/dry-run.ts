@@ -76,12 +76,20 @@ export async function dryRun(db: Database, sender: Sender, sendable: Sendable, t
   return {
     would: outcomeOf(email, isGranted),
     message,
-    returnPath: createReturnPath(tools.tokenKeys.returnPath, email.id, tools.surroundings.mailHostname),
+    returnPath: returnPathOf(drafted, tools),
     source: sourceOutlook(tools.sendingPools, { type: email.type, pool: domain.pool }, email.createdAt),
     suppressed: suppressions.among(addresses, listed, request.type),
     destinations,
     authentication,
   };
+}
+
+/** That of the first transaction: marketing mail has one for each recipient, other mail for each destination. */
+function returnPathOf({ email, recipients }: Draft, { tokenKeys, surroundings }: DryRunTools): string {
+  const [first] = recipients;
+  const together = recipients.filter(({ destination }) => destination === first?.destination);
+  const alone = email.type === 'marketing' || together.length === 1;
+  return createReturnPath(tokenKeys.returnPath, email.id, surroundings.mailHostname, { position: 0, alone });
 }
 
 /** The whole request, if it names a template. */
