@@ -44,7 +44,7 @@ export const importSuppressions: Command = {
       const { id: accountId } = await accountOf(db, textOf(given, 'account'));
       for (let at = 0; at < parsed.length; at += addedAtOnce) {
         const slice = parsed.slice(at, at + addedAtOnce);
-        await suppressions.addImported(db, accountId, slice);
+        await suppressions.addImported(db, accountId, slice, at, parsed.length);
         given.progress(`${at + slice.length} of ${parsed.length} addresses`);
       }
       const count = new Set(parsed.map(({ address }) => comparable(address))).size;

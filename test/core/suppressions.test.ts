@@ -70,6 +70,27 @@ t.test('after an import an address is found without reading the whole list', asy
   t.ok(blocks > 0 && blocks < 20, `${blocks} blocks`);
 });
 
+t.test('a long import has the list counted at its end and now and then before', async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const batches = 40;
+  const counted: number[] = [];
+  for (let batch = 0; batch < batches; batch += 1) {
+    const watched: Sql = {
+      async query(statement) {
+        if (statement.text.startsWith('ANALYZE')) counted.push(batch);
+        return db.query(statement);
+      },
+    };
+    const imported = Array.from({ length: 50 }, (_, n) => ({
+      address: `u${batch}-${n}@x.test`,
+      reason: 'manual' as const,
+    }));
+    await suppressions.addImported(watched, accountId, imported, batch * 50, batches * 50);
+  }
+  t.strictSame(counted, [0, 1, 2, 5, 10, 20, 39]);
+});
+
 /** How many blocks of tables and indexes the statement of `work` reads. */
 async function blocksRead(db: Sql, work: (sql: Sql) => Promise<unknown>): Promise<number> {
   let blocks = Number.NaN;

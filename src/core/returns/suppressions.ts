@@ -79,18 +79,26 @@ const countedAtOnce = 1_000;
 
 /**
  * Like `add` for a part of a file or of a call, of up to some thousands. While statistics are of a list with hardly an entry of this account,
- * PostgreSQL may read all that the account has to find one address, for each email.
+ * PostgreSQL may read all that the account has to find one address, for each email. On a list of some millions that takes longer than
+ * adding a part: of a large import the list is counted at the end, and each time that as much again was added.
+ *
+ * @param before how much of the same file was added before
+ * @param all how much it is
  */
 export async function addImported(
   db: Sql,
   accountId: string,
   imported: { address: string; reason: SuppressionReason }[],
+  before = 0,
+  all = imported.length,
 ): Promise<void> {
   await addAll(
     db,
     imported.map((entry) => ({ ...entry, accountId, emailId: null })),
   );
-  if (imported.length >= countedAtOnce) await db.query({ text: 'ANALYZE (SKIP_LOCKED) suppressions' });
+  const end = before + imported.length;
+  const isDouble = Math.clz32(end) !== Math.clz32(before);
+  if (all >= countedAtOnce && (end === all || isDouble)) await db.query({ text: 'ANALYZE (SKIP_LOCKED) suppressions' });
 }
 
 /**
