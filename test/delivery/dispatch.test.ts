@@ -9,6 +9,7 @@ import { Dispatcher } from '../../src/delivery/dispatch.ts';
 import type { Recorder } from '../../src/delivery/outcome/record.ts';
 import type { Standing } from '../../src/delivery/outcome/standing.ts';
 import type { SourceAddresses } from '../../src/delivery/pools/source-addresses.ts';
+import { defaultLimits, type Limits } from '../../src/delivery/sites/limits.ts';
 import type { Site } from '../../src/delivery/sites/providers.ts';
 import type { Throttle, Ticket } from '../../src/delivery/sites/throttle.ts';
 import { newId } from '../../src/ids.ts';
@@ -37,6 +38,7 @@ function startDispatcher(
     tools = {},
     recorder = {},
     areOne = true,
+    limits = defaultLimits,
   }: Partial<
     Record<'readOrders' | 'report' | 'exchange' | 'noteDeliveries' | 'giveBack', () => Promise<void>> & {
       onWake: Queue['onWake'];
@@ -45,6 +47,7 @@ function startDispatcher(
       tools: { messages?: object };
       recorder: Partial<Recorder>;
       areOne: boolean;
+      limits: Limits;
     }
   > = {},
 ) {
@@ -94,6 +97,7 @@ function startDispatcher(
         ...recorder,
       } as unknown as Recorder,
     },
+    limits,
   );
   dispatcher.start();
   let stopping: Promise<void> | undefined;
@@ -524,3 +528,44 @@ t.test('a large email that waits for another to make room is not begun by a node
   await stopped;
   t.equal(asked.length, 1);
 });
+
+t.test(
+  'a node that is half full keeps less of each slow line here, and calls it back once the site is fast',
+  async (t) => {
+    const limits = { ...defaultLimits, inHand: 12, line: 4, crowded: 1 };
+    const emails: Record<string, string[]> = {};
+    const batch = (destination: string) => {
+      const claims = Array.from({ length: 5 }, () => buildClaim({ destination }));
+      emails[destination] = claims.map(({ emailId }) => emailId);
+      return claims;
+    };
+    const batches = [batch('a.test'), batch('b.test')];
+    const told: [string, string[]][] = [];
+    let lineMs = 5_000;
+    const { dispatcher } = startDispatcher(
+      t,
+      {
+        transaction: async () => {
+          const claims = batches.shift() ?? [];
+          return { taken: claims.length, claims };
+        },
+        query: async ({ name, values }: { name: string; values: [string[]] }) => {
+          told.push([name, values[0]]);
+          return [];
+        },
+      },
+      { limits, throttle: { waitFor: () => lineMs } },
+    );
+    await eventually(async () => told.length === 2 && dispatcher.inHand === 5, 10_000);
+    t.strictSame(told.splice(0), [
+      ['recipients-park', emails['a.test']?.slice(4)],
+      ['recipients-park', emails['b.test']?.slice(1)],
+    ]);
+    lineMs = 0;
+    await eventually(async () => told.length === 2, 10_000);
+    t.strictSame(told, [
+      ['recipients-call-back', emails['a.test']?.slice(4)],
+      ['recipients-call-back', emails['b.test']?.slice(1)],
+    ]);
+  },
+);
