@@ -569,3 +569,29 @@ t.test(
     ]);
   },
 );
+
+t.test('a line whose turn comes soon goes on then, not only when the node next looks at all lines', async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const claims = [1, 2, 3].map(() => buildClaim({ to: ['a@a.test'] }));
+  let at = performance.now() + 20;
+  let begun = 0;
+  const { dispatcher } = startDispatcher(
+    t,
+    { ...databaseWith(claims), query: async () => [] },
+    {
+      standing: { judge: () => ({ verdict: 'nothing', moved: false }) },
+      throttle: {
+        turn: () =>
+          performance.now() < at ? { when: 'later', at, by: 'rate', reason: 'so many a minute' } : { when: 'now' },
+        begin: () => {
+          begun += 1;
+          at = performance.now() + 20;
+          return {} as Ticket;
+        },
+      },
+    },
+  );
+  await eventually(async () => begun === 3 && dispatcher.inHand === 0, 10_000);
+  t.pass('all of it');
+});
