@@ -10,6 +10,7 @@ import { connectionsWithin } from '../process/open-files.ts';
 import { isOneTooMany, limitConnections, limitHandshakes } from './connection-limit.ts';
 import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection-rules.ts';
 import { close, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
+import { reportMissingHeaders } from './proxy-header.ts';
 import { asRefusal, tooManyConnections } from './refusal.ts';
 import { mailboxOf, type ReturnTools, receive } from './returns.ts';
 import { largestMessage, readBeginning } from './returns-content.ts';
@@ -113,7 +114,10 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     proxies,
     busy: `421 ${options.host} 4.7.0 too many connections, try again later\r\n`,
   });
-  if (proxies.length > 0) limitHandshakes(server, patience.idleMs);
+  if (proxies.length > 0) {
+    reportMissingHeaders(server, log);
+    limitHandshakes(server, patience.idleMs);
+  }
   const port = await listen(server, 'INBOUND_SMTP_PORT', options.listenOn, options.port);
   return {
     port,

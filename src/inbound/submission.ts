@@ -13,6 +13,7 @@ import type { Queue } from '../queue.ts';
 import { isOneTooMany, limitConnections, limitHandshakes } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
 import { close, hangUp, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
+import { reportMissingHeaders } from './proxy-header.ts';
 import { asRefusal, type Refusal, tooManyConnections } from './refusal.ts';
 import type { CertificateUser } from './served-certificate.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
@@ -155,6 +156,7 @@ class Listener {
       proxies,
       busy: secure ? '' : `421 ${name} 4.7.0 too many connections, try again later\r\n`,
     });
+    if (proxies.length > 0) reportMissingHeaders(this.server, log);
     if (secure || proxies.length > 0) limitHandshakes(this.server, patience.loginMs);
   }
 

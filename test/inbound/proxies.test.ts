@@ -1,4 +1,8 @@
+import { PassThrough } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { createLog } from '../../src/log.ts';
+import { eventually } from '../support/node.ts';
 import { startReturns } from './returned.ts';
 import { Dialog, plain, startSubmitter } from './scene.ts';
 
@@ -97,6 +101,34 @@ t.test('only the listed addresses say whose their connections are, and they must
   await dialog.ask('EHLO client.test');
   await dialog.ask(`AUTH PLAIN ${plain(one.key)}`);
   t.match(await dialog.message(one.from, `From: ${one.from}\r\nTo: a@b.test\r\nSubject: s\r\n\r\nt`), /^250 /);
+});
+
+t.test('a proxy that sends no header is in the log, and a health check is not', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const out = new PassThrough().on('data', (line) => lines.push(JSON.parse(String(line))));
+  const log = createLog('warn', out as unknown as NodeJS.WriteStream);
+  const patience = { idleMs: 60_000, loginMs: 2_500, contentMs: 60_000 };
+  const { ports } = await startSubmitter(t, { proxies, log, patience });
+  const returns = await startReturns(t, { proxies, log });
+  const said = (from: number) => lines.slice(from).map(({ from, error }) => ({ from, error }));
+  for (const port of [ports.submission, ports.submissions, returns.server.port]) {
+    const before = lines.length;
+    const check = await Dialog.open(t, port, false, false);
+    await wait(50);
+    check.end();
+    await check.rest();
+    const good = await Dialog.open(t, port, port === ports.submissions, true, { through: header('203.0.113.1') });
+    t.match(await good.ask('EHLO client.test'), /^250/);
+    t.same(said(before), [], 'nothing is wrong with these');
+    for (const _ of [1, 2])
+      await (await Dialog.open(t, port, false, false, { through: '\r\n\r\n\0\r\nQUIT\n' })).rest();
+    t.same(said(before), [{ from: '127.0.0.1', error: 'Invalid PROXY header' }], 'version 2, said once');
+    t.equal(lines.at(-1)?.msg, 'a connection from SMTP_PROXIES has no PROXY header, version 1');
+  }
+  const before = lines.length;
+  await (await Dialog.open(t, ports.submission, false, false)).rest();
+  await eventually(async () => lines.length > before);
+  t.match(said(before), [{ from: '127.0.0.1', error: /Socket closed/ }], 'both wait for the other one');
 });
 
 t.test('the port for bounces knows its visitors behind a proxy too', async (t) => {
