@@ -7,6 +7,7 @@ import type { Claim } from '../../core/recipients/recipients.ts';
 import type { Database } from '../../db/client.ts';
 import { isAway } from '../../db/errors.ts';
 import type { Logger } from '../../log.ts';
+import { memoryBytes } from '../../memory.ts';
 import type { Lease } from '../claims/lease.ts';
 import type { MessageBuilder } from '../message/message.ts';
 import type { RetryRules } from '../outcome/attempt-record.ts';
@@ -24,10 +25,13 @@ const builtAheadAtOnce = 16;
 
 const megabyte = 1024 * 1024;
 
-/** Large emails wait only for others of their own lane, each with its own room in bytes: an invoice is not behind a film. */
-const lanes = [
-  { upTo: 2 * megabyte, room: 64 * megabyte },
-  { upTo: Number.POSITIVE_INFINITY, room: 128 * megabyte },
+/**
+ * Large emails wait only for others of their own lane, each with its own room in bytes: an invoice is not behind a film. A small
+ * memory has less of it: a node that is killed for what it reads reads the same after each start.
+ */
+export const lanesIn = (memory: number) => [
+  { upTo: 2 * megabyte, room: Math.min(64 * megabyte, memory / 32) },
+  { upTo: Number.POSITIVE_INFINITY, room: Math.min(128 * megabyte, memory / 16) },
 ];
 
 /** How long an unreadable email is parked. */
@@ -92,7 +96,7 @@ export class Preparation {
     this.#small = { load: (claims) => this.#emails.load(claims) };
     const prepare = (some: Ready[], done: (ready: Ready) => void) =>
       this.#prepareLarge(some, { load: (claims) => this.#load(claims, unbounded), done });
-    this.#lanes = lanes.map(({ upTo, room }) => ({ upTo, emails: new LargeEmails(room, prepare) }));
+    this.#lanes = lanesIn(memoryBytes()).map(({ upTo, room }) => ({ upTo, emails: new LargeEmails(room, prepare) }));
   }
 
   add(ready: Ready): void {
