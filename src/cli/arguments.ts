@@ -23,7 +23,7 @@ interface Token {
 }
 
 function demandOption(options: NonNullable<Command['options']>, { name, rawName, value, inlineValue }: Token): void {
-  const type = Object.hasOwn(options, name) ? options[name]?.type : undefined;
+  const type = options[name]?.type;
   if (type === undefined) throw new Misuse(`unknown option ${rawName.slice(0, 100)}`);
   if (type === 'boolean') {
     if (value !== undefined) throw new Misuse(`${rawName} takes no value`);
