@@ -41,6 +41,10 @@ t.test('the suppression list can be searched by part of an address', async (t) =
   t.strictSame(await exactly('Ann@SHOP.test'), ['ann@shop.test']);
   t.strictSame(await exactly('DORA@Bücher.test'), ['dora@xn--bcher-kva.test']);
   t.strictSame(await exactly('nn@shop.test'), []);
+  t.match(await call('GET', '/suppressions?exact=true'), {
+    status: 400,
+    body: { detail: 'address: is required with exact' },
+  });
 });
 
 t.test('many addresses are added with one call, or none of them', async (t) => {

@@ -6,7 +6,7 @@ import { comparable, partAsStored } from '../../mail/address/address.ts';
 import { givingWay } from '../../pace/give-way.ts';
 import { readJson } from '../body/body.ts';
 import { demandLogin, sessionOf } from '../credentials/auth.ts';
-import { line, list, mailbox, oneOf, page, parse } from '../input/validation.ts';
+import { line, list, mailbox, oneOf, page, parse, refusedField } from '../input/validation.ts';
 import * as present from '../present.ts';
 import type { Services } from '../services.ts';
 
@@ -58,6 +58,7 @@ export function suppressionRoutes(router: Router, services: Services): void {
   router.get('/suppressions', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const { limit, offset, reason, address, exact } = parse(suppressionQuery, ctx.query);
+    if (exact !== undefined && address === undefined) throw refusedField('address', 'is required with exact');
     // Text that looks like a domain may also be part of a local part, which is stored as it was written.
     const parts = address === undefined ? [] : [...new Set([address.toLowerCase(), partAsStored(address)])];
     const query = { limit, offset, reason: reason ?? null, parts, areWhole: exact !== undefined };
