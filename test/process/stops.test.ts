@@ -47,7 +47,8 @@ t.test('an end that takes too long is not waited for, and leaves no step out', a
   t.same(begun, ['third', 'second', 'first']);
   t.same(warnings, ['stopping takes too long: what has not ended is left as it is']);
   t.throws(() => life.goOn(), /ended during its start/);
-  t.equal(life.leftMs, 0);
+  // A timer may end a fraction of a millisecond early.
+  t.ok(life.leftMs < 2, `${life.leftMs} ms`);
 });
 
 t.test('each step can read how much time those before it have left', async (t) => {
@@ -61,7 +62,6 @@ t.test('each step can read how much time those before it have left', async (t) =
   await life.end();
   const [first = 0, second = 0] = left;
   t.ok(first > 59_000 && first <= 60_000, `${first} ms`);
-  // A timer may end a fraction of a millisecond early.
   t.ok(second <= first - 19, `${second} ms after ${first}`);
 });
 
