@@ -1,3 +1,4 @@
+import { isIP, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /** A range of addresses: its first one, and how many bits they share. */
@@ -57,9 +58,18 @@ export function networkOf(address: string): string {
   return parsed.kind() === 'ipv6' ? parsed.toNormalizedString().split(':').slice(0, 4).join(':') : parsed.toString();
 }
 
-/** An address in one spelling: an IPv4-mapped one as IPv4, IPv6 in its shortest form (RFC 5952). Other text is returned unchanged. */
-export const canonicalAddress = (address: string) =>
-  ipaddr.isValid(address) ? ipaddr.process(address).toString() : address;
+/**
+ * An address in one spelling: IPv6 in its shortest form (RFC 5952), an IPv4-mapped one as IPv4. Null if it is not an IP address,
+ * or is one of a single link.
+ */
+export function canonicalAddress(text: string): string | null {
+  if (isIP(text) === 0 || text.includes('%')) return null;
+  if (!isIPv6(text)) return text;
+  // ipaddr.js reads ::10.1.2.3 as an IPv4-mapped address, the system does not. Nobody has one of those any more.
+  if (text.startsWith('::') && text.includes('.') && !text.includes(':', 2)) return null;
+  const address = ipaddr.IPv6.parse(text);
+  return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String();
+}
 
 function contains([first, length]: Network, ip: string): boolean {
   if (ip.includes('%') || !(ipaddr.IPv4.isValidFourPartDecimal(ip) || ipaddr.IPv6.isValid(ip))) return false;

@@ -1,5 +1,5 @@
-import { isIP, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { canonicalAddress } from '../ip.ts';
 import { dayOf, defaultPool, poolName, type SendingAddress, startOf } from '../smtp/connections/sending-pools.ts';
 import { hostname } from './values.ts';
 
@@ -14,7 +14,7 @@ export function parseSendingIps(text: string): Omit<SendingAddress, 'firstDay'>[
   return entriesOf(text).map((entry) => {
     const [, name, address] = /^(?:([^=]*)=)?(.*)$/.exec(entry) ?? [];
     const pool = name?.trim() ?? defaultPool;
-    const ip = canonical(address?.trim() ?? '');
+    const ip = canonicalAddress(address?.trim() ?? '');
     if (!poolName.test(pool)) throw new Error(`${shown(entry)}: a pool name has 1 to 32 characters: a-z, 0-9 and -`);
     if (ip === null)
       throw new Error(`${shown(entry)} must be an IP address, or a pool and an address: marketing=203.0.113.6`);
@@ -58,7 +58,7 @@ function byAddress(
   const found = new Map<string, string>();
   for (const entry of entriesOf(text)) {
     const [address = '', value = '', ...more] = entry.split('=').map((part) => part.trim());
-    const ip = canonical(address);
+    const ip = canonicalAddress(address);
     const parsed = ip === null || more.length > 0 ? null : read(value, entry);
     if (ip === null || parsed === null) throw new Error(`${shown(entry)} ${wanted}`);
     if (found.has(ip)) throw new Error(`${shown(entry)}: ${ip} is listed twice`);
@@ -104,14 +104,4 @@ function isDay(text: string): boolean {
   if (!/^20\d\d-\d\d-\d\d$/.test(text)) return false;
   const at = startOf(text);
   return !Number.isNaN(at.getTime()) && dayOf(at) === text;
-}
-
-/** Null if it is not an IP address, or is one of a single link. */
-function canonical(text: string): string | null {
-  if (isIP(text) === 0 || text.includes('%')) return null;
-  if (!isIPv6(text)) return text;
-  // ipaddr.js reads ::10.1.2.3 as an IPv4-mapped address, the system does not. Nobody has one of those any more.
-  if (text.startsWith('::') && text.includes('.') && !text.includes(':', 2)) return null;
-  const address = ipaddr.IPv6.parse(text);
-  return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : address.toRFC5952String();
 }

@@ -50,8 +50,9 @@ export function hostToListenOn(text: string): string {
 }
 
 export function ipAddress(text: string): string {
-  if (isIP(text) === 0 || text.includes('%')) throw new Error('an IP address');
-  return canonicalAddress(text);
+  const address = canonicalAddress(text);
+  if (address === null) throw new Error('an IP address');
+  return address;
 }
 
 export function dnsServer(text: string): string {

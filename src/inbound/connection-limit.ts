@@ -44,7 +44,7 @@ export function limitConnections(
       if (other.destroyed) open.delete(other);
       else if (otherNetwork === network) ofNetwork += 1;
     }
-    const isCrowded = ofNetwork >= mostOfOne && !ofMany.has(canonicalAddress(socket.remoteAddress));
+    const isCrowded = ofNetwork >= mostOfOne && !ofMany.has(canonicalAddress(socket.remoteAddress) ?? '');
     if (open.size >= mostInAll || isCrowded) {
       socket.on('error', () => {});
       socket.end(busy, () => socket.destroy());
