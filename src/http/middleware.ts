@@ -125,12 +125,12 @@ export function errors(log: Logger): Middleware {
         ctx.state.unavailable = why.message;
         refusing.failed(why);
       }
-      await answer(ctx, shown);
+      answer(ctx, shown);
     }
   };
 }
 
-async function answer(ctx: Context, shown: ApiError): Promise<void> {
+function answer(ctx: Context, shown: ApiError): void {
   ctx.status = shown.status;
   ctx.set(shown.headers);
   const rest = discardRest(ctx);
