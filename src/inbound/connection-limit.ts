@@ -1,28 +1,49 @@
-import type { Server, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { SMTPServer, SMTPServerSession } from 'smtp-server';
 import { canonicalAddress, networkOf } from '../ip.ts';
+import type { Logger } from '../log.ts';
+import { reportMissingHeaders } from './proxy-header.ts';
 
-/** How many connections a server admits. */
 export interface ConnectionLimits {
   mostInAll: number;
   /** From one network. */
   mostOfOne: number;
   /** What is sent to any further one. */
   busy: string;
-  /** Addresses whose connections are those of many: `mostOfOne` is not for them. */
+  /** How long a connection may take to get a session, in ms: its PROXY header and its TLS handshake. */
+  beginMs: number;
+  /** The addresses, in their canonical spelling, whose connections are those of many clients, and begin with the PROXY protocol. */
   proxies: readonly string[];
+  log: Logger;
+}
+
+export interface AdmittedConnections {
+  /** How many more connections would be admitted now. */
+  free(): number;
+  /**
+   * Whether the client of this session has no more connections than one network may: a connection through a proxy shows only
+   * with its session whose it is.
+   */
+  admits(session: SMTPServerSession): boolean;
 }
 
 /**
  * Counts a server's connections from their first packet, so that TLS handshakes count too. It admits at most `mostInAll`, and
- * at most `mostOfOne` from one network; it sends any further one `busy` and hangs up.
- *
- * Call it once the server has its own listener, which then sees only the admitted connections.
- *
- * @returns a function that says how many more connections it would admit now
+ * at most `mostOfOne` from one network; it sends any further one `busy` and hangs up. For connections through a proxy, the
+ * server has to ask `admits` when it has the session.
  */
-export function limitConnections(
-  server: Server,
+export function limitConnections(server: SMTPServer, limits: ConnectionLimits): AdmittedConnections {
+  const { mostOfOne, proxies, log } = limits;
+  const free = countConnections(server, limits);
+  limitBeginnings(server, limits.beginMs);
+  server.options.useProxy = [...proxies];
+  if (proxies.length === 0) return { free, admits: () => true };
+  reportMissingHeaders(server, log);
+  return { free, admits: (session) => connectionsFrom(session.remoteAddress, server) <= mostOfOne };
+}
+
+function countConnections(
+  { server }: SMTPServer,
   { mostInAll, mostOfOne, busy, proxies }: ConnectionLimits,
 ): () => number {
   /** The network of each admitted connection. */
@@ -56,22 +77,13 @@ export function limitConnections(
   return () => mostInAll - [...open.keys()].filter((socket) => !socket.destroyed).length;
 }
 
-/**
- * Whether the client of this session has more connections than `mostOfOne` from its network: a connection through a proxy shows
- * only with its session whose it is.
- */
-export function isOneTooMany(server: SMTPServer, session: SMTPServerSession, mostOfOne: number): boolean {
-  const network = networkOf(session.remoteAddress);
-  let ofNetwork = 0;
-  for (const { session: other } of server.connections) if (networkOf(other.remoteAddress) === network) ofNetwork += 1;
-  return ofNetwork > mostOfOne;
+function connectionsFrom(address: string, { connections }: SMTPServer): number {
+  const network = networkOf(address);
+  return [...connections].filter(({ session }) => networkOf(session.remoteAddress) === network).length;
 }
 
-/**
- * Hangs up on clients that have no session after this time, in ms: where connections begin with TLS, a session begins with the
- * end of the handshake, and until then smtp-server limits only the time without any octets.
- */
-export function limitHandshakes(server: SMTPServer, ms: number): void {
+/** Until a connection has its session, smtp-server limits only the time without any octets. */
+function limitBeginnings(server: SMTPServer, ms: number): void {
   server.server.on('connection', (socket: Socket) => {
     // What is destroyed is the TLS socket: without the one below it, Node crashes in the middle of a handshake.
     const timer = setTimeout(() => server._pendingSockets.get(socket)?.destroy(), ms).unref();

@@ -7,10 +7,9 @@ import {
 } from 'smtp-server';
 import type { TlsCertificate } from '../crypto/certificate.ts';
 import { connectionsWithin } from '../process/open-files.ts';
-import { isOneTooMany, limitConnections, limitHandshakes } from './connection-limit.ts';
+import { limitConnections } from './connection-limit.ts';
 import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection-rules.ts';
 import { close, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
-import { reportMissingHeaders } from './proxy-header.ts';
 import { asRefusal, tooManyConnections } from './refusal.ts';
 import { mailboxOf, type ReturnTools, receive } from './returns.ts';
 import { largestMessage, readBeginning } from './returns-content.ts';
@@ -76,11 +75,9 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     ...options.tls,
     name: options.host,
     socketTimeout: patience.idleMs,
-    useProxy: [...proxies],
     onConnect(session, callback) {
       keepOurCodes(server, session);
-      if (proxies.length > 0 && isOneTooMany(server, session, mostConnectionsOfOne))
-        return callback(tooManyConnections());
+      if (!connections.admits(session)) return callback(tooManyConnections());
       visitTimers.set(session, hangUpAfter(patience.visitMs, server, session, '4.4.2 the session took too long'));
       keepAddressesAsWritten(server, session);
       limitReplies(server, session, mostReplies);
@@ -108,16 +105,14 @@ export async function startReturnsServer(options: ReturnsServerOptions): Promise
     onClose: (session) => clearTimeout(visitTimers.get(session)),
   });
   server.on('error', (error) => log.debug({ error: error.message }, 'an inbound connection failed'));
-  limitConnections(server.server, {
+  const connections = limitConnections(server, {
     mostInAll: connectionsWithin(mostConnections, 'returns'),
     mostOfOne: mostConnectionsOfOne,
-    proxies,
     busy: `421 ${options.host} 4.7.0 too many connections, try again later\r\n`,
+    beginMs: patience.idleMs,
+    proxies,
+    log,
   });
-  if (proxies.length > 0) {
-    reportMissingHeaders(server, log);
-    limitHandshakes(server, patience.idleMs);
-  }
   const port = await listen(server, 'INBOUND_SMTP_PORT', options.listenOn, options.port);
   return {
     port,

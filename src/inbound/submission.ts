@@ -10,10 +10,9 @@ import type { TokenBuckets } from '../pace/rate-limit.ts';
 import { connectionsWithin } from '../process/open-files.ts';
 import { openAll } from '../process/start-error.ts';
 import type { Queue } from '../queue.ts';
-import { isOneTooMany, limitConnections, limitHandshakes } from './connection-limit.ts';
+import { type AdmittedConnections, limitConnections } from './connection-limit.ts';
 import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-rules.ts';
 import { close, hangUp, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
-import { reportMissingHeaders } from './proxy-header.ts';
 import { asRefusal, type Refusal, tooManyConnections } from './refusal.ts';
 import type { CertificateUser } from './served-certificate.ts';
 import { ContentRoom, largestMessage } from './submission-content.ts';
@@ -131,13 +130,11 @@ class Listener {
   readonly #patience: Patience;
   readonly #visits = new WeakMap<SMTPServerSession, SubmissionVisit>();
   readonly #loginTimers = new WeakMap<SMTPServerSession, NodeJS.Timeout>();
-  readonly #most: { mostInAll: number; mostOfOne: number };
-  readonly #freeConnections: () => number;
+  readonly #connections: AdmittedConnections;
 
   constructor(options: SubmissionOptions, shared: Shared, secure: boolean) {
     const { name, tls, log, proxies = [], patience = usualPatience } = options;
     const mostInAll = connectionsWithin(usualMost.mostInAll, secure ? 'submissions' : 'submission');
-    this.#most = options.most ?? { ...usualMost, mostInAll };
     this.#options = options;
     this.#shared = shared;
     this.#patience = patience;
@@ -147,17 +144,16 @@ class Listener {
       ...this.#handlers(),
       name,
       socketTimeout: patience.idleMs,
-      useProxy: [...proxies],
       secure,
     });
     this.server.on('error', (error) => log.debug({ error: error.message }, 'a submission connection failed'));
-    this.#freeConnections = limitConnections(this.server.server, {
-      ...this.#most,
-      proxies,
+    this.#connections = limitConnections(this.server, {
+      ...(options.most ?? { ...usualMost, mostInAll }),
       busy: secure ? '' : `421 ${name} 4.7.0 too many connections, try again later\r\n`,
+      beginMs: patience.loginMs,
+      proxies,
+      log,
     });
-    if (proxies.length > 0) reportMissingHeaders(this.server, log);
-    if (secure || proxies.length > 0) limitHandshakes(this.server, patience.loginMs);
   }
 
   close(graceMs: number): Promise<void> {
@@ -168,8 +164,7 @@ class Listener {
     return {
       onConnect: (session, callback) => {
         keepOurCodes(this.server, session);
-        if (this.#options.proxies?.length && isOneTooMany(this.server, session, this.#most.mostOfOne))
-          return callback(tooManyConnections());
+        if (!this.#connections.admits(session)) return callback(tooManyConnections());
         demandTls(this.server, session);
         keepAddressesAsWritten(this.server, session);
         const timer = hangUpAfter(this.#patience.loginMs, this.server, session, '4.7.0 no login in time');
@@ -222,7 +217,7 @@ class Listener {
     const own = [...this.server.connections].filter(
       ({ session }) => this.#visits.get(session)?.accountId === accountId,
     );
-    return own.length < this.#freeConnections();
+    return own.length < this.#connections.free();
   }
 
   /** Keeps the work in `underWay` until it ends. */
