@@ -2,7 +2,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { PrismaClient } from '../generated/prisma/client.ts';
 import type { Logger } from '../log.ts';
-import { isConflict, isSilence, lacksPartition } from './errors.ts';
+import { hasEnded, isConflict, isSilence, lacksPartition } from './errors.ts';
 import { FullDisk } from './full-disk.ts';
 import { ensurePartitions } from './partitions.ts';
 import type { Sql, Statement } from './sql.ts';
@@ -33,6 +33,8 @@ export interface Database extends Sql {
   connections(): { busy: number; idle: number; waiting: number };
   /** Whether PostgreSQL refused a statement within the last seconds because its disk is full. */
   isDiskFull(): boolean;
+  /** Whether this error says that the server is gone for as long as this process lives: only the embedded one, any other may be back. */
+  isGoneForGood(error: unknown): boolean;
   /** From now on somebody waits for each answer: a connection is waited for no longer than usual. */
   hurry(): void;
   close(): Promise<void>;
@@ -103,8 +105,14 @@ export const poolSize = 20;
  * Opens no connection yet: the first statement does.
  *
  * @param acquireMs how long a connection is waited for until `hurry`
+ * @param embedded whether the server is the embedded one, which comes back with the next start alone, and elsewhere then
  */
-export function connect(url: string, log: Logger, max = poolSize, acquireMs = acquireTimeoutMs): Database {
+export function connect(
+  url: string,
+  log: Logger,
+  max = poolSize,
+  { acquireMs = acquireTimeoutMs, embedded = false } = {},
+): Database {
   const pool = createPool(url, max, acquireMs);
   const disk = new FullDisk(log);
   let closing = false;
@@ -138,6 +146,7 @@ export function connect(url: string, log: Logger, max = poolSize, acquireMs = ac
       waiting: pool.waitingCount,
     }),
     isDiskFull: () => disk.isFull,
+    isGoneForGood: (error) => embedded && hasEnded(error),
     hurry() {
       // Read whenever a connection is asked for.
       pool.options.connectionTimeoutMillis = acquireTimeoutMs;

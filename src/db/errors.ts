@@ -77,10 +77,7 @@ export function isAway(error: unknown): boolean {
   return isUnavailable(error) || causes.some(({ message }) => /after calling end on the pool/.test(message));
 }
 
-/**
- * Whether nobody listens any more where the server was. The embedded one comes back with the next start alone, and elsewhere
- * then; any other may be back in a moment.
- */
+/** Whether nobody listens any more where the server was. */
 export const hasEnded = (error: unknown): boolean =>
   [...causesOf(error)].some(({ message }) => /\bconnect (?:ECONNREFUSED|ENOENT)\b/.test(message));
 

@@ -36,6 +36,8 @@ export const keyRefusals = {
 export async function openDatabase(
   options: {
     databaseUrl: string;
+    /** Whether that is the embedded one. */
+    embedded: boolean;
     keyring: Keyring;
     allowUnsafe: boolean;
     log: Logger;
@@ -45,9 +47,9 @@ export async function openDatabase(
   },
   life: Lifetime,
 ): Promise<{ db: Database; queue: Queue }> {
-  const { databaseUrl, keyring, allowUnsafe, log, onProgress } = options;
+  const { databaseUrl, embedded, keyring, allowUnsafe, log, onProgress } = options;
   const { pool, needed } = options.connections ?? { pool: poolSize, needed: connectionsOfNode };
-  const db = connect(databaseUrl, log, pool, startTimeoutMs);
+  const db = connect(databaseUrl, log, pool, { acquireMs: startTimeoutMs, embedded });
   life.stops.push(() => db.close());
   const refusal = await refuseDatabase(db, { connections: needed, allowUnsafe }).catch((error: Error) => {
     throw startErrorOf(error, true);

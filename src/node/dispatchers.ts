@@ -6,7 +6,6 @@ import type { TokenKeys } from '../core/secrets/service-secrets.ts';
 import { record as recordTlsResults } from '../core/tls/tls-results.ts';
 import type { Keyring } from '../crypto/seal.ts';
 import type { Database } from '../db/client.ts';
-import { hasEnded } from '../db/errors.ts';
 import { Journal } from '../delivery/attempt/journal.ts';
 import type { Lease } from '../delivery/claims/lease.ts';
 import { Dispatcher } from '../delivery/dispatch.ts';
@@ -85,7 +84,7 @@ function startDelivery(parts: DispatcherParts, stops: Stops): Dispatcher {
     tools: toolsOf(parts, transport, journal),
     standing: new Standing(db, transport, providers, { ...backoff(config), nodes: () => lease.senders }),
     sources: new SourceAddresses(db, poolsOf(config), log, lease.clock),
-    recorder: createRecorder(db, queue, log, lossOf(config)),
+    recorder: createRecorder(db, queue, log),
   });
   metrics.nameProviders(providers.map(({ name }) => name));
   metrics.watchClaims('mail', () => dispatcher.inHand);
@@ -146,9 +145,6 @@ function toolsOf(parts: DispatcherParts, transport: Transport, journal: Journal)
   };
 }
 
-/** What says that the database does not come back while this node lives; a named one may. */
-const lossOf = ({ databaseUrl }: Config) => (databaseUrl === null ? hasEnded : undefined);
-
 /** A site is asked again no later than mail that waits for it would be retried. */
 const backoff = ({ retryScheduleMs }: Config) => ({
   backoffMs: Math.min(30_000, retryScheduleMs[0] ?? 30_000),
@@ -166,7 +162,6 @@ function startWebhooks({ config, foundation, db, queue, rounds, lease, metrics }
     clock: lease.clock,
     log,
     metrics,
-    isForGood: lossOf(config),
   });
   metrics.watchClaims('webhooks', () => dispatcher.inHand);
   dispatcher.start();

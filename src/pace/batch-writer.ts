@@ -25,7 +25,7 @@ export interface Writing<Item, Result> {
   /** Whether an error may be due to what an item holds, or to how much they are together. */
   isItsFault: (error: unknown) => boolean;
   /** Whether an error is there to stay, so that nothing is to be waited for after `giveUpAfter`. */
-  isForGood?: ((error: unknown) => boolean) | undefined;
+  isForGood?: (error: unknown) => boolean;
   bound?: Bound<Item>;
 }
 

@@ -72,7 +72,7 @@ export class WebhookDispatcher {
   constructor(
     db: Database,
     queue: Queue,
-    tools: CallTools & { isForGood?: ((error: unknown) => boolean) | undefined },
+    tools: CallTools,
     limits: Limits = defaultLimits,
     patience: Patience = usualPatience,
   ) {
@@ -80,7 +80,7 @@ export class WebhookDispatcher {
     this.#queue = queue;
     const onUntried = () => (this.#pausedUntil = performance.now() + untriedPauseMs);
     this.#tools = { ...tools, poster: { ...tools.poster, kept: this.#kept, onUntried } };
-    this.#recorder = createRecorder(db, queue, tools.log, tools.isForGood);
+    this.#recorder = createRecorder(db, queue, tools.log);
     this.#limits = limits;
     this.#patience = patience;
     this.#slots = new Slots(limits, () => this.#beginAll());

@@ -19,16 +19,10 @@ const failuresEveryMs = 100;
 
 /**
  * Stores the outcomes of calls: successes at once, because a call without a record is made again; failures a few times a
- * second, so that a crowd of hanging endpoints costs a few commits instead of one each.
- *
- * @param isForGood says of an error that it stays: at the end of the node the calls are then left to be made again
+ * second, so that a crowd of hanging endpoints costs a few commits instead of one each. Calls whose outcome cannot be stored at
+ * the end of the node are made again.
  */
-export function createRecorder(
-  db: Database,
-  queue: Queue,
-  log: Logger,
-  isForGood?: (error: unknown) => boolean,
-): Recorder {
+export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
   const writer = new BatchWriter<CallOutcome, boolean>(log, {
     what: 'outcomes of webhook calls',
     write: async (outcomes) => {
@@ -39,7 +33,7 @@ export function createRecorder(
       return (outcome) => failing.has(outcome.claim.webhookId);
     },
     isItsFault: (error) => !isAway(error),
-    isForGood,
+    isForGood: db.isGoneForGood,
   });
   return {
     async add(outcome) {

@@ -12,7 +12,7 @@ t.test('a start waits for a connection for longer than the service that it becom
   const url = `postgres://nobody@127.0.0.1:${(server.address() as AddressInfo).port}/nothing`;
   const usual = { text: 'SELECT 1' };
 
-  const db = connect(url, silentLog, 2, 600_000);
+  const db = connect(url, silentLog, 2, { acquireMs: 600_000 });
   const outcomeOf = () => db.query(usual).then(String, ({ message }: Error) => message);
   const starting = outcomeOf();
   db.hurry();

@@ -14,16 +14,10 @@ const weigh = ({ settlements: { length } }: AttemptRecord) => length * Math.max(
 export type Recorder = BatchWriter<AttemptRecord, true>;
 
 /**
- * Stores the outcomes of attempts, patiently: what a server has taken must not be sent again for want of a record.
- *
- * @param isForGood says of an error that it stays: at the end of the node it is then left to the journal
+ * Stores the outcomes of attempts, patiently: what a server has taken must not be sent again for want of a record. What cannot
+ * be stored at the end of the node is left to the journal.
  */
-export function createRecorder(
-  db: Database,
-  queue: Queue,
-  log: Logger,
-  isForGood?: (error: unknown) => boolean,
-): Recorder {
+export function createRecorder(db: Database, queue: Queue, log: Logger): Recorder {
   const tried = new WeakSet<AttemptRecord>();
   return new BatchWriter(log, {
     what: 'outcomes of deliveries',
@@ -38,7 +32,7 @@ export function createRecorder(
       return () => true;
     },
     isItsFault: (error) => !isAway(error),
-    isForGood,
+    isForGood: db.isGoneForGood,
     bound: { most: settledAtOnce, weigh, ownerOf: ({ accountId }) => accountId ?? '' },
   });
 }
