@@ -1,4 +1,5 @@
 import { type Logger, pino } from 'pino';
+import { isJournald, JournaldLines } from './journald.ts';
 import { isFile, LogFile, type Output } from './log-file.ts';
 
 export type { Logger };
@@ -10,14 +11,20 @@ const secrets = ['password', 'token', 'secret', 'key', 'authorization', 'apiKey'
  * is a terminal. Text from clients and remote servers goes in as fields, never into the message.
  *
  * @param base fields of each line, if several processes write to one stream
+ * @param journalStream the `JOURNAL_STREAM` of the environment
  */
-export function createLog(level: string, stdout: Output, base: Record<string, unknown> | null = null): Logger {
+export function createLog(
+  level: string,
+  stdout: Output,
+  { base = null, journalStream }: { base?: Record<string, unknown> | null; journalStream?: string | undefined } = {},
+): Logger {
   const options = {
     level,
     base,
     redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), remove: true },
   };
   if (stdout.isTTY) return pino(options, { write: (line: string) => stdout.write(forTerminal(line)) });
+  if (isJournald(stdout, journalStream)) return pino(options, new JournaldLines(stdout));
   if (!isFile(stdout)) return pino(options, stdout);
   const log: Logger = pino(
     options,

@@ -24,7 +24,8 @@ process.stderr.on('error', () => undefined);
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const { worker } = cluster;
-  const log = createLog(config.logLevel, process.stdout, worker ? { worker: worker.id } : null);
+  const base = worker ? { worker: worker.id } : null;
+  const log = createLog(config.logLevel, process.stdout, { base, journalStream: process.env.JOURNAL_STREAM });
   watchOpenFiles(log);
   const stops: Stops = [];
   const hasWorkers = !worker && config.workers > 1;

@@ -20,6 +20,7 @@ const order: RegExp[] = [
   /^crypto\//,
   /^trouble\.ts$/,
   /^(errors|log|ids|numbers|clock|ip|memory|timestamp|spelling|bounded-map)\.ts$|^generated\//,
+  /^journald\.ts$/,
   /^log-file\.ts$/,
   /^dashboard\//,
   /^client\//,
