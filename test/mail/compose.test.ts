@@ -78,6 +78,20 @@ t.test('what is encoded, and where lines end', async (t) => {
   }
 });
 
+t.test('a long display name in ASCII is folded, not encoded', async (t) => {
+  const words = 'Department of Applied Mathematics and Theoretical Physics Library';
+  for (const [name, written] of [
+    [words, words],
+    [`${words}, "Reading" \\ Room`, `"${words}, \\"Reading\\" \\\\ Room"`],
+    [`${words},  two spaces`, `"${words},  two spaces"`],
+  ] as const) {
+    const text = String(await composed(message({ from: { ...parseMailbox('a@b.example'), name } })));
+    const field = /^From: (?:.|\r\n )*/m.exec(text)?.[0] ?? '';
+    t.equal(field.replaceAll('\r\n', ''), `From: ${written} <a@b.example>`);
+    t.ok(field.split('\r\n').length > 1 && field.split('\r\n').every((line) => line.length <= 76), show(field));
+  }
+});
+
 t.test('an invitation is another form of the message, which mail programs offer to accept', async (t) => {
   const contentType = 'text/calendar; charset=utf-8; method=REQUEST';
   const invitation = file({ filename: 'invite.ics', contentType, content: Buffer.from('BEGIN:VCALENDAR\r\n') });

@@ -5,6 +5,9 @@ import { holdsMailboxes, holdsUrlsOrIds, inAngles, longestRun, needsEncoding, re
 // The longest line: RFC 5322 section 2.1.1 asks for 78 columns, RFC 2047 section 2 for 76 in lines with encoded-words.
 const columns = 76;
 
+/** The longest part of a display name that is written on one line, in characters. */
+const longestInLine = 60;
+
 /**
  * A field that a client has set. In a field of addresses, ids or URLs, white space around the value is dropped, and only text
  * that a person reads gets encoded-words (RFC 2047 section 5): names and words, not quotes, URLs, ids and addresses.
@@ -105,11 +108,14 @@ export function writeField(name: string, words: string[]): string {
 
 const isEncoded = (word: string) => word.length > longestRun || needsEncoding(word);
 
-/** A display name: atoms, a quoted-string, or encoded-words if it is not ASCII or too long for one line. */
+/**
+ * A display name: atoms, a quoted-string, or encoded-words if it is not ASCII or holds a word too long for one line. A long one
+ * is folded at its spaces: filters count encoded-words against ASCII, and some programs put a space between two of them.
+ */
 function writePhrase(name: string, room: number): string[] {
-  if (name.length > 60 || needsEncoding(name)) return encodeWords(name, room);
+  if (needsEncoding(name) || wordsOf(name).some((word) => word.length > longestInLine)) return encodeWords(name, room);
   if (/^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/.test(name)) return name.split(' ');
-  return [quote(name)];
+  return name.length > longestInLine ? wordsOf(quote(name)) : [quote(name)];
 }
 
 /** One of the two encodings of RFC 2047. */
