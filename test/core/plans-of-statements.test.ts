@@ -508,7 +508,8 @@ t.test('statistics read only what was accepted in their time, whatever the plann
           10,
         );
         const rows = [(await read(tx)) - (before[0] ?? 0), (await read(tx, 'attempts_%')) - (before[1] ?? 0)];
-        t.ok(Math.max(...rows) < 200, `${rows} recipients and attempts by ${groupBy}, with ${statistics} statistics`);
+        // In a week that has just begun, each of the few is looked for among all of them.
+        t.ok(Math.max(...rows) < 1_000, `${rows} recipients and attempts by ${groupBy}, with ${statistics} statistics`);
       });
   }
 });
@@ -559,10 +560,27 @@ t.test('the statistics of an account with much mail are counted some days at a t
   await db.query({
     text: `UPDATE emails SET tags = ARRAY(SELECT id || '-' || n FROM generate_series(1, 25) n) || '{all}'`,
   });
-  const asked = { from, to, interval: 'day', groupBy: 'tag' } as const;
-  const whole = await collect(db, sender.account.id, asked, (_, host) => host);
-  t.equal(whole.groupCount, 2_501);
-  t.strictSame(await collect(db, sender.account.id, asked, (_, host) => host, 30), whole);
+  await db.query({
+    text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
+           SELECT account_id, email_id, n, 'to', 'a@' || email_id || '-' || n || '.test', email_id || '-' || n || '.test', 'delivered', settled_at
+             FROM recipients, generate_series(1, 25) n`,
+  });
+  for (const groupBy of ['tag', 'destination', 'provider'] as const) {
+    const ranges = new Set<string>();
+    const noting = (sql: Sql): Sql => ({
+      query: (statement) => {
+        if (/FROM emails/.test(statement.text)) ranges.add(String(statement.values?.slice(1, 3)));
+        return sql.query(statement);
+      },
+    });
+    const noted: Database = { ...db, ...noting(db), session: (work) => db.session((session) => work(noting(session))) };
+    const asked = { from, to, interval: 'day', groupBy } as const;
+    const whole = await collect(noted, sender.account.id, asked, (_, host) => host);
+    t.strictSame([(whole.groupCount ?? 0) > mostGroups, ranges.size], [true, 1]);
+    ranges.clear();
+    t.strictSame(await collect(noted, sender.account.id, asked, (_, host) => host, 30), whole, `by ${groupBy}`);
+    t.equal(ranges.size, 3, `no statement reads more than a part, by ${groupBy}`);
+  }
 });
 
 t.test('the statistics of many groups are put together without comparing each group with each', async (t) => {

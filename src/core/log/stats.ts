@@ -143,18 +143,58 @@ export async function collect(
   const parts = await partsOf(db, accountId, query, atOnce);
   const ranges = parts.map(({ from, to }) => [accountId, floorId(from), floorId(to)]);
   const providers = query.groupBy === 'provider' ? [JSON.stringify(await findProviders(db, ranges, nameOf))] : [];
-  const count = (range: string[]) => db.query<Row>({ text: selectBuckets(query), values: [...range, ...providers] });
+  const values = ranges.map((range) => [...range, ...providers]);
   const rows: Row[] = [];
   const groups = new Set<string>();
-  for (const range of ranges) {
-    const some = await count(range);
+  for (const range of values) {
+    const some = await db.query<Row>({ text: selectBuckets(query), values: range });
     for (const { group } of some) groups.add(group);
-    // Which groups are the largest of all shows only when all emails are counted together.
-    if (ranges.length > 1 && ((some[0]?.groups ?? 0) > mostGroups || groups.size > mostGroups))
-      return statsOf(query, await count([accountId, floorId(query.from), floorId(query.to)]));
+    // Which groups are the largest of all does not show in a part.
+    if (values.length > 1 && ((some[0]?.groups ?? 0) > mostGroups || groups.size > mostGroups))
+      return collectLargest(db, query, values);
     rows.push(...some);
   }
-  return statsOf(query, rows, ranges.length > 1 ? groups.size : rows[0]?.groups);
+  return statsOf(query, rows, values.length > 1 ? groups.size : rows[0]?.groups);
+}
+
+/** @param ranges the values of each part, for `selectBuckets` */
+async function collectLargest(db: Database, query: StatsQuery, ranges: string[][]): Promise<Stats> {
+  const largest = await findLargest(db, query, ranges);
+  const names = largest.map(({ group }) => group);
+  const rows: Row[] = [];
+  for (const range of ranges) {
+    const among = `$${range.length + 1}::text[]`;
+    rows.push(...(await db.query<Row>({ text: selectBuckets(query, among), values: [...range, names] })));
+  }
+  return statsOf(query, rows, largest[0]?.groups);
+}
+
+/**
+ * The groups with the most emails in all parts together, and how many groups there are. They are added up in a table of the
+ * session, since there may be as many as emails.
+ */
+async function findLargest(
+  db: Database,
+  { groupBy }: StatsQuery,
+  ranges: string[][],
+): Promise<{ group: string; groups: number }[]> {
+  const { joins, group } = emailSql(groupBy);
+  return db.session(async (session) => {
+    await session.query({ text: 'CREATE TEMP TABLE stats_groups ("group" text NOT NULL, accepted int NOT NULL)' });
+    for (const values of ranges)
+      await session.query({
+        text: `WITH ${complained}
+               INSERT INTO stats_groups SELECT ${group}, count(*) FROM emails${joins} WHERE account_id = $1 AND ${inRange('id')} GROUP BY 1`,
+        values,
+      });
+    const largest = await session.query<{ group: string; groups: number }>({
+      text: `SELECT "group", (count(*) OVER ())::int AS groups FROM stats_groups
+              GROUP BY 1 ORDER BY sum(accepted) DESC, 1 LIMIT ${mostGroups}`,
+    });
+    // After an error its connection is closed, and the table is gone with it.
+    await session.query({ text: 'DROP TABLE stats_groups' });
+    return largest;
+  });
 }
 
 /** @param groupCount how many groups there are, if the rows do not say it */
@@ -198,17 +238,24 @@ async function partsOf(
   return ends.map((end, index) => ({ from: index === 0 ? from : (ends[index - 1] ?? from), to: end }));
 }
 
-/** SQL: the emails of the account `$1` with ids from `$2` until before `$3`; `$4` is an object with the provider of each destination. */
-function selectBuckets({ interval, groupBy }: StatsQuery): string {
+/** SQL: `complained`, the recipients who complained about emails in the range. */
+const complained = `complained AS (
+    SELECT email_id, recipient FROM returns WHERE account_id = $1 AND kind = 'complaint' AND ${inRange('email_id')})`;
+
+/**
+ * SQL: the emails of the account `$1` with ids from `$2` until before `$3`; `$4` is an object with the provider of each destination.
+ *
+ * @param among SQL: the groups that are counted, an array; null: all
+ */
+function selectBuckets({ interval, groupBy }: StatsQuery, among: string | null = null): string {
   const { joins, group, isSuppressed, isComplaint } = emailSql(groupBy);
   const groupOf = groupBy && recipientGroups[groupBy];
   const within = (destination: string) => (groupOf ? ` AND ${groupOf(destination)} = c."group"` : '');
-  return `WITH complained AS (
-    SELECT email_id, recipient FROM returns WHERE account_id = $1 AND kind = 'complaint' AND ${inRange('email_id')}),
+  return `WITH ${complained},
   chosen AS (
     SELECT id, date_trunc('${interval}', created_at, 'UTC') AS start, ${group} AS "group", coalesce(scheduled_at, created_at) AS due,
            ${isSuppressed} AS is_suppressed, ${isComplaint} AS is_complaint
-      FROM emails${joins} WHERE account_id = $1 AND ${inRange('id')}),
+      FROM emails${joins} WHERE account_id = $1 AND ${inRange('id')}${among ? ` AND ${group} = ANY (${among})` : ''}),
   accepted AS (
     SELECT start, "group", count(*)::int AS accepted, count(*) FILTER (WHERE is_suppressed)::int AS suppressed,
            count(*) FILTER (WHERE is_complaint)::int AS complaints
