@@ -45,7 +45,7 @@ export interface Line<Job> {
    * @param priority the best of the new jobs, if that is known
    */
   wake(priority?: number): void;
-  onWake(listener: (priority?: number) => void): () => void;
+  onWake(listener: (priority?: number) => void): void;
 }
 
 /**
@@ -163,7 +163,6 @@ function createLine<Job extends { id: string }, Stored extends { id: string; pri
     },
     onWake(listener) {
       listeners.add(listener);
-      return () => listeners.delete(listener);
     },
   };
 }

@@ -26,7 +26,7 @@ const tokensMs = 50;
 /** Wakes the siblings when there is work here, and this process when there is work there. */
 export function shareWork(
   name: string,
-  line: { wake(): void; onWake(listener: () => void): unknown },
+  line: { wake(): void; onWake(listener: () => void): void },
   siblings: Siblings,
 ): void {
   let waking = false;

@@ -66,7 +66,6 @@ export class WebhookDispatcher {
   readonly #asked = new DuePriorities([priorities.asked], pollEveryMs);
   #stopping = false;
   #timer: NodeJS.Timeout | undefined;
-  #unsubscribe: () => void = () => undefined;
   #idle: (() => void) | undefined;
 
   constructor(
@@ -102,7 +101,7 @@ export class WebhookDispatcher {
   }
 
   start(): void {
-    this.#unsubscribe = this.#queue.webhooks.onWake((priority) => {
+    this.#queue.webhooks.onWake((priority) => {
       this.#asked.came(priority);
       this.#intake.wake();
     });
@@ -119,7 +118,6 @@ export class WebhookDispatcher {
   async stop(withinMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#timer);
-    this.#unsubscribe();
     const stopMs = Math.min(this.#patience.stopMs, withinMs);
     const drainMs = Math.max(0, this.#patience.drainMs - this.#patience.stopMs + stopMs);
     const ender = setTimeout(() => this.#abort.abort(), drainMs);

@@ -66,7 +66,6 @@ export class Intake {
   readonly #first = new DuePriorities(prioritiesOfFirst, firstEveryMs);
   /** As of the last batch that was not empty. */
   #claimsPerJob = mostInJob;
-  #unsubscribe: () => void = () => undefined;
 
   constructor(db: Database, queue: Queue, tools: Tools, dispatching: Dispatching) {
     this.#db = db;
@@ -91,14 +90,12 @@ export class Intake {
   }
 
   start(): void {
-    this.#unsubscribe = this.#queue.onWake((priority) => this.#takeAccepted(priority));
+    this.#queue.onWake((priority) => this.#takeAccepted(priority));
   }
 
   /** Resolves when nothing is taken any more. */
-  async stop(): Promise<void> {
-    this.#unsubscribe();
-    clearTimeout(this.#gathering);
-    await this.#loop.stop();
+  stop(): Promise<void> {
+    return this.#loop.stop();
   }
 
   /** Takes what was just accepted, under load a little later: taking and loading few emails costs nearly as much as many. */
