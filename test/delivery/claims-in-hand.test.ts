@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import { systemClock } from '../../src/clock.ts';
@@ -32,6 +33,38 @@ t.test('claims that cannot be parked are tried again, and the log says why they 
   t.match(said, [
     [{ error: 'new row violates check constraint' }, 'claims could not be released or parked; trying again'],
   ]);
+});
+
+t.test('claims that cannot be parked are in the log again if others could be meanwhile', async (t) => {
+  let at = 0;
+  const ticks = mock.method(performance, 'now', () => at);
+  t.teardown(() => ticks.mock.restore());
+  let away = true;
+  const query = async () => {
+    if (away) throw new Error('the database is away');
+    return [];
+  };
+  let said = 0;
+  const log = { warn: () => (said += 1) } as unknown as Logger;
+  const inHand = new ClaimsInHand({ query } as unknown as Database, { clock: systemClock, log }, () => undefined);
+  const park = async () => {
+    const claim = buildClaim();
+    inHand.add([claim]);
+    inHand.parkFor([claim], 60_000, 'its site gets little at a time');
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+  };
+  await park();
+  await park();
+  t.strictSame([said, inHand.size], [1, 2]);
+  away = false;
+  at += 5_000;
+  await park();
+  t.equal(inHand.size, 2);
+  away = true;
+  await park();
+  t.equal(said, 2);
+  inHand.stop();
+  await inHand.none();
 });
 
 t.test('after a stop nothing is released any more, and the end is when the last claim is settled', async (t) => {

@@ -8,11 +8,11 @@ import type { ClaimsInHand } from '../../src/delivery/claims/claims-in-hand.ts';
 import { Intake } from '../../src/delivery/claims/intake.ts';
 import type { Lease } from '../../src/delivery/claims/lease.ts';
 import { newId } from '../../src/ids.ts';
-import { silentLog } from '../../src/log.ts';
+import { type Logger, silentLog } from '../../src/log.ts';
 import type { DeliverJob, Placed, Queue } from '../../src/queue.ts';
 
 /** An intake whose next batch holds as many claims as `accept` says, and which has as many in hand as `held` says. */
-function startIntake({ supplied = [] as string[] } = {}) {
+function startIntake({ supplied = [] as string[], log = silentLog } = {}) {
   const taken: number[] = [];
   /** The priority that each batch was limited to, if any. */
   const priorities: (number | undefined)[] = [];
@@ -20,11 +20,12 @@ function startIntake({ supplied = [] as string[] } = {}) {
   let wake = (_priority?: number) => {};
   let isAnswered = true;
   const asked: Statement[] = [];
+  const freed: object[] = [];
   const inHand = { size: 0, all: [{ jobId: 'job in hand' }], add: () => undefined };
   const db = {
     query: async (statement: Statement) => {
       asked.push(statement);
-      return [];
+      return freed;
     },
     transaction: async (work: (tx: Sql) => Promise<unknown>) => {
       if (!isAnswered) throw new Error('the connection was lost');
@@ -38,7 +39,6 @@ function startIntake({ supplied = [] as string[] } = {}) {
   const queue = {
     onWake: (act: (priority?: number) => void) => {
       wake = act;
-      return () => undefined;
     },
     take: async (_tx: Sql, _limit: number, _without: string[], priority?: number) => {
       priorities.push(priority);
@@ -50,7 +50,7 @@ function startIntake({ supplied = [] as string[] } = {}) {
   const intake = new Intake(
     db as unknown as Database,
     queue as unknown as Queue,
-    { lease: lease as unknown as Lease, log: silentLog },
+    { lease: lease as unknown as Lease, log },
     {
       ...{ inHand: inHand as unknown as ClaimsInHand, mostHeld: 10_000 },
       ...{ canBegin: () => slots.free, supplied: () => supplied, suppliedWith: () => [], place: async () => undefined },
@@ -76,21 +76,35 @@ function startIntake({ supplied = [] as string[] } = {}) {
     intake.takeIfDrained();
     await settle();
   };
-  return { intake, taken, priorities, asked, accept, settle, lose, drain, lease, slots };
+  return { intake, taken, priorities, asked, freed, accept, settle, lose, drain, lease, slots };
 }
 
 t.test('what was claimed without an answer is freed, and nothing that is in hand', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] });
+  let now = 10_000;
+  mock.method(performance, 'now', () => now);
+  t.teardown(() => mock.restoreAll());
   t.teardown(() => mock.timers.reset());
-  const { intake, asked, settle, lose } = startIntake();
+  const said: unknown[] = [];
+  const say = (...all: unknown[]) => void said.push(all);
+  const { intake, asked, freed, settle, lose } = startIntake({ log: { warn: say, info: say } as unknown as Logger });
   await lose(false);
   t.strictSame(asked, [], 'nothing is in doubt');
   await lose(true);
+  t.match(said.splice(0), [[{ error: 'the connection was lost' }, 'no jobs could be taken; trying again']]);
   await lose(false);
   mock.timers.tick(60_000);
   await settle();
   t.match(asked, [{ text: /^UPDATE recipients SET job_id = NULL/, values: ['n', ['job in hand']] }]);
   t.equal(asked.length, 1);
+  t.strictSame(said, [], 'there was none');
+  freed.push({}, {});
+  now += 5_000;
+  await lose(false);
+  t.strictSame(said, [
+    [{ recipients: 2 }, 'a claim was committed without an answer; it is free again'],
+    [{ seconds: 0 }, 'jobs can be taken again'],
+  ]);
   await intake.stop();
 });
 
@@ -172,18 +186,21 @@ t.test('nothing is taken during a hold, without a lease, or while no attempt cou
   await intake.stop();
 });
 
-/** An intake over a queue of jobs with one email each, and everything it asked of that queue. */
+/** An intake over a queue of jobs, and everything it asked of that queue. */
 function startTaking({ mostHeld = 10_000 } = {}) {
   const waiting: Placed<DeliverJob>[] = [];
   const asked: { limit: number; without: string[]; priority: number | undefined }[] = [];
   const held: Claim[] = [];
+  const canceled = new Set<string>();
   let supplied: string[] = [];
   let answered: Promise<void> = Promise.resolve();
   const query = async ({ values: [, emailIds, jobIds] }: { values: [string, string[], string[]] }) =>
-    emailIds.map((emailId, at) => ({ jobId: jobIds[at], emailId, destination: 'a.test', position: 0, attempts: 0 }));
+    emailIds
+      .map((emailId, at) => ({ jobId: jobIds[at] ?? '', emailId, destination: 'a.test', position: 0, attempts: 0 }))
+      .filter(({ jobId }) => !canceled.has(jobId));
   const db = { transaction: (work: (tx: object) => unknown) => answered.then(() => work({ query })) };
   const queue = {
-    onWake: () => () => undefined,
+    onWake: () => undefined,
     take: async (_tx: object, limit: number, without: string[], priority?: number) => {
       asked.push({ limit, without, priority });
       return waiting.splice(0, limit);
@@ -209,9 +226,13 @@ function startTaking({ mostHeld = 10_000 } = {}) {
     intake,
     held,
     /** What is asked when it takes while this many jobs wait. */
-    async take(jobs: number) {
-      for (let n = 0; n < jobs; n += 1)
-        waiting.push({ id: newId(), emailIds: [newId()], destination: 'a.test', priority: 0 });
+    async take(jobs: number, { emails = 1, areCanceled = false } = {}) {
+      for (let n = 0; n < jobs; n += 1) {
+        const id = newId();
+        const others = Array.from({ length: emails - 1 }, () => newId());
+        waiting.push({ id, emailIds: [newId(), ...others], destination: 'a.test', priority: 0 });
+        if (areCanceled) canceled.add(id);
+      }
       intake.take();
       for (let turn = 0; turn < 50; turn += 1) await nextTurn();
       return asked.splice(0);
@@ -231,6 +252,11 @@ t.test(
     t.strictSame(limits(await take(0)), [50]);
     t.strictSame(limits(await take(100)), [50], 'no more than this node may hold');
     t.equal(held.length, 350);
+    const many = startTaking({ mostHeld: 350 });
+    t.strictSame(limits(await many.take(30, { emails: 10 })), [20, 15], 'fewer of those with ten');
+    t.strictSame(limits(await many.take(1, { areCanceled: true })), [5]);
+    t.strictSame(limits(await many.take(0)), [50], 'even if a job became no claim at all');
+    await many.intake.stop();
     await intake.stop();
   },
 );

@@ -51,12 +51,12 @@ export class ClaimsInHand {
 
   /** Makes them due again at once. */
   release(claims: Claim[]): void {
-    if (claims.length > 0) void this.removeAfter(claims, () => recipients.release(this.#db, claims));
+    void this.removeAfter(claims, () => recipients.release(this.#db, claims));
   }
 
   /** Makes them due again at `until`. */
   park(claims: Claim[], until: Date, reason: string): void {
-    if (claims.length > 0) void this.removeAfter(claims, () => recipients.park(this.#db, claims, until, reason));
+    void this.removeAfter(claims, () => recipients.park(this.#db, claims, until, reason));
   }
 
   /** Makes them due again in `ms`. */
