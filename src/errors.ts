@@ -92,9 +92,12 @@ export const quotaExceeded = (retryAfterSeconds: number, detail: string) =>
 /** What went wrong is only logged. */
 export const internalError = () => new ApiError(500, 'internal error');
 
+const serviceUnavailable = (retryAfterSeconds: number, cause?: Error) =>
+  new ApiError(503, 'unavailable', { headers: { 'Retry-After': String(retryAfterSeconds) }, cause });
+
+/** The answer to a balancer that is to send nothing more. Nothing is wrong, so it has no cause. */
+export const stopping = () => serviceUnavailable(1);
+
 /** @param why for the log alone: the error that led to it, or what there is too much of */
 export const unavailable = (why: Error | string, retryAfterSeconds = 1) =>
-  new ApiError(503, 'unavailable', {
-    headers: { 'Retry-After': String(retryAfterSeconds) },
-    cause: typeof why === 'string' ? new Error(why) : why,
-  });
+  serviceUnavailable(retryAfterSeconds, typeof why === 'string' ? new Error(why) : why);

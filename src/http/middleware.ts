@@ -120,10 +120,9 @@ export function errors(log: Logger): Middleware {
     } catch (error) {
       const shown = toApiError(error);
       if (shown.status === 500) (ctx.state.log as Logger).error({ error: (error as Error).stack }, 'a request failed');
-      if (shown.status === 503) {
-        const why = shown.cause as Error;
-        ctx.state.unavailable = why.message;
-        refusing.failed(why);
+      if (shown.cause instanceof Error) {
+        ctx.state.unavailable = shown.cause.message;
+        refusing.failed(shown.cause);
       }
       answer(ctx, shown);
     }

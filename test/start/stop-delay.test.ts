@@ -43,6 +43,7 @@ t.test('after SIGTERM a node is not ready, and works on until its delay is over 
   process.kill(app.pid, 'SIGTERM');
   t.equal(await ended, 0);
   t.ok(performance.now() - begun < 9_000, 'a second signal does not wait');
+  t.notMatch(app.stdout(), /"level":[456]0/, 'nothing is wrong');
   t.match(app.stderr(), /SIGTERM: the ports close in 10 s; then finishing the work in progress\n/);
 });
 

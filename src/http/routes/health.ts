@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { inTime } from '../../db/answers.ts';
-import { unavailable } from '../../errors.ts';
+import { stopping, unavailable } from '../../errors.ts';
 import type { Services } from '../services.ts';
 
 /**
@@ -13,7 +13,7 @@ export function healthRoutes(router: Router, { db, isStopping }: Services): void
   });
 
   router.get('/readyz', async (ctx) => {
-    if (isStopping()) throw unavailable('the node is stopping');
+    if (isStopping()) throw stopping();
     if (db.isDiskFull()) throw unavailable('the disk of the database is full');
     const text = `SELECT current_setting('transaction_read_only') AS "readOnly" FROM accounts, pgboss.version LIMIT 1`;
     const asked = db.query<{ readOnly: string }>({ text }).then(
