@@ -1,9 +1,12 @@
 import t from 'tap';
 import * as orders from '../../src/core/destinations/destination-orders.ts';
 import { domainsOf, find, hasMail, list, type Report, report } from '../../src/core/destinations/destinations.ts';
+import { findWaiting } from '../../src/core/destinations/giving-up.ts';
 import * as lastDeliveries from '../../src/core/destinations/last-deliveries.ts';
 import * as nodes from '../../src/core/nodes/nodes.ts';
+import { watchDepth } from '../../src/core/operations/queue-depth.ts';
 import { pausedUntil } from '../../src/core/recipients/waiting-for.ts';
+import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
@@ -13,6 +16,31 @@ const quiet: Omit<Report, 'site' | 'destinations'> = {
   ...{ running: 0, waiting: 0, connections: 1, mostConnections: 5, perMinute: null },
   ...{ backoffUntil: null, reason: null, lastReply: null, lastSuccessAt: null },
 };
+
+t.test('what counts all that waits has more time than other statements', async (t) => {
+  const db = await openDatabase(t);
+  let limits: string[] = [];
+  const showing: Database = {
+    ...db,
+    query: () => Promise.reject(new Error('it has no more time')),
+    session: (work, statementMs) =>
+      db.session(async (session) => {
+        const [row] = await session.query<{ statement_timeout: string }>({ text: 'SHOW statement_timeout' });
+        limits.push(row?.statement_timeout ?? '');
+        return work(session);
+      }, statementMs),
+  };
+  for (const [name, count] of Object.entries({
+    'the list of destinations': () => list(showing, { limit: 1 }),
+    'whether a destination has mail': () => hasMail(showing, 'a.test'),
+    'what waits for a domain': () => findWaiting(showing, 'a.test'),
+    'the metrics of the queue': watchDepth(showing),
+  })) {
+    t.ok(await count().then((counted) => counted !== null), name);
+    t.strictSame(limits, ['30s'], name);
+    limits = [];
+  }
+});
 
 t.test('a site includes all mail that waits for its domains, and shows what most of it waits for', async (t) => {
   const db = await openDatabase(t);

@@ -136,12 +136,12 @@ t.test('waiting mail is counted every few seconds, however many ask', async (t) 
   let now = 0;
   const counting = {
     ...db,
-    query: (async (statement) => {
+    session: (async (work, statementMs) => {
       asked += 1;
       if (fails) throw new Error('the database is away');
       now += 1_000;
-      return db.query(statement);
-    }) as typeof db.query,
+      return db.session(work, statementMs);
+    }) as typeof db.session,
   };
   const depth = watchDepth(counting, () => now);
   const all = await Promise.all([depth(), depth(), depth()]);
@@ -209,6 +209,10 @@ t.test('a database that gives no answer is down within seconds, and up as soon a
       await frozen;
       return db.query(statement);
     }) as typeof db.query,
+    session: (async (work, statementMs) => {
+      await frozen;
+      return db.session(work, statementMs);
+    }) as typeof db.session,
   };
   let now = 0;
   const metrics = new Metrics();
@@ -244,7 +248,7 @@ t.test('a database that gives no answer is down within seconds, and up as soon a
   const failing = watchDepth(
     {
       ...db,
-      query: async () => {
+      session: async () => {
         now += 10_500;
         throw new Error('Query read timeout');
       },

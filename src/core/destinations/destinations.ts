@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
 import { normalizeDomain, partAsStored } from '../../mail/address/address.ts';
-import { isDueOrTried, isUnsettled } from '../recipients/waiting.ts';
+import { isDueOrTried, isUnsettled, queryAllWaiting } from '../recipients/waiting.ts';
 import { pausedUntil, unansweredNote } from '../recipients/waiting-for.ts';
 import { lastDeliveredAt } from './last-deliveries.ts';
 
@@ -213,7 +213,7 @@ export async function domainsOf(db: Database, name: string): Promise<string[]> {
  * too. Nodes report the last hour; older mail is in the log, which has no index for this.
  */
 export async function hasMail(db: Database, name: string): Promise<boolean> {
-  const rows = await db.query<{ known: boolean }>({
+  const rows = await queryAllWaiting<{ known: boolean }>(db, {
     text: `SELECT EXISTS (SELECT FROM destination_reports WHERE site = $1 OR $1 = ANY (destinations))
                OR EXISTS (SELECT FROM recipients r WHERE ${isUnsettled} AND r.destination = $1) AS known`,
     values: [nameOf(name)],
@@ -310,7 +310,7 @@ async function querySites<Row>(
   query: { text: string; values: unknown[] },
 ): Promise<Row[]> {
   const found = `found AS (SELECT * FROM every_site WHERE ${filter.text})`;
-  return db.query<Row>({
+  return queryAllWaiting<Row>(db, {
     text: `WITH ${[reported, sites, groups, waiting, everySite, found].join(',\n')} ${query.text}`,
     values: [pausedUntil, ...filter.values, ...query.values],
   });

@@ -3,7 +3,7 @@ import { unseen } from '../../db/prepared.ts';
 import { notFound } from '../../errors.ts';
 import type { Queue } from '../../queue.ts';
 import { failThose, inOneOrder, stoppedForAll } from '../recipients/settlement.ts';
-import { isDueOrTried, isUnsettled, type Key, walk } from '../recipients/waiting.ts';
+import { isDueOrTried, isUnsettled, type Key, queryAllWaiting, walk } from '../recipients/waiting.ts';
 import { heldNotes, heldNotesInSql } from '../recipients/waiting-for.ts';
 import { domainOf } from './destinations.ts';
 
@@ -55,7 +55,7 @@ const canBeGivenUp = `r.destination = $1 AND r.claimed_by IS NULL AND ${isDueOrT
  */
 export async function findWaiting(db: Database, name: string): Promise<Waiting> {
   const domain = domainIn(name);
-  const [row] = await db.query<Omit<Waiting, 'domain'>>({
+  const [row] = await queryAllWaiting<Omit<Waiting, 'domain'>>(db, {
     text: `SELECT count(*) FILTER (WHERE ${canBeGivenUp})::int AS waiting,
                   count(*) FILTER (WHERE r.claimed_by IS NOT NULL)::int AS "inHand",
                   count(*) FILTER (WHERE r.claimed_by IS NULL AND r.waiting_for = ANY ($2))::int AS held

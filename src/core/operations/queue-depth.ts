@@ -2,6 +2,7 @@ import { inTime } from '../../db/answers.ts';
 import type { Database } from '../../db/client.ts';
 import { tookTooLong } from '../../db/errors.ts';
 import type { QueueDepth } from '../../process/metrics.ts';
+import { queryAllWaiting } from '../recipients/waiting.ts';
 import { pausedUntil } from '../recipients/waiting-for.ts';
 
 /** Counts are kept for a few seconds, for all callers, and counting takes no more than a twentieth of the time. */
@@ -53,7 +54,7 @@ interface Row {
 }
 
 async function count(db: Database): Promise<QueueDepth> {
-  const [row] = await db.query<Row>({
+  const [row] = await queryAllWaiting<Row>(db, {
     name: 'queue-depth',
     text: `SELECT mail.*, calls.*, (SELECT count(*)::int FROM nodes) AS nodes
              FROM (SELECT count(*) FILTER (WHERE next_attempt_at <= now() AND claimed_by IS NULL)::int AS due,

@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../../db/client.ts';
+import type { Database, Sql, Statement } from '../../db/client.ts';
 import { unseen } from '../../db/prepared.ts';
 
 /** Names a recipient. */
@@ -17,6 +17,16 @@ export const isUnsettled =
 /** SQL: a recipient `r` that is not settled, and does not just wait for its scheduled time. */
 export const isDueOrTried =
   '(r.job_id IS NOT NULL OR r.next_attempt_at <= now() OR r.attempts > 0 OR r.waiting_for IS NOT NULL)';
+
+/**
+ * How long a statement may take that counts all that waits, in ms. It holds no lock, and only operators and metrics ask: with
+ * some millions, or fewer on a busy machine, the usual time would leave them without an answer just when they look.
+ */
+const countMs = 30_000;
+
+/** Runs a statement that reads all that waits to count it. */
+export const queryAllWaiting = <Row>(db: Database, statement: Statement): Promise<Row[]> =>
+  db.session((session) => session.query<Row>(statement), countMs);
 
 /** Some of the recipients that wait: SQL conditions on a recipient `r`, which share one list of values. */
 export interface Selection {
