@@ -300,6 +300,14 @@ t.test('MAIL-04: only for our own emails, of the last 90 days', async (t) => {
   await age(89);
   await deliver(returnPath(id), bounce({}));
   t.strictSame(await suppressed(), ['jane@example.com bounce']);
+  const complained = (to: string) => deliver(to, complaint(`Return-Path: <${returnPath(id)}>`), 'x@provider.test');
+  const kinds = async () => (await read(id)).returns.map(({ kind }: { kind: string }) => kind);
+  await age(91);
+  for (const to of [`fbl@${host}`, returnPath(id), unsubscribeAddress(id)]) t.match(await complained(to), taken);
+  t.strictSame(await kinds(), ['bounce'], 'nor a complaint');
+  await age(89);
+  await complained(`fbl@${host}`);
+  t.strictSame((await kinds()).sort(), ['bounce', 'complaint']);
   const scheduled = await send('ann@example.com');
   await scene.node.db.query({
     text: `UPDATE emails SET created_at = now() - interval '300 days', scheduled_at = now() - interval '1 day' WHERE id = $1`,
