@@ -65,6 +65,42 @@ t.test('unsubscribing', async (t) => {
     );
   });
 
+  t.test(
+    'MAIL-06: whoever has unsubscribed gets no newsletter when a bounce or a complaint is taken off the list',
+    async (t) => {
+      const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+      const list = '/api/v1/suppressions';
+      for (const [index, reason] of (['bounce', 'complaint', 'manual', 'bounce'] as const).entries()) {
+        const address = `gone${index}@example.com`;
+        const link = linkTo(await post({ to: address }));
+        const steps = [
+          () => node.call('POST', link),
+          () => node.call('POST', list, { token, body: { address, reason } }),
+        ];
+        for (const step of index === 0 ? steps : steps.toReversed()) t.equal((await step()).status, 200);
+        const reasons = async () =>
+          (await node.call('GET', `${list}?address=${address}`, { token })).body.suppressions.map(
+            (one: { reason: string }) => one.reason,
+          );
+        const isSent = async (type: string) => (await send({ to: address, type })).body.email.status === 'queued';
+        t.strictSame([await reasons(), await isSent('transactional')], [[reason], false], reason);
+        const removed = await node.call('DELETE', `${list}/${address}`, { token });
+        t.strictSame(
+          [removed.status, removed.body.message],
+          [200, `${address} gets mail again, but no marketing: its owner has unsubscribed`],
+        );
+        t.strictSame(
+          [await reasons(), await isSent('transactional'), await isSent('marketing')],
+          [['unsubscribe'], true, false],
+          `${reason}, ${index === 0 ? 'after' : 'before'} the unsubscribing`,
+        );
+        const again = await node.call('DELETE', `${list}/${address}`, { token });
+        t.equal(again.body.message, `${address} is no longer suppressed`);
+        t.strictSame([await reasons(), await isSent('marketing')], [[], true], 'a second removal means that too');
+      }
+    },
+  );
+
   t.test('AUTH-14: text from a sender is shown as text', async (t) => {
     const evil = `"<img src=x onerror=alert(1)>" <${from}>`;
     const id = await post({ from: evil, to: "<o'b&x@example.com>" });

@@ -28,9 +28,12 @@ export async function find(db: Sql, accountId: string, addresses: string[]): Pro
   return new Map(rows.map((row) => [row.address, row.reason]));
 }
 
-const columns = `id, account_id AS "accountId", address, reason, email_id AS "emailId", created_at AS "createdAt"`;
+const columns = `id, account_id AS "accountId", address, reason, email_id AS "emailId", created_at AS "createdAt", unsubscribed`;
 
-/** Puts an address on the list. If it is there already, only the reason "unsubscribe" is replaced, by any other reason. */
+/**
+ * Puts an address on the list. If it is there already, only the reason "unsubscribe" is replaced, by any other reason. The entry
+ * knows all the same that the owner has unsubscribed.
+ */
 export async function add(
   db: Database,
   accountId: string,
@@ -57,13 +60,18 @@ export async function addAll(
   if (entries.length === 0) return;
   await db.query({
     name: 'suppressions-add',
-    text: `INSERT INTO suppressions (id, account_id, address, reason, email_id)
-           SELECT DISTINCT ON (account_id, address) id, account_id, address, reason, email_id
+    text: `INSERT INTO suppressions (id, account_id, address, reason, email_id, unsubscribed)
+           SELECT DISTINCT ON (account_id, address) id, account_id, address, reason, email_id,
+                  bool_or(reason = 'unsubscribe') OVER (PARTITION BY account_id, address)
              FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::suppression_reason[], $5::uuid[])
                   AS s (id, account_id, address, reason, email_id)
             ORDER BY account_id, address, (reason = 'unsubscribe')
-           ON CONFLICT (account_id, address) DO UPDATE SET reason = excluded.reason, email_id = excluded.email_id
-            WHERE suppressions.reason = 'unsubscribe' AND excluded.reason <> 'unsubscribe'`,
+           ON CONFLICT (account_id, address) DO UPDATE
+              SET reason = CASE suppressions.reason WHEN 'unsubscribe' THEN excluded.reason ELSE suppressions.reason END,
+                  email_id = CASE suppressions.reason WHEN 'unsubscribe' THEN excluded.email_id ELSE suppressions.email_id END,
+                  unsubscribed = true
+            WHERE CASE suppressions.reason WHEN 'unsubscribe' THEN excluded.reason <> 'unsubscribe'
+                                           ELSE excluded.unsubscribed AND NOT suppressions.unsubscribed END`,
     values: [
       entries.map(() => newId()),
       entries.map((entry) => entry.accountId),
@@ -197,12 +205,30 @@ async function* pagesFrom(db: Sql, accountId: string, first: Suppression[]): Asy
   }
 }
 
-/** @throws ApiError 404 when the address is not on the list */
-export async function remove(db: Database, accountId: string, address: string): Promise<void> {
+/**
+ * Takes an address off the list. If its owner has unsubscribed as well, which another reason hid, it stays there for that: whoever
+ * is told that a mailbox works again does not ask for newsletters. A second call takes it off.
+ *
+ * @returns whether it stays
+ * @throws ApiError 404 when the address is not on the list
+ */
+export async function remove(db: Database, accountId: string, address: string): Promise<{ unsubscribed: boolean }> {
   // An address that cannot be on the list is not looked up: PostgreSQL accepts no NUL and no lone surrogates.
-  const findable = refuseText(address) === null;
-  const where = { accountId, address: comparable(canonical(address)) };
-  if (!findable || (await db.prisma.suppression.deleteMany({ where })).count === 0) throw notFound();
+  if (refuseText(address) !== null) throw notFound();
+  return db.transaction(async (tx) => {
+    const [entry] = await tx.query<{ id: string; stays: boolean }>({
+      text: `SELECT id, unsubscribed AND reason <> 'unsubscribe' AS stays FROM suppressions
+              WHERE account_id = $1 AND address = $2 FOR UPDATE`,
+      values: [accountId, comparable(canonical(address))],
+    });
+    if (!entry) throw notFound();
+    const { id, stays: unsubscribed } = entry;
+    const text = unsubscribed
+      ? `UPDATE suppressions SET reason = 'unsubscribe', email_id = NULL WHERE id = $1`
+      : 'DELETE FROM suppressions WHERE id = $1';
+    await tx.query({ text, values: [id] });
+    return { unsubscribed };
+  });
 }
 
 /** The form in which it was put on the list, with A-labels. A non-address stays as it is, and is not found. */

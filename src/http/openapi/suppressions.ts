@@ -57,7 +57,7 @@ export const suppressionGroup: Group = {
       path: '/api/v1/suppressions',
       summary: 'Suppress an address',
       description:
-        'Adds an address. An address that is already on the list does not change, unless its reason is `unsubscribe`.',
+        'Adds an address. The reason of an address that is already on the list does not change, unless it is `unsubscribe`. That its owner has unsubscribed is kept in either case: see the removal.',
       access: 'login',
       body: { schema: newSuppression, example: { address: samples.to, reason: 'manual' } },
       answer: {
@@ -104,11 +104,12 @@ export const suppressionGroup: Group = {
       method: 'delete',
       path: '/api/v1/suppressions/:address',
       summary: 'Remove an address from the list',
-      description: 'You can send to the address again.',
+      description:
+        'You can send to the address again. If it was listed for another reason, but its owner has also unsubscribed, it stays on the list with the reason `unsubscribe`, which stops marketing mail only, and `message` says so; a second call removes that too.',
       access: 'login',
       params: { address: 'The address, percent-encoded.' },
       answer: {
-        description: 'The address is no longer on the list.',
+        description: 'The address is no longer on the list, or only because its owner has unsubscribed.',
         schema: message,
         example: { message: 'ann@example.net is no longer suppressed' },
       },

@@ -102,8 +102,12 @@ export function suppressionRoutes(router: Router, services: Services): void {
   router.delete('/suppressions/:address', loggedIn, async (ctx) => {
     const { accountId } = sessionOf(ctx);
     const address = ctx.params.address ?? '';
-    await suppressions.remove(db, accountId, address);
-    ctx.body = { message: `${comparable(address)} is no longer suppressed` };
+    const { unsubscribed } = await suppressions.remove(db, accountId, address);
+    ctx.body = {
+      message: unsubscribed
+        ? `${comparable(address)} gets mail again, but no marketing: its owner has unsubscribed`
+        : `${comparable(address)} is no longer suppressed`,
+    };
   });
 }
 

@@ -67,7 +67,7 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
         size="compact-xs"
         words={`${inOwnLetters(address)} gets mail again. If it bounces or complains, it is added to the list again.`}
         act={() => api.suppressions.remove(address)}
-        done="It gets mail again."
+        done={({ message }) => `${message}.`}
       />
     ),
   },
