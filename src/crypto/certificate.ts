@@ -21,10 +21,16 @@ const commonName = Buffer.from('0603550403', 'hex');
 const subjectAltName = Buffer.from('0603551d11', 'hex');
 
 /**
- * A key and a certificate that it signed itself (X.509 v3, P-256), for one host name and a year, for a mail exchanger that
+ * A key and a certificate that it signed itself (X.509 v3, P-256), for a host name and a year, for a mail exchanger that
  * has no certificate from an authority. Both are PEM.
+ *
+ * @param others more names of the same host
  */
-export function selfSignedCertificate(host: string, now: Date = new Date()): TlsCertificate {
+export function selfSignedCertificate(
+  host: string,
+  now: Date = new Date(),
+  others: readonly string[] = [],
+): TlsCertificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const cert = certify({
     issuer: host,
@@ -33,7 +39,7 @@ export function selfSignedCertificate(host: string, now: Date = new Date()): Tls
     signer: privateKey,
     from: new Date(now.getTime() - dayMs),
     to: new Date(now.getTime() + validForDays * dayMs),
-    extension: forHosts([host]),
+    extension: forHosts([host, ...others]),
   });
   return { key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), cert };
 }

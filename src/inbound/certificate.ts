@@ -69,7 +69,8 @@ async function readOwn(dataDir: string, host: string): Promise<TlsCertificate> {
   const kept = await readFile(file, 'utf8').catch(() => '');
   if (isUsable(kept, host)) return split(kept);
   await makeDataDir(dataDir);
-  const { key, cert } = selfSignedCertificate(host);
+  // Programs of this machine submit at localhost, and one that trusts the certificate still compares the name.
+  const { key, cert } = selfSignedCertificate(host, new Date(), ['localhost']);
   const unfinished = `${file}.${randomUUID()}`;
   try {
     await writeFile(unfinished, key + cert, { mode: 0o600, flag: 'wx' });

@@ -107,7 +107,7 @@ export class SubmissionVisit {
     parseAddress(recipient.address, envelope, '5.1.3');
   }
 
-  /** @returns the text of the 250, when everything is committed */
+  /** @returns the text of the 250, when everything is committed: in Postfix's words, in which PHPMailer finds the id */
   async accept(stream: SMTPServerDataStream): Promise<string> {
     const { log, room } = this.#tools;
     const started = performance.now();
@@ -120,7 +120,7 @@ export class SubmissionVisit {
         this.#submit(message, recipients),
       );
       log.info({ emailId, status, ms: Math.round(performance.now() - started) }, 'submission');
-      return `2.0.0 queued as ${emailId}${status === 'suppressed' ? ' (suppressed)' : ''}`;
+      return `2.0.0 Ok: queued as ${emailId}${status === 'suppressed' ? ' (suppressed)' : ''}`;
     } catch (error) {
       if (error instanceof Refusal) log.info({ reply: `${error.responseCode} ${error.message}` }, 'submission refused');
       throw error;

@@ -110,4 +110,12 @@ t.test('the table of calls is complete', async (t) => {
 });
 
 /** Of other services, of Node, and of our tests. */
-const theirs = ['POSTMARK_API_TEST', 'NODE_OPTIONS', 'UV_THREADPOOL_SIZE', 'TEST_SERVER_URL', 'SCHED_IDLE'];
+const theirs = [
+  'POSTMARK_API_TEST',
+  'NODE_OPTIONS',
+  'UV_THREADPOOL_SIZE',
+  'TEST_SERVER_URL',
+  'SCHED_IDLE',
+  'SSL_CERT_FILE',
+  'NODE_EXTRA_CA_CERTS',
+];

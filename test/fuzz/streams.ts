@@ -227,7 +227,7 @@ export const streams: Target = {
       const socket = connectTls({ port: ports.submissions, host: '127.0.0.1', rejectUnauthorized: false });
       await once(socket, 'secureConnect');
       const heard = await converse(socket, introduced ? key : null, { ...said, bytes: marked });
-      const told = heard.match(/^250 2\.0\.0 queued as /gm)?.length ?? 0;
+      const told = heard.match(/^250 2\.0\.0 Ok: queued as /gm)?.length ?? 0;
       const made = await count(subject);
       hold(made <= (introduced ? ends(said) : 0) && told <= made, `${made} emails, but ${told} were confirmed`);
     }
@@ -249,7 +249,7 @@ export const streams: Target = {
       const subject = newId();
       const header = `From: ${from}\r\nTo: a@b.test\r\nSubject: ${subject}\r\n\r\n`;
       const reply = await submitting([from, 'a@b.test'], header + text, lengths);
-      const id = /^250 2\.0\.0 queued as (\S+)/.exec(reply)?.[1] ?? null;
+      const id = /^250 2\.0\.0 Ok: queued as (\S+)/.exec(reply)?.[1] ?? null;
       equal(await count(subject), id ? 1 : 0);
       if (holdsOddEnd(text)) hold(/^554 5\.6\.0 the message contains /.test(reply), `was answered with ${reply}`);
       if (!id) return;

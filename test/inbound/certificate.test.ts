@@ -39,6 +39,7 @@ t.test('without files we make our own certificate, keep it between starts and pr
   t.strictSame(third, await own('a.test'));
   t.ok([first.cert, second.cert].includes(third.cert));
   t.equal(new X509Certificate(third.cert).checkHost('a.test'), 'a.test');
+  t.equal(new X509Certificate(third.cert).checkHost('localhost'), 'localhost', 'where programs of this machine submit');
   t.equal((await stat(join(dataDir, 'smtp-tls.pem'))).mode & 0o777, 0o600);
 });
 

@@ -50,7 +50,7 @@ t.test(
     for (const way of ways) {
       const { code, output } = await run(...way, '--add-header', 'X-Sendwright-Tags: swaks');
       t.equal(code, 0, output);
-      t.match(output, /250 2\.0\.0 queued as [0-9a-f-]{36}/);
+      t.match(output, /250 2\.0\.0 Ok: queued as [0-9a-f-]{36}/);
       t.match(await read(output), { subject: 'from swaks', to: 'a@b.test', tags: ['swaks'] });
     }
     const [, overTls = []] = ways;

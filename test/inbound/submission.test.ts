@@ -10,7 +10,7 @@ t.test('a message is accepted on both ports, and the 250 names the email', async
   const { mail, read, from, account } = await scene.sender();
   for (const port of ['submission', 'submissions'] as const) {
     const outcome = await mail({ to: 'Ann <ann@b.test>', cc: 'c@b.test', bcc: 'd@b.test', subject: 'Grüße' }, { port });
-    t.match(outcome, { accepted: /^250 2\.0\.0 queued as [0-9a-f-]{36}$/ });
+    t.match(outcome, { accepted: /^250 2\.0\.0 Ok: queued as [0-9a-f-]{36}$/ });
     t.match(await read(outcome), {
       status: 'queued',
       from,
@@ -152,7 +152,7 @@ t.test('every reply has one enhanced code: RFC 2034', async (t) => {
     ['RCPT TO:<a@b>', /^553 5\.1\.3 a@b/],
     ['RCPT TO:<a@b.test>', /^250 2\.1\.5 Accepted$/],
     ['DATA', /^354 End data/],
-    [content, /^250 2\.0\.0 queued as/],
+    [content, /^250 2\.0\.0 Ok: queued as/],
     ['RSET', /^250 2\.0\.0 Flushed$/],
     ['AUTH PLAIN AGEAYg==', /^503 5\.5\.1 Error/],
     ['QUIT', /^221 2\.0\.0 Bye$/],
@@ -175,7 +175,7 @@ t.test('a suppressed recipient is accepted and recorded, as by the REST API', as
     data: { id: newId(), accountId: account.id, address: 'gone@b.test', reason: 'bounce' },
   });
   const outcome = await mail({ to: 'gone@b.test' });
-  t.match(outcome, { accepted: /^250 2\.0\.0 queued as \S+ \(suppressed\)$/ });
+  t.match(outcome, { accepted: /^250 2\.0\.0 Ok: queued as \S+ \(suppressed\)$/ });
   t.match(await read(outcome), { status: 'suppressed', error: 'gone@b.test is suppressed (bounce)' });
 });
 
