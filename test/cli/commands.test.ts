@@ -116,7 +116,7 @@ t.test('the documentation has exactly the commands that exist', async (t) => {
 t.test('accounts: created, found by address, suspended, resumed, put on another plan', async (t) => {
   const { node, env } = await machine();
   const email = `ann-${Date.now()}@shop.test`;
-  const made = await told(env, 'accounts', 'create', '--name', 'Shop', '--email', email);
+  const made = await told(env, 'accounts', 'create', '--name', 'Shop', '--email', email.toUpperCase());
   t.match(made, { code: 0, account: { name: 'Shop', plan: 'free', suspended_at: null }, user: { email } });
   const logIn = async () =>
     (await node.call('POST', '/api/v1/auth/login', { body: { email, password: made.user.password } })).status;
@@ -130,7 +130,10 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
   t.match(await told(env, 'accounts', 'plan', email, 'pro'), { account: { plan: 'pro' } });
   const { accounts } = await told(env, 'accounts', 'list', '--limit', '1');
   t.match(accounts, [{ id: made.account.id, plan: 'pro' }]);
-  t.match(await sendwright(env, 'accounts', 'list'), { code: 0, printed: new RegExp(`${made.account.id} +Shop +pro`) });
+  t.match(await sendwright(env, 'accounts', 'list'), {
+    code: 0,
+    printed: new RegExp(`${made.account.id} +Shop +pro +0 +0 +0\\.00 +active\n`),
+  });
   const byUsage = (await told(env, 'accounts', 'list', '--sort', 'usage')).accounts;
   const sent = byUsage.map(({ accepted }: { accepted: { month: number } }) => accepted.month);
   t.strictSame(
@@ -148,6 +151,7 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
   t.match(await sendwright(env, 'accounts', 'plan', email, 'gold'), { code: 2, said: /plan: must be one of/ });
   t.match(await sendwright(env, 'accounts', 'suspend', 'nobody@x.test'), { code: 1, said: /there is none called/ });
   t.match(await told(env, 'accounts', 'plan', email, 'unlimited'), { account: { usage: { day: null, month: null } } });
+  t.match(await sendwright(env, 'accounts', 'resume', email), { printed: /unlimited +not counted +not counted +/ });
   const listed = await sendwright(env, 'accounts', 'list');
   t.match(listed.printed, new RegExp(`${made.account.id} +Shop +unlimited +0 +0 `));
   for (const page of [

@@ -1,5 +1,7 @@
 import t from 'tap';
 import { findWaiting } from '../../src/core/destinations/giving-up.ts';
+import { heldNotes, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
+import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
 import { testEnv } from '../support/node.ts';
 import { scheduleMany } from '../support/scheduled.ts';
@@ -13,6 +15,10 @@ t.test('queue stop: what waits for a domain is given up, with the reason', async
   const sender = await buildSender(node.db, encryptionKey);
   const name = `d${Date.now()}.test`;
   const email = { from: sender.from, to: [`a@${name}`, `b@${name}`], subject: 's', text: 't' };
+  const { id: accountId } = sender.account;
+  await node.db.prisma.webhook.create({
+    data: { id: newId(), accountId, url: 'https://a.test/', events: ['email.failed'], secret: Buffer.of(0) },
+  });
   const { body } = await node.call('POST', '/api/v1/emails', { key: sender.key, body: email });
   t.match(await findWaiting(node.db, name), { waiting: 2, inHand: 0 });
   t.match(await sendwright(env, 'queue', 'stop', name, '--reason', ''), { code: 2, said: /reason: must not be empty/ });
@@ -30,7 +36,23 @@ t.test('queue stop: what waits for a domain is given up, with the reason', async
     status: 'failed',
     error: `stopped before it was delivered, as an operator decided on the command line for all mail to ${name}: the domain is gone`,
   });
-  t.match(await sendwright(env, 'queue', 'stop', name), { code: 0, printed: `0 recipients at ${name} given up.` });
+  t.match(await node.db.prisma.webhookDelivery.findMany({ where: { accountId } }), [{ event: 'email.failed' }]);
+  const stopped = `0 recipients at ${name} given up.`;
+  t.strictSame((await sendwright(env, 'queue', 'stop', name)).printed, stopped);
+  const { body: later } = await node.call('POST', '/api/v1/emails', { key: sender.key, body: email });
+  await node.db.query({
+    text: 'UPDATE recipients SET job_id = $3, claimed_by = $2 WHERE email_id = $1 AND position = 0',
+    values: [later.email.id, newId(), newId()],
+  });
+  await node.db.query({
+    text: `UPDATE recipients SET job_id = NULL, next_attempt_at = $2, waiting_for = $3
+            WHERE email_id = $1 AND position = 1`,
+    values: [later.email.id, pausedUntil, heldNotes[0]],
+  });
+  t.strictSame(
+    (await sendwright(env, 'queue', 'stop', name)).printed,
+    `${stopped}\n1 is being sent to right now: repeat this later.\n1 is held until the owner of the email decides.`,
+  );
   t.match(await sendwright(env, 'queue', 'stop', 'no such'), { code: 1, said: 'sendwright: "no such": not found' });
 });
 

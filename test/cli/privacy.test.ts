@@ -1,31 +1,41 @@
 import { existsSync, lstatSync, readFileSync, statSync } from 'node:fs';
 import { symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { newId } from '../../src/ids.ts';
 import { buildSender } from '../support/build.ts';
-import { testEnv } from '../support/node.ts';
+import { testKey } from '../support/keys.ts';
+import { eventually, testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 import { makeFolder } from '../support/start.ts';
-import { sendwright, told } from './terminal.ts';
+import { begin, sendwright, told } from './terminal.ts';
 
 async function machine() {
   const node = await sharedNode('api');
   const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
   const sender = await buildSender(node.db, encryptionKey);
-  const send = async (to: string) =>
+  const send = async (to: string, more = {}) =>
     (
       await node.call('POST', '/api/v1/emails', {
         key: sender.key,
-        body: { from: sender.from, to, subject: 's', text: 'its text' },
+        body: { from: sender.from, to, subject: 's', text: 'its text', ...more },
       })
     ).body.email.id as string;
   return { node, env, account: sender.account, send };
 }
 
 t.test('an account is exported to a file, which appears once it is complete', async (t) => {
-  const { env, account, send } = await machine();
-  const id = await send('a@b.test');
+  const { node, env, account, send } = await machine();
+  const id = await send('a@b.test', { attachments: [{ filename: 'a.txt', content: 'aGk=' }] });
+  const webhook = { id: newId(), accountId: account.id, url: 'https://a.test/', events: [], secret: Buffer.of(0) };
+  await node.db.prisma.webhook.create({ data: webhook });
+  await node.db.query({
+    text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status, attempts)
+           VALUES ($1, $2, $3, $4, 'email.queued', '{}', 'succeeded', '[]')`,
+    values: [newId(), account.id, webhook.id, id],
+  });
   const out = join(await makeFolder(t), 'account.ndjson');
   const { code, file, lines, bytes } = await told(env, 'accounts', 'export', account.email, '--out', out);
   t.strictSame([code, file, existsSync(`${out}.part`)], [0, out, false]);
@@ -40,11 +50,14 @@ t.test('an account is exported to a file, which appears once it is complete', as
     read.find(({ type }) => type === 'content'),
     { email_id: id, text: 'its text' },
   );
-  t.match(read.at(-1), { type: 'end', complete: true, counts: { email: 1 } });
+  t.match(read.at(-1), { type: 'end', complete: true, counts: { email: 1, attachment: 1, webhook_delivery: 1 } });
   const short = `${out}-short`;
   const without = ['--without-webhook-deliveries', '--without-attachments'];
   t.match(await told(env, 'accounts', 'export', account.id, '--out', short, ...without), { code: 0 });
-  t.match(readFileSync(short, 'utf8'), '"counts":{"account":1,');
+  const kept = readFileSync(short, 'utf8');
+  t.match(kept, '"counts":{"account":1,');
+  t.notMatch(kept, 'webhook_delivery');
+  t.notMatch(kept, 'aGk=');
   const again = await sendwright(env, 'accounts', 'export', account.id, '--out', out);
   t.match(again, { code: 2, said: /already exists/ }, 'an existing file stays');
   const nowhere = await sendwright(env, 'accounts', 'export', account.id, '--out', '/nowhere/x');
@@ -63,6 +76,34 @@ t.test('an account is exported to a file, which appears once it is complete', as
     code: 1,
     said: `sendwright: "${nobody}": not found`,
   });
+});
+
+t.test('an export without a file goes to standard output, until its reader has had enough', async (t) => {
+  const { env, account } = await machine();
+  /** What is written there, where each write ends with this error. */
+  const exported = async (error: Error | null = null) => {
+    const before = Object.getOwnPropertyDescriptor(process, 'stdout') ?? {};
+    let written = '';
+    const value = new Writable({
+      write: (chunk, _encoding, done) => {
+        written += chunk;
+        done(error);
+      },
+    });
+    Object.defineProperty(process, 'stdout', { configurable: true, value });
+    try {
+      const { code, printed, said } = await sendwright(env, 'accounts', 'export', account.id);
+      return { code, printed, said, isEnded: value.writableEnded, written };
+    } finally {
+      Object.defineProperty(process, 'stdout', before);
+    }
+  };
+  const all = await exported();
+  t.match(all, { code: 0, printed: '', said: '', isEnded: false, written: /^\{"type":"account",/ });
+  t.match(all.written, /\n\{"type":"end","complete":true,.*\n$/);
+  const had = await exported(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+  t.match(had, { code: 0, said: '' });
+  await t.rejects(exported(new Error('a defect')), { message: 'a defect' });
 });
 
 t.test('an export is for its owner only, whatever was in its place before', async (t) => {
@@ -88,7 +129,13 @@ t.test('a recipient is erased, and the command says what was erased', async (t) 
   await node.db.prisma.suppression.create({
     data: { id: newId(), accountId: account.id, address: 'ann@b.test', reason: 'manual', emailId: id },
   });
-  const erased = await sendwright(env, 'accounts', 'erase-recipient', account.email, 'ANN@b.test');
+  await node.db.query({ text: 'UPDATE recipients SET claimed_by = $2 WHERE email_id = $1', values: [id, newId()] });
+  const { progress, ended } = begin(env, 'accounts', 'erase-recipient', account.email, 'ANN@b.test');
+  await eventually(async () => progress.length > 0);
+  // By then it has found one that is being sent.
+  await sleep(300);
+  await node.db.query({ text: 'UPDATE recipients SET claimed_by = NULL WHERE email_id = $1', values: [id] });
+  const erased = await ended;
   t.match(erased, {
     code: 0,
     printed: /^Everything has been erased\. The receipt is .*\n {2}emails: 1\n {2}contents: 1\n/,
@@ -105,5 +152,10 @@ t.test('a recipient is erased, and the command says what was erased', async (t) 
   t.match(await sendwright(env, 'accounts', 'erase-recipient', account.id, 'ann'), {
     code: 2,
     said: /address: not an/,
+  });
+  const wrongKey = { ...env, ENCRYPTION_KEY: testKey(9).toString('hex') };
+  t.match(await sendwright(wrongKey, 'accounts', 'erase-recipient', account.id, 'ann@b.test'), {
+    code: 1,
+    said: /^sendwright: ENCRYPTION_KEY is not the key of this database/,
   });
 });

@@ -191,24 +191,26 @@ t.test('a buried node goes on under one new name, however many of its beats wait
   const lease = new Lease(db, silentLog, { roles: ['mta'], tellName: (name) => names.push(name) });
   await lease.start(false);
   t.teardown(() => lease.stop());
+  const [other, later] = [newId(), newId()];
+  const add = (id: string) => nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await add(other);
   await db.transaction(async (tx) => {
     await tx.query({ text: 'LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE' });
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [lease.nodeId] });
     // For two and a half beats.
     for (let round = 0; round < 25; round += 1) {
       await sleep(500);
-      await tx.query({ text: 'SELECT 1' });
+      await tx.query({ text: 'UPDATE nodes SET seen_at = clock_timestamp()' });
     }
   });
   await eventually(async () => names.length > 1 && lease.valid());
+  await add(later);
   await sleep(6_000);
   t.equal(names.length, 2);
   t.equal(lease.nodeId, names[1]);
   const rows = await db.query<{ id: string }>({ text: 'SELECT id FROM nodes' });
-  t.strictSame(
-    rows.map(({ id }) => id),
-    [names[1]],
-  );
+  t.strictSame(new Set(rows.map(({ id }) => id)), new Set([names[1], other, later]), 'and buries nobody for that');
+  await eventually(async () => lease.senders === 3);
   await eventually(async () => lease.valid());
 });
 
