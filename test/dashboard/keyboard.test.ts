@@ -80,6 +80,39 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     t.equal(await page.getByLabel('The body as HTML').inputValue(), '<p>an hour of work');
   });
 
+  t.test('the messages of the sandbox are one stop to pass', async (t) => {
+    const send = { from: 'a@example.test', to: 'a@anywhere.test', subject: 'One of several', text: 't' };
+    for (let n = 0; n < 3; n++) await node.call('POST', '/api/v1/emails', { key: node.key, body: send });
+    const { page } = await view(t, node, '/sandbox');
+    await page
+      .getByRole('link', { name: /One of several/ })
+      .nth(2)
+      .waitFor();
+    await page.getByLabel('Recipient or subject').focus();
+    await page.keyboard.press('Tab');
+    t.equal(await focused(page), 'Skip to the message');
+    t.ok(await page.evaluate('document.activeElement.getBoundingClientRect().left >= 0'), 'is seen');
+    await page.keyboard.press('Enter');
+    await page.locator('#message:focus').waitFor();
+    await page.keyboard.press('Tab');
+    t.equal(await focused(page), 'the email in the log');
+  });
+
+  t.test('who scrolls a preview sees that the keyboard is there, where the focus comes after the event', async (t) => {
+    const body = { from: 'a@example.test', to: 'a@anywhere.test', subject: 'To be scrolled', html: '<p>t' };
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
+    const { page } = await view(t, node, `/emails/${email.id}`);
+    await page.locator('.preview').waitFor();
+    // As Firefox does: it tells the window of it, and then moves the focus.
+    await page.evaluate(`
+      dispatchEvent(new Event('blur'));
+      Object.defineProperty(document, 'activeElement', { get: () => document.querySelector('.preview'), configurable: true });
+    `);
+    await page.locator('.preview[data-chosen]').waitFor();
+    await page.evaluate(`delete document.activeElement; dispatchEvent(new Event('focus'))`);
+    await page.locator('.preview:not([data-chosen])').waitFor();
+  });
+
   t.test('each page begins at its top, and the way back leads to where one was', async (t) => {
     const send = { from: 'a@example.test', to: 'a@anywhere.test', subject: 'At the end of a list', text: 't' };
     for (let n = 0; n < 12; n++) await node.call('POST', '/api/v1/emails', { key: node.key, body: send });
@@ -92,7 +125,8 @@ t.test('with the keyboard alone', inBrowser, async (t) => {
     const scrolled = () => page.evaluate<number>('Math.round(scrollY)');
     const row = page.locator('[data-row]').nth(10);
     // The second time all of it is there at once.
-    for (const time of ['once', 'again']) {
+    for (const time of ['once', 'again', 'after a link within the page']) {
+      if (time.startsWith('after')) await page.evaluate(`location.hash = 'main'`);
       await row.focus();
       const before = await scrolled();
       t.ok(before > 200, `the list is scrolled by ${before} px`);

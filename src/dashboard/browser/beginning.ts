@@ -4,9 +4,12 @@ import './leaving.ts';
 
 /** Whether the browser's own buttons led to what is drawn next. */
 let isBackOrForward = false;
+/** The path of the page that is drawn. */
+let drawnPath = location.pathname;
 // At module level, not when something is drawn: the router listens to the same event, and must come later.
 addEventListener('popstate', () => {
-  isBackOrForward = true;
+  // A link within the page, such as the one to its content, is a step as well, after which nothing is drawn.
+  isBackOrForward = location.pathname !== drawnPath;
 });
 
 /** The new page is still loading, so the element with the focus is still there. */
@@ -21,16 +24,17 @@ function focusPage(): void {
  * After a link or a key, scrolls the new page to its top, even if it was there at once. If the focused element is gone, such
  * as a list row, focuses the page, which screen readers then read. Back and forward keep the browser's own position.
  */
-export function useBeginning(location: string): void {
-  const shown = useRef(location);
+export function useBeginning(path: string): void {
+  const shown = useRef(path);
   useEffect(() => {
-    const isNew = shown.current !== location && !isBackOrForward;
-    shown.current = location;
+    const isNew = shown.current !== path && !isBackOrForward;
+    shown.current = path;
+    drawnPath = location.pathname;
     isBackOrForward = false;
     if (!isNew) return;
     scrollTo(0, 0);
     focusPage();
-  }, [location]);
+  }, [path]);
 }
 
 /** For the head of a page: called once it is drawn. */

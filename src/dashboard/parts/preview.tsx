@@ -43,7 +43,9 @@ export function Preview({ html, images, title }: { html: string; images?: Map<st
   const document = useMemo(() => sandboxed(html, images), [html, images]);
   const [chosen, setChosen] = useState(false);
   // Whoever scrolls it by the keyboard sees that it has that: a frame takes it from the window, and matches no `:focus`.
-  useWindowEvent('blur', () => setChosen(globalThis.document.activeElement?.matches('.preview') ?? false));
+  const look = () => setChosen(globalThis.document.activeElement?.matches('.preview') ?? false);
+  // Firefox tells first, and moves the focus then.
+  useWindowEvent('blur', () => void setTimeout(look));
   useWindowEvent('focus', () => setChosen(false));
   return (
     // A new frame per document: changing the document of one frame would add a useless step to the browser's history.

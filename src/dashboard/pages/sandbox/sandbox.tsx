@@ -66,6 +66,11 @@ export function Sandbox() {
           ) : (
             <div className="split">
               <nav className="list" aria-label="Messages">
+                {chosen && (
+                  <a className="skip" href="#message">
+                    Skip to the message
+                  </a>
+                )}
                 {data.messages.map((message) => (
                   <Link
                     key={message.id}
@@ -85,7 +90,9 @@ export function Sandbox() {
                   </Link>
                 ))}
               </nav>
-              <div>{chosen && <SandboxMessageView key={chosen} id={chosen} />}</div>
+              <div id="message" tabIndex={-1}>
+                {chosen && <SandboxMessageView key={chosen} id={chosen} />}
+              </div>
             </div>
           )}
           <Pager page={page} total={data.count} go={(to) => change(pageState(to))} />
