@@ -67,7 +67,12 @@ t.test('the dashboard', inBrowser, async (t) => {
     await go(page, '/overview', 'Why mail failed');
     await node.call('DELETE', `/api/v1/emails/${scheduled.id}`, { key: node.key });
     t.match(await page.locator('.bars li', { hasText: 'bad mailbox' }).textContent(), /^bad mailbox[1-9]/);
-    const slider = page.getByRole('slider', { name: 'Show the values at' }).first();
+    const sliders = page.getByRole('slider', { name: /: show the values at$/ });
+    const names = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('input[type=range]')].map((one) => one.ariaLabel)`,
+    );
+    t.equal(new Set(names).size, 2, 'each has a name of its own');
+    const slider = sliders.first();
     const said = () => page.locator('.chart-legend').first().textContent();
     await slider.focus();
     const atLast = await said();
@@ -149,6 +154,7 @@ t.test('the dashboard', inBrowser, async (t) => {
       `[made.title, getComputedStyle(made, '::after').content]`,
     );
     t.equal(shown, `" · ${time}"`, 'and when they were made');
+    t.equal(await attempts.getByText(time, { exact: true }).locator('visible=true').count(), 0, 'once');
     const conversations = attempts.locator('.conversation:visible');
     t.equal(await conversations.count(), 1);
     await page.evaluate(`dispatchEvent(new Event('beforeprint'))`);

@@ -196,7 +196,8 @@ export function Chart({ label, times, series, format, axis }: Props) {
           key={times.length}
           max={times.length - 1}
           defaultValue={times.length - 1}
-          aria-label="Show the values at"
+          // There may be several charts: a list of the fields of the page has to tell them apart.
+          aria-label={`${label}: show the values at`}
           onFocus={({ currentTarget }) => showChosen(drawn.current, currentTarget)}
           onInput={({ currentTarget }) => showChosen(drawn.current, currentTarget)}
           onBlur={() => drawn.current?.setCursor({ left: -10, top: -10 })}
