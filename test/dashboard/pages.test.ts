@@ -247,6 +247,7 @@ t.test('the pages', inBrowser, async (t) => {
     await page.getByRole('row', { name: /To ann@rare.test/ }).waitFor();
     await page.getByText(/^1 email$/).waitFor();
     t.equal(await page.getByRole('button', { name: 'Look further back' }).count(), 0);
+    await page.locator('.table-box:focus').waitFor({ timeout: 20_000 });
 
     // A page that they fill says as little about older ones.
     await seed('ann@rare.test', '1 second', 25);

@@ -65,6 +65,8 @@ t.test('with a server that is slow, or away for a moment', inBrowser, async (t) 
     await page.keyboard.press('Escape');
     await page.getByRole('button', { name: 'Try again' }).click();
     await page.getByText('What you see below may be out of date').waitFor({ state: 'detached' });
+    // The button is gone, and the focus not with it.
+    await page.locator('#main:focus').waitFor({ timeout: 20_000 });
     await page.route('**/api/v1/stats?*', (route) => route.abort());
     await go(page, '/overview', 'This could not be loaded');
   });

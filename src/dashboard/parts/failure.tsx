@@ -1,9 +1,10 @@
-import { Alert, Button, Skeleton, Stack } from '@mantine/core';
+import { Alert, Skeleton, Stack } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { isStatus, isUnshown, wordsOf } from '../data/api.ts';
 import { Empty } from './empty.tsx';
 import { PageHead } from './page.tsx';
+import { VanishingButton } from './vanishing.tsx';
 
 /** What `useQuery` returns. */
 export interface Query<Data = unknown> {
@@ -28,9 +29,9 @@ export function Failure(props: { error: unknown; retry?: (() => void) | undefine
           <b>What you see below may be out of date.</b>
           <span>{words}</span>
           {retry && (
-            <Button variant="default" size="compact-xs" onClick={retry}>
+            <VanishingButton size="compact-xs" onClick={retry}>
               Try again
-            </Button>
+            </VanishingButton>
           )}
         </div>
       </Alert>
@@ -40,9 +41,9 @@ export function Failure(props: { error: unknown; retry?: (() => void) | undefine
       {words}
       {retry && (
         <div>
-          <Button mt="xs" variant="default" onClick={retry}>
+          <VanishingButton mt="xs" onClick={retry}>
             Try again
-          </Button>
+          </VanishingButton>
         </div>
       )}
     </Alert>

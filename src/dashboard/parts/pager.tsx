@@ -1,7 +1,8 @@
-import { ActionIcon, Button } from '@mantine/core';
+import { ActionIcon } from '@mantine/core';
 import { Icon } from '../look/icons.tsx';
 import { count } from '../words/format.ts';
 import { Empty } from './empty.tsx';
+import { VanishingButton } from './vanishing.tsx';
 
 export const pageSize = 25;
 
@@ -48,9 +49,9 @@ export function Pager(props: { page: number; total: number; exact?: boolean; go:
 export function PastEnd({ go }: { go: (page: number) => void }) {
   return (
     <Empty title="This page is empty" words="The list has become shorter, or the address was mistyped.">
-      <Button variant="default" onClick={() => go(1)}>
+      <VanishingButton to=".table-box" onClick={() => go(1)}>
         Go to the first page
-      </Button>
+      </VanishingButton>
     </Empty>
   );
 }

@@ -1,4 +1,4 @@
-import { Button, Group } from '@mantine/core';
+import { Group } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useContext, useState } from 'react';
 import type { ListEmailsQuery } from '../../../client/index.ts';
@@ -13,6 +13,7 @@ import { Known } from '../../parts/failure.tsx';
 import { ChoiceField, ClearFilters, Found } from '../../parts/filters.tsx';
 import { PageHead } from '../../parts/page.tsx';
 import { Pager, PastEnd, pageSize, rangeOf } from '../../parts/pager.tsx';
+import { VanishingButton } from '../../parts/vanishing.tsx';
 import { addressIn, count } from '../../words/format.ts';
 import { UntilFirstEmail } from '../sandbox/until-first-email.tsx';
 import { OnTheList } from '../suppressions/suppression-standing.tsx';
@@ -110,9 +111,9 @@ export function Emails() {
         />
       </Known>
       {furtherBack && (
-        <Button variant="default" mt={10} onClick={() => change({ before: justAfter(furtherBack), page: null })}>
+        <VanishingButton to=".table-box" mt={10} onClick={() => change({ before: justAfter(furtherBack), page: null })}>
           Look further back
-        </Button>
+        </VanishingButton>
       )}
       {data && <Pager page={page} total={data.count} exact={data.count_exact} go={(to) => change(pageState(to))} />}
     </>
