@@ -5,7 +5,7 @@ import type { Sql } from './client.ts';
 const answerWithinMs = 3_000;
 
 /** What the database answers, or `late` if it takes longer than that. */
-export const inTime = <Answer>(asked: Promise<Answer>, late: Answer): Promise<Answer> =>
+export const answerInTime = <Answer>(asked: Promise<Answer>, late: Answer): Promise<Answer> =>
   within(answerWithinMs, asked, late);
 
 /** @returns a function that tells within three seconds whether the database answers; all who ask meanwhile get one answer */
@@ -21,6 +21,6 @@ export function watchAnswers(db: Sql): () => Promise<boolean> {
       .finally(() => {
         asked = null;
       });
-    return inTime(asked, false);
+    return answerInTime(asked, false);
   };
 }

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '../log.ts';
-import { codeOf } from './errors.ts';
+import { databaseCodeOf } from './errors.ts';
 import { type Binaries, findBinaries, runAs, serverUser } from './postgres-binaries.ts';
 import {
   type Cluster,
@@ -276,7 +276,7 @@ class Server {
           break;
         }
         reason = `the embedded PostgreSQL refuses connections (${(error as Error).message}): ${again}`;
-        if (codeOf(error) !== startingUp) tries += 1;
+        if (databaseCodeOf(error) !== startingUp) tries += 1;
         await sleep(500);
       }
     }

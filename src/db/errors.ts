@@ -35,14 +35,15 @@ const unavailableWords =
 const excessCodes = [canceled, tookLong, '53200'];
 
 /** The code of this error from PostgreSQL, Prisma or the system; empty if it has none. */
-export function codeOf(error: unknown): string {
+export function databaseCodeOf(error: unknown): string {
   const { code, cause } = (error ?? {}) as { code?: unknown; cause?: { originalCode?: unknown } };
   // Prisma's adapter keeps PostgreSQL's code in a cause that is no Error.
   return [code, cause?.originalCode].find((one) => typeof one === 'string') ?? '';
 }
 
 /** Whether the certificate of the database was refused because its authority is not known. */
-export const isOfUnknownAuthority = (error: unknown): boolean => startsWithOneOf(codeOf(error), unknownAuthorityCodes);
+export const isOfUnknownAuthority = (error: unknown): boolean =>
+  startsWithOneOf(databaseCodeOf(error), unknownAuthorityCodes);
 
 const startsWithOneOf = (code: string, beginnings: readonly string[]) =>
   beginnings.some((beginning) => code.startsWith(beginning));
@@ -61,7 +62,7 @@ const insideOf = (error: Error) =>
  */
 export function isUnavailable(error: unknown): boolean {
   for (const cause of causesOf(error)) {
-    if (startsWithOneOf(codeOf(cause), unavailableCodes)) return true;
+    if (startsWithOneOf(databaseCodeOf(cause), unavailableCodes)) return true;
     if (unavailableWords.test(cause.message)) return true;
   }
   return false;
@@ -73,7 +74,7 @@ export function isUnavailable(error: unknown): boolean {
  */
 export function isAway(error: unknown): boolean {
   const causes = [...causesOf(error)];
-  if (causes.some((cause) => excessCodes.includes(codeOf(cause)) || isSilence(cause))) return false;
+  if (causes.some((cause) => excessCodes.includes(databaseCodeOf(cause)) || isSilence(cause))) return false;
   return isUnavailable(error) || causes.some(({ message }) => /after calling end on the pool/.test(message));
 }
 
@@ -90,14 +91,14 @@ const conflictCodes = ['40001', '40P01'];
 
 /** Whether another transaction was in the way: this one was rolled back, and the same can succeed at once. */
 export const isConflict = (error: unknown): boolean =>
-  [...causesOf(error)].some((cause) => conflictCodes.includes(codeOf(cause)));
+  [...causesOf(error)].some((cause) => conflictCodes.includes(databaseCodeOf(cause)));
 
 /** Whether a statement was canceled, as it took longer than it may. */
-export const tookTooLong = (error: unknown): boolean => codeOf(error) === canceled;
+export const tookTooLong = (error: unknown): boolean => databaseCodeOf(error) === canceled;
 
 /**
  * Whether a row belongs to a week that has no partition. PostgreSQL gives this the code of a violated check, but there is no
  * constraint to name, and its words are in the language of the server.
  */
 export const lacksPartition = (error: unknown): boolean =>
-  codeOf(error) === '23514' && (error as { constraint?: unknown }).constraint === undefined;
+  databaseCodeOf(error) === '23514' && (error as { constraint?: unknown }).constraint === undefined;

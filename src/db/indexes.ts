@@ -1,6 +1,6 @@
 import { isAlone } from './alone.ts';
 import type { Database, Sql } from './client.ts';
-import { codeOf } from './errors.ts';
+import { databaseCodeOf } from './errors.ts';
 
 /** Building an index reads its table twice and waits for open transactions, which for a dump takes hours. */
 const buildMs = 6 * 3_600_000;
@@ -61,7 +61,7 @@ async function complete(
   // Statements use the index from here on. A long read of the table, such as a dump, delays attaching it until a later call.
   await run(`SET lock_timeout = ${lockMs}`);
   await run(`ALTER INDEX ${index} ATTACH PARTITION ${name}`).catch((error: unknown) => {
-    if (codeOf(error) !== lockNotAvailable) throw error;
+    if (databaseCodeOf(error) !== lockNotAvailable) throw error;
   });
   await run('RESET lock_timeout');
 }

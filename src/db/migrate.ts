@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { oneLine, StartError } from '../process/start-error.ts';
 import { keepAlive, plainOptions, type Sql, startTimeoutMs } from './client.ts';
-import { codeOf, isUnavailable } from './errors.ts';
+import { databaseCodeOf, isUnavailable } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';
 
 const folder = new URL('../../prisma/migrations/', import.meta.url);
@@ -113,7 +113,7 @@ async function applyOne(client: pg.Client, name: string, checksum: string, sql: 
       return await commit(client, name, checksum, sql);
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      const held = codeOf(error) === lockNotAvailable;
+      const held = databaseCodeOf(error) === lockNotAvailable;
       const advice = held
         ? 'another session, such as a dump, is locking one of its tables: wait for it or end it, and start again'
         : 'DATABASE_URL must name an empty database, or one that only Sendwright has changed';

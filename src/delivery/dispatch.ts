@@ -82,7 +82,7 @@ export class Dispatcher {
       mostHeld: limits.inHand,
       canBegin: () => this.#slots.free,
       supplied: () => this.#lines.supplied((line) => this.#isShort(line)),
-      suppliedWith: (priority) => this.#lines.suppliedWith(priority, limits.crowded),
+      suppliedWith: (priority) => this.#lines.suppliedWith(priority, limits.first),
       place: (claims) => this.#placeAll(claims),
     });
     this.#overflow = new Overflow(db);
@@ -279,7 +279,7 @@ export class Dispatcher {
   #parkOverflow(line: Line): void {
     if (this.#standing.throttle.waitFor(line.site, line.claims.length) < patienceMs) return;
     // Many slow sites together must not fill up all that this node may hold.
-    const most = this.#inHand.size < this.#limits.inHand / 2 ? this.#limits.line : this.#limits.crowded;
+    const most = this.#inHand.size < this.#limits.inHand / 2 ? this.#limits.line : this.#limits.lineIfHalfFull;
     const beyond = this.#lines.cut(line, most);
     if (beyond.length === 0) return;
     const lineMs = this.#standing.throttle.waitFor(line.site, most + beyond.length);

@@ -9,7 +9,7 @@ const MB = 1024 * 1024;
  * Many servers return the whole message. Ours has at most all files and both bodies at three octets per character, as base64 in
  * lines of 76, plus a megabyte each for our header and for the text of the bounce around it.
  */
-export const largestMessage = Math.ceil((limits.attachmentsBytes + 2 * 3 * limits.body) / 57) * 78 + 2 * MB;
+export const largestReturn = Math.ceil((limits.attachmentsBytes + 2 * 3 * limits.body) / 57) * 78 + 2 * MB;
 
 /**
  * Reads the content of one DATA to its end, even if it will be refused, because the client reads no reply before that. At most
@@ -29,6 +29,6 @@ export async function readBeginning(stream: SMTPServerDataStream): Promise<Buffe
   } catch {
     throw new Refusal(421, '4.4.2', 'the connection was lost before the final dot');
   }
-  if (size > largestMessage) throw tooLarge(`a message must have at most ${grouped(largestMessage)} octets`);
+  if (size > largestReturn) throw tooLarge(`a message must have at most ${grouped(largestReturn)} octets`);
   return beginning.octets;
 }

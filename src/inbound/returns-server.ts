@@ -12,7 +12,7 @@ import { keepAddressesAsWritten, keepOurCodes, limitReplies } from './connection
 import { close, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
 import { asRefusal, tooManyConnections } from './refusal.ts';
 import { mailboxOf, type ReturnTools, receive } from './returns.ts';
-import { largestMessage, readBeginning } from './returns-content.ts';
+import { largestReturn, readBeginning } from './returns-content.ts';
 import type { CertificateUser } from './served-certificate.ts';
 
 export interface ReturnsServerOptions extends ReturnTools {
@@ -53,7 +53,7 @@ const mostRecipients = 10;
 const fixedOptions: SMTPServerOptions = {
   ...sharedOptions,
   banner: 'Sendwright inbound',
-  size: largestMessage,
+  size: largestReturn,
   maxRecipients: mostRecipients,
   authOptional: true,
   disabledCommands: ['AUTH', ...unknownCommands],

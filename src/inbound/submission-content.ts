@@ -5,7 +5,7 @@ import { MemoryRoom } from '../pace/memory-room.ts';
 import { badContent, notNow, Refusal, tooLarge } from './refusal.ts';
 
 /** 20 MB of attachments as base64, both bodies, and the MIME overhead. */
-export const largestMessage = 40 * 1024 * 1024;
+export const largestSubmission = 40 * 1024 * 1024;
 
 /** Limits the memory for messages being received and accepted on a node. Each message is also in memory decoded, uncounted. */
 export class ContentRoom {
@@ -43,9 +43,9 @@ export class ContentRoom {
   }
 
   #refusal(accountId: string, size: number, defect: string | null): Refusal | null {
-    if (size > largestMessage)
+    if (size > largestSubmission)
       return tooLarge(
-        `the message must have at most ${largestMessage / 1024 / 1024} MB (${grouped(largestMessage)} octets)`,
+        `the message must have at most ${largestSubmission / 1024 / 1024} MB (${grouped(largestSubmission)} octets)`,
       );
     if (!this.#memory.isEnoughFor(accountId)) return notNow('too many large messages in progress, try again');
     return defect ? badContent(`the message contains ${defect}`) : null;

@@ -15,7 +15,7 @@ import { demandTls, keepAddressesAsWritten, keepOurCodes } from './connection-ru
 import { close, hangUp, hangUpAfter, listen, sharedOptions, unknownCommands } from './listening.ts';
 import { asRefusal, type Refusal, tooManyConnections } from './refusal.ts';
 import type { CertificateUser } from './served-certificate.ts';
-import { ContentRoom, largestMessage } from './submission-content.ts';
+import { ContentRoom, largestSubmission } from './submission-content.ts';
 import { SubmissionLogin } from './submission-login.ts';
 import { SubmissionVisit } from './submission-visit.ts';
 
@@ -113,7 +113,7 @@ interface Shared {
 const fixedOptions: SMTPServerOptions = {
   ...sharedOptions,
   banner: 'Sendwright submission',
-  size: largestMessage,
+  size: largestSubmission,
   maxRecipients: limits.recipients,
   // A key is short: this is less than RFC 4954 allows for an AUTH line, and more than we need.
   maxCommandLength: 4_096,

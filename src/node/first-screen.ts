@@ -5,7 +5,7 @@ import * as domains from '../core/domains/domains.ts';
 import { verify } from '../core/domains/verification.ts';
 import * as hold from '../core/operations/hold.ts';
 import { newPassword } from '../crypto/password.ts';
-import { codeOf } from '../db/errors.ts';
+import { databaseCodeOf } from '../db/errors.ts';
 import { isLoopback } from '../ip.ts';
 import type { SendwrightNode } from './node.ts';
 
@@ -47,7 +47,7 @@ async function prepareKey({ db, admin: { accountId } }: SendwrightNode, known: s
     return (await keys.create(db, accountId, made, known)).key;
   } catch (error) {
     // It was revoked, or another node that starts on this database has just made it.
-    if (known === undefined || codeOf(error) !== 'P2002') throw error;
+    if (known === undefined || databaseCodeOf(error) !== 'P2002') throw error;
     return (await isGood(known)) ? known : (await keys.create(db, accountId, made)).key;
   }
 }

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { codeOf, isAway, isConflict, isUnavailable } from '../../src/db/errors.ts';
+import { databaseCodeOf, isAway, isConflict, isUnavailable } from '../../src/db/errors.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 
@@ -12,7 +12,7 @@ t.test('PostgreSQL errors that come through Prisma are understood like direct on
     const timeout = db.prisma.$executeRaw`SET LOCAL statement_timeout = 20`;
     return errorOf(db.prisma.$transaction([timeout, db.prisma.template.findMany()]));
   });
-  t.ok(isUnavailable(late), `a statement that took too long: ${codeOf(late)}`);
+  t.ok(isUnavailable(late), `a statement that took too long: ${databaseCodeOf(late)}`);
   t.notOk(isAway(late), 'it may be done alone');
   for (const [code, unavailable] of Object.entries({
     25006: true,
@@ -30,7 +30,7 @@ t.test('PostgreSQL errors that come through Prisma are understood like direct on
   const account = { data: { id: newId(), name: 'one', plan: 'free' } };
   await db.prisma.account.create(account);
   const error = await errorOf(db.prisma.account.create(account));
-  t.equal(codeOf(error), 'P2002', "Prisma's own code comes first");
+  t.equal(databaseCodeOf(error), 'P2002', "Prisma's own code comes first");
 });
 
 t.test('an error says that the database is away, that a statement was too much for it, or neither', async (t) => {

@@ -533,7 +533,7 @@ t.test('a large email that waits for another to make room is not begun by a node
 t.test(
   'a node that is half full keeps less of each slow line here, and calls it back once the site is fast',
   async (t) => {
-    const limits = { ...defaultLimits, inHand: 12, line: 4, crowded: 1 };
+    const limits = { ...defaultLimits, inHand: 12, line: 4, lineIfHalfFull: 1 };
     const emails: Record<string, string[]> = {};
     const batch = (destination: string) => {
       const claims = Array.from({ length: 5 }, () => buildClaim({ destination }));

@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { limits } from '../../src/core/accounts/send-limits.ts';
-import { largestMessage } from '../../src/inbound/returns-content.ts';
+import { largestReturn } from '../../src/inbound/returns-content.ts';
 import { parseMailbox } from '../../src/mail/address/address.ts';
 import { compose, type MessageParts } from '../../src/mail/compose/compose.ts';
 import { createDatabase } from '../support/db.ts';
@@ -201,7 +201,7 @@ t.test('SMG-09: no AUTH, no CHUNKING, and no obsolete commands', async (t) => {
   const dialog = await dial();
   const offered = await dialog.ask('EHLO mx.other.test');
   t.match(offered, /STARTTLS/);
-  t.match(offered, new RegExp(`SIZE ${largestMessage}$`));
+  t.match(offered, new RegExp(`SIZE ${largestReturn}$`));
   t.notMatch(offered, /AUTH|CHUNKING|XCLIENT|XFORWARD|DSN|BINARYMIME/);
   for (const command of ['AUTH PLAIN AGEAYg==', 'WIZ', 'SHELL', 'KILL', 'XCLIENT ADDR=10.0.0.1', 'BDAT 4 LAST'])
     t.match(await dialog.ask(command), /^50[023] 5\.5\.[12] /, command);
@@ -241,8 +241,8 @@ t.test('DOS-07: a message that is too large is refused, before or after it is se
   const { send, read } = await scene.sender();
   const id = await send('jane@example.com');
   const dialog = await dial();
-  t.match(await dialog.ask(`MAIL FROM:<> SIZE=${largestMessage + 1}`), /^552 /);
-  t.match(await dialog.ask(`MAIL FROM:<> SIZE=${largestMessage}`), /^250 /);
+  t.match(await dialog.ask(`MAIL FROM:<> SIZE=${largestReturn + 1}`), /^552 /);
+  t.match(await dialog.ask(`MAIL FROM:<> SIZE=${largestReturn}`), /^250 /);
   await dialog.ask('RSET');
   const notice = bounce({}).replaceAll('\n', '\r\n');
   /** Sends the notice, and lines after it up to this many octets in all. */
@@ -255,9 +255,9 @@ t.test('DOS-07: a message that is too large is refused, before or after it is se
     for (let left = lines; left > 0; left -= 10_000) dialog.send(line.repeat(Math.min(left, 10_000)));
     return dialog.ask(`${'x'.repeat(900)}\r\n${'x'.repeat(missing - lines * 1_000 - 904)}\r\n.`);
   };
-  t.match(await offer(largestMessage + 1), /^552 5\.3\.4 /);
+  t.match(await offer(largestReturn + 1), /^552 5\.3\.4 /);
   t.strictSame((await read(id)).returns, []);
-  t.match(await offer(largestMessage), taken, 'exactly the limit');
+  t.match(await offer(largestReturn), taken, 'exactly the limit');
   t.equal((await read(id)).returns.length, 1);
 });
 
@@ -284,7 +284,7 @@ t.test('a bounce has room for the largest message that goes out', async (t) => {
   };
   const { header, body } = await compose(parts);
   const size = header.length + body.bytes.length;
-  t.ok(size > 70_000_000 && size + bounce({}).length < largestMessage - 1024 * 1024, `${size} of ${largestMessage}`);
+  t.ok(size > 70_000_000 && size + bounce({}).length < largestReturn - 1024 * 1024, `${size} of ${largestReturn}`);
 });
 
 t.test('a report counts however long the parts in front of it are: DOS-07', async (t) => {

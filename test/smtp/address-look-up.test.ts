@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { addressesOf } from '../../src/smtp/calls/checked-socket.ts';
-import { inTime } from '../../src/smtp/dns/address-look-up.ts';
+import { withResolutionDelay } from '../../src/smtp/dns/address-look-up.ts';
 import { resolveHost } from '../../src/smtp/dns/mx.ts';
 import type { Answer, Resolver } from '../../src/smtp/dns/resolver.ts';
 
@@ -28,8 +28,8 @@ t.test('a name server that never answers for AAAA keeps nobody from the IPv4 add
 t.test('IPv6 addresses that come late', async (t) => {
   const late = () => sleep(50, of('2606:4700::1'));
   const soon = { delayMs: 1 };
-  const ask = (ipv4: Answer<string>, options: Parameters<typeof inTime>[1]) =>
-    inTime({ ipv4: Promise.resolve(ipv4), ipv6: late() }, options);
+  const ask = (ipv4: Answer<string>, options: Parameters<typeof withResolutionDelay>[1]) =>
+    withResolutionDelay({ ipv4: Promise.resolve(ipv4), ipv6: late() }, options);
   const both = { ipv4: of('8.8.8.8'), ipv6: of('2606:4700::1') };
   t.strictSame(await ask(of('8.8.8.8'), soon), { ...both, ipv6: unanswered }, 'are done without');
   t.strictSame(await ask(of('8.8.8.8'), {}), both, 'are used if they are not too late');
@@ -41,7 +41,7 @@ t.test('IPv6 addresses that come late', async (t) => {
 
 t.test('a defect in a look-up is not taken for silence', async (t) => {
   const defect = () => Promise.reject(new TypeError('a defect'));
-  await t.rejects(inTime({ ipv4: defect(), ipv6: Promise.resolve(none) }), TypeError);
-  await t.rejects(inTime({ ipv4: Promise.resolve(of('8.8.8.8')), ipv6: defect() }), TypeError);
-  await t.rejects(inTime({ ipv4: defect(), ipv6: defect() }), TypeError);
+  await t.rejects(withResolutionDelay({ ipv4: defect(), ipv6: Promise.resolve(none) }), TypeError);
+  await t.rejects(withResolutionDelay({ ipv4: Promise.resolve(of('8.8.8.8')), ipv6: defect() }), TypeError);
+  await t.rejects(withResolutionDelay({ ipv4: defect(), ipv6: defect() }), TypeError);
 });

@@ -1,6 +1,6 @@
 import { domainToUnicode } from 'node:url';
 import type { Database } from '../../db/client.ts';
-import { codeOf } from '../../db/errors.ts';
+import { databaseCodeOf } from '../../db/errors.ts';
 import { accountSuspended, invalidRequest, unauthorized } from '../../errors.ts';
 import type { Role } from '../../generated/prisma/enums.ts';
 import { networkOf } from '../../ip.ts';
@@ -58,7 +58,7 @@ export async function withNewEmail<T>(db: Database, email: string, insert: () =>
     return await insert();
   } catch (error) {
     // Another call has stored it since.
-    if (codeOf(error) === 'P2002') throw emailTaken();
+    if (databaseCodeOf(error) === 'P2002') throw emailTaken();
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
-import { codeOf } from '../../db/errors.ts';
+import { databaseCodeOf } from '../../db/errors.ts';
 import { literal } from '../../db/pattern.ts';
 import { conflict, invalidRequest, notFound } from '../../errors.ts';
 import { isId, newId } from '../../ids.ts';
@@ -108,7 +108,7 @@ export async function update(
       ],
     });
   } catch (error) {
-    if (codeOf(error) === '23505') throw aliasTaken();
+    if (databaseCodeOf(error) === '23505') throw aliasTaken();
     throw error;
   }
   return get(db, accountId, id);

@@ -116,9 +116,9 @@ const onObjection = new Map([
 ]);
 
 /** What people can do about an objection while the email still waits. */
-export const adviceBefore = (objection: string): string | null => inTime.get(objection) ?? null;
+export const adviceBefore = (objection: string): string | null => whileItWaits.get(objection) ?? null;
 
-const inTime = new Map([
+const whileItWaits = new Map([
   [objections.domain, 'Until then, add the sending domain again if it was removed, and verify it.'],
   [objections.account, 'Until then, an operator of this server can resume the account.'],
   [objections.key, 'Cancel it, and schedule it again with another key.'],

@@ -1,4 +1,4 @@
-import { inTime } from '../../db/answers.ts';
+import { answerInTime } from '../../db/answers.ts';
 import type { Database } from '../../db/client.ts';
 import { tookTooLong } from '../../db/errors.ts';
 import type { QueueDepth } from '../../process/metrics.ts';
@@ -34,7 +34,7 @@ export function watchDepth(db: Database, now = () => performance.now()): () => P
   };
   return async () => {
     if (now() >= until) counting ??= countAnew();
-    if (counting !== null) await inTime(counting, undefined);
+    if (counting !== null) await answerInTime(counting, undefined);
     return counted;
   };
 }

@@ -1,7 +1,7 @@
 import { isAlone } from '../../db/alone.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
-import { codeOf, isAway } from '../../db/errors.ts';
+import { databaseCodeOf, isAway } from '../../db/errors.ts';
 import { listPartitions, type Partition } from '../../db/partitions.ts';
 import { floorId } from '../../ids.ts';
 import { isKept, keptFrom, type Limits, runAll, weeksOf } from './retention.ts';
@@ -55,7 +55,7 @@ async function isStillKept(db: Sql, week: Partition[], limits: Limits): Promise<
   try {
     return await isKept(db, week, limits);
   } catch (error) {
-    if (codeOf(error) === undefinedTable) return false;
+    if (databaseCodeOf(error) === undefinedTable) return false;
     throw error;
   }
 }

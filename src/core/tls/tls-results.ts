@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { deleteRows } from '../../db/delete-rows.ts';
-import { codeOf } from '../../db/errors.ts';
+import { databaseCodeOf } from '../../db/errors.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 import { dayOf } from '../../smtp/connections/sending-pools.ts';
 import type { TlsResult, TlsResults } from '../../smtp/reports/tls-results.ts';
@@ -66,7 +66,7 @@ async function statusOf(db: Database, transaction: string): Promise<string | nul
     return row?.status ?? null;
   } catch (error) {
     // A server that has taken over may not have got as far as this transaction.
-    if (codeOf(error) === '22023') return null;
+    if (databaseCodeOf(error) === '22023') return null;
     throw error;
   }
 }

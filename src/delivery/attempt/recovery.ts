@@ -7,7 +7,7 @@ import { newAttempts } from '../../core/recipients/attempts.ts';
 import { type Settlement, settle } from '../../core/recipients/settlement.ts';
 import { settledAtOnce } from '../../core/recipients/settlement-events.ts';
 import type { Database } from '../../db/client.ts';
-import { codeOf, isAway } from '../../db/errors.ts';
+import { databaseCodeOf, isAway } from '../../db/errors.ts';
 import type { Logger } from '../../log.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 import type { Queue } from '../../queue.ts';
@@ -85,7 +85,7 @@ async function writeDownAll(tools: Tools, emails: Dot[][]): Promise<{ found: num
     return { found: await writeDown(tools, emails.flat()), isAll: true };
   } catch (error) {
     // A wrong schema or missing rights (SQLSTATE class 42) are no email's fault, and going on would send them all twice.
-    if (isAway(error) || codeOf(error).startsWith('42')) throw error;
+    if (isAway(error) || databaseCodeOf(error).startsWith('42')) throw error;
     const middle = emails.length >> 1;
     if (middle === 0) {
       const fields = { emailId: emails[0]?.[0]?.pending.claim.emailId, error: (error as Error).message };

@@ -11,8 +11,17 @@ export interface Limits {
   inHand: number;
   /** Claims that wait here for one site; the others wait as rows. */
   line: number;
-  /** The same once half of `inHand` is used; and of those that go first, in any line, how many are enough. */
-  crowded: number;
+  /** The same once half of `inHand` is used. */
+  lineIfHalfFull: number;
+  /** Claims that go first in one line: with so many there, the jobs for more of them stay in the queue. */
+  first: number;
 }
 
-export const defaultLimits: Limits = { running: 600, open: 2_000, inHand: 10_000, line: 300, crowded: 20 };
+export const defaultLimits: Limits = {
+  running: 600,
+  open: 2_000,
+  inHand: 10_000,
+  line: 300,
+  lineIfHalfFull: 20,
+  first: 20,
+};

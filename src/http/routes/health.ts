@@ -1,5 +1,5 @@
 import type Router from '@koa/router';
-import { inTime } from '../../db/answers.ts';
+import { answerInTime } from '../../db/answers.ts';
 import { stopping, unavailable } from '../../errors.ts';
 import type { Services } from '../services.ts';
 
@@ -21,7 +21,7 @@ export function healthRoutes(router: Router, { db, isStopping }: Services): void
       () => false,
     );
     // Statements wait for a database that silently vanished; a load balancer should get its answer sooner.
-    if (!(await inTime(asked, false))) throw unavailable('the database does not answer, or cannot be written to');
+    if (!(await answerInTime(asked, false))) throw unavailable('the database does not answer, or cannot be written to');
     ctx.body = { status: 'ready' };
   });
 }

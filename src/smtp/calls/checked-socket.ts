@@ -2,7 +2,7 @@ import { type Agent, type ClientRequest, type IncomingMessage, type RequestOptio
 import { isIP, connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { connect as tlsConnect } from 'node:tls';
 import { isReachable, type PrivateNetworks } from '../../ip.ts';
-import { inTime } from '../dns/address-look-up.ts';
+import { withResolutionDelay } from '../dns/address-look-up.ts';
 import { ask, type Resolver } from '../dns/resolver.ts';
 import { ownTrouble } from '../replies/own-trouble.ts';
 import { hostOf, isLocalhost, loopback, portOf } from './endpoint.ts';
@@ -66,7 +66,7 @@ export async function addressesOf(host: string, poster: CheckedLookUp, signal: A
 async function lookUp(host: string, { resolver }: CheckedLookUp, signal: AbortSignal): Promise<string[]> {
   const { ipv4, ipv6 } = await before(
     signal,
-    inTime({ ipv4: ask(() => resolver.resolve4(host)), ipv6: ask(() => resolver.resolve6(host)) }),
+    withResolutionDelay({ ipv4: ask(() => resolver.resolve4(host)), ipv6: ask(() => resolver.resolve6(host)) }),
   );
   const answers = [ipv4, ipv6];
   const found = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Conversation } from '../replies/conversation.ts';
-import { codeOf, ownTrouble } from '../replies/own-trouble.ts';
+import { ownTrouble, systemCodeOf } from '../replies/own-trouble.ts';
 import { cleanRemoteText, type ParsedReply, ReplyParser } from '../replies/reply.ts';
 import type { TlsInfo } from '../replies/result.ts';
 import { type Capabilities, noCapabilities } from './capabilities.ts';
@@ -298,5 +298,5 @@ function unreachedBy(error: unknown): Lost {
 }
 
 function describe(error: unknown): string {
-  return codeOf(error) ?? cleanRemoteText(error instanceof Error ? error.message : String(error), 200);
+  return systemCodeOf(error) ?? cleanRemoteText(error instanceof Error ? error.message : String(error), 200);
 }

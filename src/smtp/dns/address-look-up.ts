@@ -5,7 +5,7 @@ import type { Answer } from './resolver.ts';
  * How long IPv6 addresses are still waited for once there are IPv4 ones, in milliseconds: some name servers never answer for
  * AAAA. RFC 8305 section 3 proposes 50, for people who wait; this is enough for a resolver to ask once more.
  */
-const usualDelayMs = 500;
+const resolutionDelayMs = 500;
 
 type Family = 'ipv6' | 'ipv4';
 
@@ -14,9 +14,9 @@ type Family = 'ipv6' | 'ipv4';
  *
  * @param onlyIpv6 IPv4 addresses are of no use, and no reason not to wait
  */
-export async function inTime(
+export async function withResolutionDelay(
   { ipv6, ipv4 }: Record<Family, Promise<Answer<string>>>,
-  { onlyIpv6 = false, delayMs = usualDelayMs }: { onlyIpv6?: boolean; delayMs?: number } = {},
+  { onlyIpv6 = false, delayMs = resolutionDelayMs }: { onlyIpv6?: boolean; delayMs?: number } = {},
 ): Promise<Record<Family, Answer<string>>> {
   const over = new AbortController();
   const late = ipv4.then(({ kind }) =>

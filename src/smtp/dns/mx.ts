@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { isReachable, type PrivateNetworks, reachesItself } from '../../ip.ts';
-import { inTime } from './address-look-up.ts';
+import { withResolutionDelay } from './address-look-up.ts';
 import { comparableName } from './host-name.ts';
 import { type Answer, DnsCache, type Resolver } from './resolver.ts';
 
@@ -156,7 +156,7 @@ async function lookUpAddresses(name: string, options: LookUpOptions): Promise<An
   const { resolver, cache = new DnsCache(), mostAgeMs, onlyIpv6 = false } = options;
   const ipv6 = cache.get(`aaaa:${name}`, () => resolver.resolve6(name), mostAgeMs);
   const ipv4 = cache.get(`a:${name}`, () => resolver.resolve4(name), mostAgeMs);
-  const answers = await inTime({ ipv6, ipv4 }, { onlyIpv6 });
+  const answers = await withResolutionDelay({ ipv6, ipv4 }, { onlyIpv6 });
   return [answers.ipv6, answers.ipv4];
 }
 

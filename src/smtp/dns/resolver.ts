@@ -2,7 +2,7 @@ import { createSocket } from 'node:dgram';
 import { DESTRUCTION, Resolver as NodeResolver } from 'node:dns/promises';
 import type { RecordType } from 'dns-packet';
 import { BoundedMap } from '../../bounded-map.ts';
-import { codeOf, ownTrouble } from '../replies/own-trouble.ts';
+import { ownTrouble, systemCodeOf } from '../replies/own-trouble.ts';
 import { Absences, referral } from './absences.ts';
 
 /** The look-ups that sending mail needs; the Resolver of `node:dns/promises` has them all. Errors carry c-ares's `code`. */
@@ -102,7 +102,7 @@ class ServersInTurn {
       return await query(this.#usual);
     } catch (error) {
       // When the lone name server of this machine has refused a query, Node takes back what else it asks there, to read resolv.conf again.
-      if (codeOf(error) === DESTRUCTION) return query(this.#usual);
+      if (systemCodeOf(error) === DESTRUCTION) return query(this.#usual);
       if (!isTimeout(error) || performance.now() - began >= this.#patience.timeoutMs) throw error;
     }
     this.#patient ??= this.#make();
@@ -119,18 +119,18 @@ class ServersInTurn {
   }
 }
 
-const isTimeout = (error: unknown) => codeOf(error) === 'ETIMEOUT';
+const isTimeout = (error: unknown) => systemCodeOf(error) === 'ETIMEOUT';
 
 /** True if there are no records of this type; for an alias c-ares says so without an error. */
 const isNone = (answer: Promise<unknown>): Promise<boolean> =>
   answer.then(
     (found) => Array.isArray(found) && found.length === 0,
-    (error: unknown) => codeOf(error) === 'ENODATA',
+    (error: unknown) => systemCodeOf(error) === 'ENODATA',
   );
 
 /** True if the server has answered, but not the question: another one may know more. */
 const isNoAnswer = (error: unknown) =>
-  ['ESERVFAIL', 'EREFUSED', 'ENOTIMP', 'EFORMERR', 'EBADRESP', referral].includes(codeOf(error) ?? '');
+  ['ESERVFAIL', 'EREFUSED', 'ENOTIMP', 'EFORMERR', 'EBADRESP', referral].includes(systemCodeOf(error) ?? '');
 
 /** Asks for records of any type, as mailauth does: the answers are typed loosely, as `node:dns/promises` returns them. */
 export type Resolve = (name: string, type: string) => Promise<string[][]>;
@@ -151,7 +151,7 @@ async function bounded<T>(ms: number, answer: Promise<T>): Promise<T> {
   try {
     return await Promise.race([answer, late]);
   } catch (error) {
-    throw (codeOf(error) === 'ECONNREFUSED' && (await findOwnTrouble())) || error;
+    throw (systemCodeOf(error) === 'ECONNREFUSED' && (await findOwnTrouble())) || error;
   } finally {
     clearTimeout(timer);
   }
@@ -183,7 +183,7 @@ export async function ask<T>(lookUp: () => Promise<T[]>): Promise<Answer<T>> {
     const records = await lookUp();
     return records.length > 0 ? { kind: 'records', records } : { kind: 'nodata' };
   } catch (error) {
-    const code = codeOf(error);
+    const code = systemCodeOf(error);
     if (code === null) throw error;
     if (code === 'ENODATA') return { kind: 'nodata' };
     // A name that cannot even be put into a query does not exist.

@@ -10,12 +10,12 @@ const ownTroubles: Record<string, string> = {
 };
 
 /** The code of an error of the system or of c-ares, such as `ECONNREFUSED`; null if it has none. */
-export const codeOf = (error: unknown): string | null =>
+export const systemCodeOf = (error: unknown): string | null =>
   error instanceof Error && 'code' in error ? String(error.code) : null;
 
 /** What kept this server from even opening a socket, as a clause; null: something else went wrong. */
 export function ownTrouble(error: unknown): string | null {
-  const code = codeOf(error);
+  const code = systemCodeOf(error);
   const what = code === null ? undefined : ownTroubles[code];
   return what === undefined ? null : `${what} (${code})`;
 }
