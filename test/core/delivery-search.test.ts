@@ -10,7 +10,10 @@ const all: DeliveryFilter = { webhookId: undefined, emailId: undefined, event: u
 const webhookIds = [newId(), newId()] as const;
 const emailId = newId();
 
-/** An account with deliveries of two endpoints in two weeks, nearly all of them succeeded, and another account's. */
+/**
+ * An account with deliveries of two endpoints in two weeks, nearly all of them succeeded, and another account's. Those of the
+ * present week are of one state.
+ */
 async function build(db: Database, count: number): Promise<string> {
   const { id } = await buildAccount(db);
   await ensurePartitions(db, new Date(Date.now() - 8 * 24 * 3_600_000));
@@ -20,7 +23,7 @@ async function build(db: Database, count: number): Promise<string> {
   ] as const)
     await db.query({
       text: `INSERT INTO webhook_deliveries (id, account_id, webhook_id, email_id, event, payload, status)
-             SELECT (lpad(to_hex((extract(epoch FROM now() - (n % 8) * interval '1 day') * 1000)::bigint), 12, '0') || '7' || substr(md5(n || $1::text), 1, 19))::uuid,
+             SELECT (lpad(to_hex((extract(epoch FROM date_trunc('week', now(), 'UTC') - (n % 8) * interval '1 day') * 1000)::bigint), 12, '0') || '7' || substr(md5(n || $1::text), 1, 19))::uuid,
                     $1::uuid, CASE WHEN n % 3 = 0 THEN $2::uuid ELSE $3 END, CASE WHEN n % 100 < 3 THEN $4::uuid END,
                     CASE WHEN n % 500 = 7 THEN 'email.bounced' WHEN n % 250 = 9 THEN 'email.of-a-later-release' WHEN n % 2 = 0 THEN 'email.queued' ELSE 'email.sent' END, '{}',
                     (CASE WHEN n % 200 IN (9, 10, 7) THEN 'failed' ELSE 'succeeded' END)::webhook_delivery_status

@@ -29,26 +29,28 @@ export async function search(
   const [limit, offset] = [`$${values.length + 1}`, `$${values.length + 2}`];
   // Each line of deliveries gives as many as the page may need of it.
   const rows = await db.query<{ id: string }>({
-    text: `SELECT id FROM (${found(`ORDER BY id DESC LIMIT ${limit}::bigint + ${offset}::bigint`)}) found
+    text: `SELECT id FROM (${found(`${limit}::bigint + ${offset}::bigint`, 'newest')}) found
             ORDER BY id DESC LIMIT ${limit} OFFSET ${offset}`,
     values: [...values, page.limit, page.offset],
   });
   // The limit within each line keeps PostgreSQL from comparing all deliveries with the states.
-  const upTo = `LIMIT $${values.length + 1}`;
+  const upTo = `$${values.length + 1}`;
   const [counted] = await db.query<{ count: number }>({
-    text: `SELECT count(*)::int AS count FROM (SELECT FROM (${found(upTo)}) found ${upTo}) counted`,
+    text: `SELECT count(*)::int AS count FROM (SELECT FROM (${found(upTo, 'any')}) found LIMIT ${upTo}) counted`,
     values: [...values, most + 1],
   });
   const count = counted?.count ?? 0;
   return { ids: rows.map(({ id }) => id), count: Math.min(count, most), countExact: count <= most };
 }
 
-/** @returns found: SQL that selects the ids of what matches, in lines, of which each ends with the given clauses */
+/** SQL that selects the ids of what matches, in lines, of which each has up to `limit`. */
+type Found = (limit: string, which: 'newest' | 'any') => string;
+
 async function matching(
   db: Database,
   accountId: string,
   { webhookId, emailId, event, status }: DeliveryFilter,
-): Promise<{ found: (end: string) => string; values: unknown[] }> {
+): Promise<{ found: Found; values: unknown[] }> {
   const values: unknown[] = [accountId];
   const parts = ['account_id = $1'];
   const add = (value: unknown, condition: (parameter: string) => string) => {
@@ -60,18 +62,23 @@ async function matching(
   if (emailId !== undefined || !isOfState || !(await isBuilt(db, 'webhook_deliveries_state_idx'))) {
     add(event, (p) => `event = ${p}`);
     add(status, (p) => `status = ${p}::webhook_delivery_status`);
-    return { found: (end) => `SELECT id FROM webhook_deliveries WHERE ${parts.join(' AND ')} ${end}`, values };
+    const text = `SELECT id FROM webhook_deliveries WHERE ${parts.join(' AND ')}`;
+    return {
+      found: (limit, which) => `${text} ${which === 'newest' ? 'ORDER BY id DESC' : ''} LIMIT ${limit}`,
+      values,
+    };
   }
   const states = statesOf(
     status && `$${values.push(status)}::webhook_delivery_status`,
     event && `$${values.push(event)}`,
   );
-  const where = [...parts, 'status = state.status', 'event = state.event'].join(' AND ');
-  return {
-    found: (end) => `SELECT of_state.id FROM (${states}) state
-                      CROSS JOIN LATERAL (SELECT id FROM webhook_deliveries WHERE ${where} ${end}) of_state`,
-    values,
-  };
+  // Where all of a week's deliveries have one state, PostgreSQL expects that of any other as many, and would read them all by
+  // account. About a range it assumes that little is in it, and this order is that of the index of states alone.
+  const where = [...parts, 'status = state.status', 'event BETWEEN state.event AND state.event'].join(' AND ');
+  const found: Found = (limit) =>
+    `SELECT of_state.id FROM (${states}) state
+      CROSS JOIN LATERAL (SELECT id FROM webhook_deliveries WHERE ${where} ORDER BY event, id DESC LIMIT ${limit}) of_state`;
+  return { found, values };
 }
 
 /**
