@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { fstatSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createConnection, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
@@ -30,9 +32,11 @@ t.test("a line has a priority in systemd's journal, and nowhere else", async (t)
   ]);
 });
 
-/** A socket of the file system, as the journal's is. */
+/** A socket of the file system, as the journal's is. Its path is short, as the system demands. */
 async function openSocket(t: Test): Promise<{ stream: Output & Socket & { fd: number }; written: Promise<string> }> {
-  const server = createServer().listen(join(t.testdir({}), 's'));
+  const dir = await mkdtemp(join(tmpdir(), 's-'));
+  t.teardown(() => rm(dir, { recursive: true }));
+  const server = createServer().listen(join(dir, 's'));
   t.teardown(() => server.close());
   await once(server, 'listening');
   const accepted = once(server, 'connection');
