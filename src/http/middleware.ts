@@ -165,7 +165,8 @@ const lingerMs = 30_000;
  * answer to a connection reset.
  */
 async function discardRest({ req, res }: Context): Promise<void> {
-  if (req.complete) return;
+  // A client that hung up sends no rest, and the request is closed already: it would be kept for as long as its rest is waited for.
+  if (req.complete || req.destroyed) return;
   req.resume();
   await new Promise<void>((resolve) => {
     const enough = setTimeout(() => (res.shouldKeepAlive ? req.destroy() : resolve()), lingerMs).unref();

@@ -5,7 +5,10 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import Koa from 'koa';
 import t, { type Test } from 'tap';
+import { readJson } from '../../src/http/body/body.ts';
+import { errors } from '../../src/http/middleware.ts';
 import { listen } from '../../src/http/server.ts';
+import { silentLog } from '../../src/log.ts';
 
 /** A server that answers `/slow` when it is told to, and `/long` in two parts; and connections to it that keep what they read. */
 async function start(t: Test) {
@@ -121,6 +124,35 @@ t.test('an answer that was given is not kept until the server closes', async (t)
   }
   const kept = () => given.filter((one) => one.deref() !== undefined).length;
   for (let round = 0; round < 50 && kept() > 10; round += 1) {
+    await pause(10);
+    collect();
+  }
+  t.ok(kept() <= 10, `${kept()} of 100 are still there`);
+});
+
+t.test('an upload that was cut off is not kept while a slow client would be waited for', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const app = new Koa();
+  // It prints each connection that is lost.
+  app.silent = true;
+  const cut: WeakRef<object>[] = [];
+  app.use(errors(silentLog));
+  app.use(async (ctx) => {
+    cut.push(new WeakRef(ctx.req));
+    ctx.body = await readJson(ctx, 1_000);
+  });
+  const server = await listen(app, '127.0.0.1', 0);
+  t.teardown(() => server.close(0));
+  for (let n = 0; n < 100; n += 1) {
+    const socket = net.connect(server.port, '127.0.0.1');
+    socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{');
+    while (cut.length <= n) await pause(1);
+    socket.resetAndDestroy();
+  }
+  const kept = () => cut.filter((one) => one.deref() !== undefined).length;
+  // A slow client is waited for for 30 s.
+  for (const end = performance.now() + 15_000; performance.now() < end && kept() > 10; ) {
     await pause(10);
     collect();
   }
