@@ -103,8 +103,11 @@ function entryOf(
   const hasUnsubscribed = known.unsubscribed.some((at) => saysYes(fields[at]));
   const reason = reasonIn(fields, known, isContact) ?? (hasUnsubscribed ? 'unsubscribe' : undefined);
   if (isContact && reason === undefined) return isAligned ? 'subscribed' : 'unclear';
-  return { line, address, ...(reason ? { reason } : {}) };
+  return { line, address: withoutApostrophe(address), ...(reason ? { reason } : {}) };
 }
+
+/** The one that keeps a spreadsheet from taking the field for a formula. */
+const withoutApostrophe = (field: string) => field.replace(/^'(?='*[=+\-@])/, '');
 
 function addressIn(fields: string[], { addresses }: Columns): string | undefined {
   if (addresses.length > 0) return addresses.map((at) => fields[at]).find(hasAt);

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { sharedNode } from '../support/shared-node.ts';
 import { manageAccount } from './scene.ts';
 
@@ -102,4 +103,11 @@ t.test('many addresses are added with one call, or none of them', async (t) => {
   t.match(lines[1], /^"last@shop\.test",manual,,20\d\d-\S+Z$/);
   t.match(lines[2], `"gone@shop.test",bounce,${bounced},20`);
   t.equal(new Set(lines).size, lines.length, 'each once');
+
+  const formulas = ["'=2@shop.test", '=1+1@shop.test'];
+  for (const address of formulas) await call('POST', '/suppressions', { address });
+  const { body: csv } = await call('GET', '/suppressions/export');
+  t.match(csv, /^"'=1\+1@shop\.test",manual/m, 'a spreadsheet takes it for text');
+  const read = readSuppressionsCsv(csv).entries.map(({ address }) => address);
+  t.strictSame(read.slice(0, 2).sort(), formulas);
 });

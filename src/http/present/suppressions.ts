@@ -6,10 +6,17 @@ export function suppression(row: Suppression) {
   return { address: row.address, reason: row.reason, email_id: row.emailId, created_at: iso(row.createdAt) };
 }
 
-/** A line of CSV (RFC 4180), with quotes around the only field that may need them. */
+/** Strangers choose addresses, and a spreadsheet would take these for formulas, which can start programs. */
+const formula = /^'*[=+\-@]/;
+
+/**
+ * A line of CSV (RFC 4180), with quotes around the only field that may need them. An address that begins as a formula does has
+ * an apostrophe before it, which `readSuppressionsCsv` takes off again.
+ */
 export function suppressionLine(row: Suppression): string {
   const { address, reason, email_id: emailId, created_at: createdAt } = suppression(row);
-  return `"${address.replaceAll('"', '""')}",${reason},${emailId ?? ''},${createdAt}\r\n`;
+  const field = formula.test(address) ? `'${address}` : address;
+  return `"${field.replaceAll('"', '""')}",${reason},${emailId ?? ''},${createdAt}\r\n`;
 }
 
 export function erasure(row: Erasure) {
