@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { commands } from '../../src/cli/run.ts';
 import { table } from '../../src/cli/table.ts';
+import { report } from '../../src/core/destinations/destinations.ts';
 import { dnsRecords } from '../../src/core/domains/domains.ts';
 import { register } from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
@@ -285,6 +286,14 @@ t.test('domains: listed with their accounts, checked as a node does, verified on
     domain: { status: 'verified' },
     checks: { spf: { ok: true } },
   });
+  const { dkimSelector: selector } = await node.db.prisma.domain.findUniqueOrThrow({ where: { id: sender.domainId } });
+  const second = { accountId: sender.account.id, domainId: sender.domainId, selector, publicKey: 'of another' };
+  await node.db.prisma.dkimKey.create({ data: { id: newId(), ...second, algorithm: 'rsa' } });
+  t.match(
+    await sendwright(env, 'domains', 'check', sender.domain),
+    { code: 1, printed: /\nok +verification\nproblem +dkim: there is more than one DKIM key[\s\S]*\nok +spf$/ },
+    'one wrong record is enough',
+  );
   await node.db.prisma.domain.updateMany({ where: { id: sender.domainId }, data: { domain: 'nxdomain.test' } });
   for (const more of [[], ['--verify']]) {
     const found = await sendwright(env, 'domains', 'check', 'nxdomain.test', ...more);
@@ -427,9 +436,26 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
   const waited = await sendwright(env, 'send', ...hello, ...waiting);
   t.match(waited, { code: 1, printed: / is queued$/, said: /^No node that delivers mail is running/ });
   t.strictSame(waited.progress, [''], 'it does not begin to wait');
-  await register(db, { id: newId(), hostname: 'h', roles: ['mta'] }, false);
+  const nodeId = newId();
+  await register(db, { id: nodeId, hostname: 'h', roles: ['mta'] }, false);
   // Seen just now, for as long as this takes.
   await db.query({ text: `UPDATE nodes SET seen_at = now() + interval '1 hour'` });
+  const away = {
+    backoffUntil: new Date(Date.now() + 60_000),
+    reason: 'it is away',
+    lastReply: null,
+    lastSuccessAt: null,
+  };
+  const idle = { running: 0, waiting: 0, connections: 0, mostConnections: 4, perMinute: null };
+  await report(db, nodeId, [{ site: 'b.test', destinations: ['b.test'], ...idle, ...away }]);
+  const site = async (...command: string[]) => (await sendwright(env, 'queue', ...command)).printed;
+  t.match(await site('list'), /^b\.test .* 0\/4 +it is away$/m, 'a back-off with its reason');
+  const retried = await db.query({
+    text: `UPDATE recipients SET attempts = 1, status = 'deferred', job_id = NULL, next_attempt_at = now() + interval '1 hour'
+            WHERE destination = 'b.test' AND next_attempt_at <= now() RETURNING email_id`,
+  });
+  t.match(await site('flush', 'b.test'), new RegExp(`^${retried.length} more recipients are due now\\.\nSITE`));
+  t.match(await site('resume', 'b.test'), /^SITE/);
   const { progress, ended } = begin(env, 'send', ...hello, ...waiting);
   await eventually(async () => progress.length > 0);
   await hold.begin(db);

@@ -4,8 +4,11 @@ import { dirname, join } from 'node:path';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { connect } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
+import { silentLog } from '../../src/log.ts';
 import { buildSender } from '../support/build.ts';
+import { createDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { eventually, testEnv } from '../support/node.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -158,4 +161,31 @@ t.test('a recipient is erased, and the command says what was erased', async (t) 
     code: 1,
     said: /^sendwright: ENCRYPTION_KEY is not the key of this database/,
   });
+});
+
+t.test('an erasure that a node has to finish, and an export that fails, are not said to be complete', async (t) => {
+  const url = await createDatabase();
+  const db = connect(url, silentLog);
+  t.teardown(() => db.close());
+  const env = testEnv(url, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const { account, from } = await buildSender(db, encryptionKey);
+  const mine = ['--account', account.id, '--from', from, '--subject', 's', '--text', 't'];
+  t.match(await told(env, 'send', ...mine, '--to', 'ann@b.test'), { code: 0 });
+  await db.query({ text: 'UPDATE recipients SET claimed_by = $1', values: [newId()] });
+  const { progress, ended } = begin(env, 'accounts', 'erase-recipient', account.id, 'ann@b.test');
+  await eventually(async () => progress.length > 0);
+  const realNow = Date.now;
+  // A minute passes.
+  Date.now = () => realNow() + 60_000;
+  const left = await ended.finally(() => {
+    Date.now = realNow;
+  });
+  t.match(left, {
+    code: 1,
+    printed: /^Some of it is being sent right now: a node will finish the erasure\. The receipt is /,
+  });
+  const out = join(await makeFolder(t), 'account.ndjson');
+  await db.query({ text: 'ALTER TABLE webhook_deliveries RENAME TO gone' });
+  t.match(await sendwright(env, 'accounts', 'export', account.id, '--out', out), { code: 1, printed: '' });
+  t.strictSame([existsSync(out), existsSync(`${out}.part`)], [false, false]);
 });

@@ -63,6 +63,8 @@ t.test('a list of suppressions can be imported from a file', async (t) => {
   const { code, said } = await load(['good@one.test', ...wrong].join('\n'));
   t.match([code, said.match(/line \d+, "a b\d+@three\.test": .+/g)?.length], [1, 20], 'wrong lines are named');
   t.match(said, /\nand 3 lines more/);
+  const few = await load(wrong.slice(0, 20).join('\n'));
+  t.match(few, { code: 1, said: /\nline 20, "a b19@three\.test": [^\n]+$/ }, 'all of them');
   t.match(await load('x@y.test,nonsense reason'), { code: 0 });
 });
 

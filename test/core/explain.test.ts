@@ -375,6 +375,7 @@ t.test('what came back is said of the recipient that it is about', async (t) => 
       [before, null],
     ],
   );
+  t.match(told(bounce)[0], { address: jane, status: 'delivered', cause: null, attempts: 1 });
   t.equal(told(bounce)[0]?.advice, `${meanings.mailbox_full.meaning} ${meanings.mailbox_full.advice}`);
   for (const [kind, sentence] of [
     ['complaint', 'Its reader called it spam'],
