@@ -1,6 +1,7 @@
 import * as idempotency from '../core/accounts/idempotency.ts';
 import * as loginAttempts from '../core/accounts/login-attempts.ts';
 import * as sessions from '../core/accounts/sessions.ts';
+import * as orders from '../core/destinations/destination-orders.ts';
 import * as lastDeliveries from '../core/destinations/last-deliveries.ts';
 import * as dkimKeys from '../core/domains/dkim-keys.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
@@ -65,6 +66,7 @@ export function addChores(
     tlsResults.forgetOld(db, await noLater(db, new Date()), stop),
   );
   rounds.every(6 * 60 * minuteMs, 'days of warm-up', () => warmUp.forgetOld(db));
+  rounds.every(60 * minuteMs, 'old orders for destinations', () => orders.forgetOld(db));
   rounds.every(6 * 60 * minuteMs, 'old deliveries to destinations', () => lastDeliveries.forgetOld(db));
   rounds.every(60 * minuteMs, 'retired DKIM keys', () => dkimKeys.forgetRetired(db));
   if (isSandbox) rounds.every(minuteMs, 'sandbox messages', () => sandboxMessages.trim(db));

@@ -1,6 +1,7 @@
 import { mock } from 'node:test';
 import t from 'tap';
 import { addChores } from '../../src/chores/chores.ts';
+import * as orders from '../../src/core/destinations/destination-orders.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
 import { silentLog } from '../../src/log.ts';
@@ -141,4 +142,27 @@ t.test('what is no longer kept is deleted, whatever it is, and nothing else', as
   t.strictSame(await ids('emails', 'id'), [waits, endedLate, young].sort());
   t.strictSame(await ids('email_contents', 'email_id'), [waits, young].sort());
   t.strictSame(await ids(`email_counts WHERE type = 'marketing'`, 'account_id'), [keptId]);
+});
+
+t.test('orders for destinations are forgotten a day after they are over, and those in force stay', async (t) => {
+  const db = await openDatabase(t);
+  for (const name of ['resumed.test', 'paused.test', 'paused-and-flushed.test']) await orders.pause(db, name);
+  for (const name of ['flushed.test', 'just-flushed.test', 'paused-and-flushed.test'])
+    await orders.flush(db, name, [name]);
+  await orders.resume(db, 'resumed.test');
+  await db.query({
+    text: `UPDATE destination_orders SET paused_at = paused_at - interval '25 hours', flushed_at = flushed_at - interval '25 hours'
+            WHERE name <> 'just-flushed.test'`,
+  });
+  const names = async () => (await orders.list(db)).map(({ name }) => name).sort();
+  t.equal((await names()).length, 5);
+  for (const work of gather(db)) await work(new AbortController().signal);
+  t.strictSame(await names(), ['just-flushed.test', 'paused-and-flushed.test', 'paused.test']);
+
+  t.comment('what was forgotten can be paused and flushed again');
+  await orders.pause(db, 'resumed.test');
+  await orders.flush(db, 'flushed.test', ['flushed.test']);
+  const given = new Map((await orders.list(db)).map((order) => [order.name, order]));
+  t.ok(given.get('resumed.test')?.pausedAt);
+  t.ok(given.get('flushed.test')?.flushedAt);
 });

@@ -16,7 +16,7 @@ export const readEveryMs = 1_000;
 /** Nodes that are well go by an order this long after it was given, in ms. */
 export const heardWithinMs = readEveryMs + 500;
 
-/** Every order that was given. */
+/** Every order that is in force, and those of the last day. */
 export async function list(db: Database): Promise<Order[]> {
   return db.query<Order>({
     name: 'destination-orders',
@@ -82,6 +82,16 @@ export async function wakeParked(db: Database, name: string, destinations: strin
   await db.transaction(async (tx) => {
     await wakings.lockName(tx, name);
     await wakings.add(tx, { name, kind: 'aside', destinations }, dueFromNow);
+  });
+}
+
+/**
+ * Forgets the orders that nothing follows from any more: each node reads all of them every second, and every destination that was
+ * ever paused or flushed would stay. Nodes that live have long heard of a flush by then.
+ */
+export async function forgetOld(db: Database): Promise<void> {
+  await db.query({
+    text: `DELETE FROM destination_orders WHERE paused_at IS NULL AND (flushed_at IS NULL OR flushed_at < now() - interval '1 day')`,
   });
 }
 
