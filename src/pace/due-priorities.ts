@@ -15,7 +15,7 @@ export class DuePriorities {
 
   /** Jobs of this priority, which may be another one, were added here; undefined: of an unknown one. */
   came(priority: number | undefined): void {
-    if (priority !== undefined && this.#priorities.includes(priority)) this.#came.add(priority);
+    if (priority !== undefined) this.#came.add(priority);
   }
 
   /** @returns the priorities to look for now, which count as looked for from then on */

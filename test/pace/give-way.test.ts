@@ -1,5 +1,5 @@
 import t from 'tap';
-import { givingWay } from '../../src/pace/give-way.ts';
+import { givingWay, Pace } from '../../src/pace/give-way.ts';
 
 /** Keeps the processor busy. */
 function work(ms: number): void {
@@ -16,6 +16,14 @@ t.test('other work gets a turn between two long pieces of work', async (t) => {
   });
   t.strictSame(made, [2, 4, 6]);
   t.strictSame(seen, ['piece 0', 'another', 'piece 1', 'piece 2']);
+});
+
+t.test('and none between short ones', async (t) => {
+  const seen: string[] = [];
+  setImmediate(() => seen.push('another'));
+  // As long as this process has run so far, which is much longer than this takes.
+  await givingWay([1, 2], (item) => seen.push(`piece ${item}`), new Pace(performance.now()));
+  t.strictSame(seen, ['piece 1', 'piece 2']);
 });
 
 t.test('a piece that fails ends it', async (t) => {

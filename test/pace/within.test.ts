@@ -15,4 +15,9 @@ t.test('waits no longer, and leaves no timer behind', async (t) => {
   await within(60_000, Promise.resolve(), null);
   clearInterval(alive);
   t.equal(timers(), before);
+  const { promise: work, resolve: end } = Promise.withResolvers<string>();
+  const waiting = within(60_000, work, 'late');
+  t.equal(timers(), before, 'nor one that keeps the process alive meanwhile');
+  end('made');
+  t.equal(await waiting, 'made');
 });
