@@ -205,7 +205,12 @@ t.test('keys: a new one works at once, a revoked one does not', async (t) => {
   t.equal(await call(), 401);
   // Whoever finds a key in a repository knows neither its id nor its account.
   const leaked = (await sendwright(env, 'keys', 'create', '--name', 'leaked', ...mine)).printed;
-  t.match(await told(env, 'keys', 'revoke', leaked), { api_key: { name: 'leaked', revoked_at: String } });
+  const revoking = await sendwright(env, 'keys', 'revoke', leaked);
+  t.match(revoking, {
+    code: 0,
+    printed: / leaked .* revoked$/m,
+    said: /^Mail that it sent and that waits still goes out/,
+  });
   t.equal((await node.call('GET', '/api/v1/emails', { key: leaked })).status, 401);
   t.match(await sendwright(env, 'keys', 'revoke', 'x'), { code: 1, said: 'sendwright: "x": not found' });
   t.match(await sendwright(env, 'keys', 'create', '--name', 'a', '--scope', 'all'), { code: 2, said: /scopes\[0\]/ });

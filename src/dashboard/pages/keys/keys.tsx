@@ -72,7 +72,7 @@ const columns: Column<ApiKey>[] = [
           name="Revoke"
           about={key.name}
           size="compact-xs"
-          words={`Anything that uses “${key.name}” is refused from then on.`}
+          words={`Anything that uses “${key.name}” is refused from then on, and mail that it has scheduled fails. Other mail that it has sent and that waits still goes out.`}
           act={() => api.keys.revoke(key.id)}
           done="Revoked."
         />
