@@ -580,6 +580,22 @@ t.test('the statistics of an account with much mail are counted some days at a t
     ranges.clear();
     t.strictSame(await collect(noted, sender.account.id, asked, (_, host) => host, 30), whole, `by ${groupBy}`);
     t.equal(ranges.size, 3, `no statement reads more than a part, by ${groupBy}`);
+    await db.query({
+      text: `DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$`,
+    });
+    const restricted: Database = {
+      ...db,
+      session: (work) =>
+        db.session(async (session) => {
+          await session.query({ text: 'SET ROLE pg_read_all_data' });
+          return work(session);
+        }),
+    };
+    t.strictSame(
+      await collect(restricted, sender.account.id, asked, (_, host) => host, 30),
+      whole,
+      `a role that may make no temporary tables, by ${groupBy}`,
+    );
   }
 });
 
