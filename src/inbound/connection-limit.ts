@@ -85,6 +85,8 @@ function connectionsFrom(address: string, { connections }: SMTPServer): number {
 /** Until a connection has its session, smtp-server limits only the time without any octets. */
 function limitBeginnings(server: SMTPServer, ms: number): void {
   server.server.on('connection', (socket: Socket) => {
+    // It has its session already, or was refused. STARTTLS would take off the listener below, and the socket stay until the timer.
+    if (!server._pendingSockets.has(socket)) return;
     // What is destroyed is the TLS socket: without the one below it, Node crashes in the middle of a handshake.
     const timer = setTimeout(() => server._pendingSockets.get(socket)?.destroy(), ms).unref();
     socket.once('close', () => clearTimeout(timer));

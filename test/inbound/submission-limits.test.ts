@@ -1,5 +1,9 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import pg from 'pg';
 import t from 'tap';
 import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
@@ -183,6 +187,30 @@ t.test('while the database is away the client is told to try again, and nothing 
   await admin.end();
   t.match(await dialog.message(from, content(from)), /^250 /);
   t.equal(await count(), 1);
+});
+
+t.test('a connection that went on with STARTTLS is not kept once it has ended', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const served: WeakRef<object>[] = [];
+  const note = (message: unknown) => served.push(new WeakRef((message as { socket: object }).socket));
+  subscribe('net.server.socket', note);
+  t.teardown(() => unsubscribe('net.server.socket', note));
+  for (let n = 0; n < 20; n += 1) {
+    const dialog = await shared.dial('submission');
+    await dialog.ask('EHLO client.test');
+    await dialog.startTls();
+    await dialog.ask('EHLO client.test');
+    dialog.end();
+    await dialog.rest();
+  }
+  unsubscribe('net.server.socket', note);
+  const kept = () => served.filter((one) => one.deref() !== undefined).length;
+  for (let round = 0; round < 20 && kept() > 5; round += 1) {
+    await sleep(20);
+    collect();
+  }
+  t.ok(served.length >= 20 && kept() <= 5, `${kept()} of ${served.length} are still there`);
 });
 
 t.test('a port that is in use stops the start with a line that names it', async (t) => {
