@@ -8,12 +8,11 @@ import { commands } from '../../src/cli/run.ts';
 import { table } from '../../src/cli/table.ts';
 import { report } from '../../src/core/destinations/destinations.ts';
 import { dnsRecords } from '../../src/core/domains/domains.ts';
-import { register } from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { connect } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
-import { buildSender } from '../support/build.ts';
+import { buildNode, buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
 import { eventually, testEnv } from '../support/node.ts';
@@ -442,7 +441,7 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
   t.match(waited, { code: 1, printed: / is queued$/, said: /^No node that delivers mail is running/ });
   t.strictSame(waited.progress, [''], 'it does not begin to wait');
   const nodeId = newId();
-  await register(db, { id: nodeId, hostname: 'h', roles: ['mta'] }, false);
+  await buildNode(db, nodeId, ['mta']);
   // Seen just now, for as long as this takes.
   await db.query({ text: `UPDATE nodes SET seen_at = now() + interval '1 hour'` });
   const away = {

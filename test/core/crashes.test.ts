@@ -5,7 +5,7 @@ import * as recipients from '../../src/core/recipients/recipients.ts';
 import { unansweredNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf, unheard } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
 t.test('mail that a process gives back properly starts with a new count of crashes', async (t) => {
@@ -20,7 +20,7 @@ t.test('mail that a process gives back properly starts with a new count of crash
   /** Registers a node and lets it claim the email. */
   const take = async () => {
     const id = newId();
-    await nodes.register(db, { id, hostname: 'test', roles: [] }, false);
+    await buildNode(db, id);
     await db.query({ text: `UPDATE recipients SET next_attempt_at = now() - interval '1 s' WHERE job_id IS NULL` });
     await wakeDue(db, queue);
     const claims = await db.transaction(async (tx) => recipients.claim(tx, id, await queue.take(tx, 100, [])));
@@ -28,7 +28,7 @@ t.test('mail that a process gives back properly starts with a new count of crash
     return { id, claims };
   };
   const crash = async () => {
-    await nodes.removeCrashed(db, (await take()).id);
+    await nodes.removeCrashed(db, (await take()).id, unheard);
     return find();
   };
 
@@ -37,7 +37,7 @@ t.test('mail that a process gives back properly starts with a new count of crash
     'given back': ({ claims }) => recipients.release(db, claims),
     'put aside for a limit': ({ claims }) => recipients.park(db, claims, later, 'a limit'),
     'put aside for a pause': ({ claims }) => recipients.parkForPause(db, claims, 'slow.test'),
-    'left by a node that stops': ({ id }) => nodes.unregister(db, id),
+    'left by a node that stops': ({ id }) => nodes.unregister(db, id, unheard),
   };
   for (const [way, giveBack] of Object.entries(ways)) {
     t.match(await crash(), { crashes: 1 });
@@ -49,7 +49,7 @@ t.test('mail that a process gives back properly starts with a new count of crash
     await crash();
     const { id, claims } = await take();
     await recipients.release(db, claims);
-    await nodes.unregister(db, id);
+    await nodes.unregister(db, id, unheard);
   }
   t.match(await find(), { attempts: 0, waitingFor: null }, 'it is never held for that');
   for (let round = 1; round <= 20; round += 1) await crash();
@@ -63,7 +63,7 @@ t.test('however a node ends, what others have in hand stays theirs', async (t) =
   /** A node that has a recipient and a webhook delivery in hand, and may have sent the final dot. */
   const start = async () => {
     const id = newId();
-    await nodes.register(db, { id, hostname: 'test', roles: [] }, false);
+    await buildNode(db, id);
     await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@slow.test'])]);
     t.equal((await db.transaction(async (tx) => recipients.claim(tx, id, await queue.take(tx, 100, [])))).length, 1);
     await db.query({
@@ -86,11 +86,11 @@ t.test('however a node ends, what others have in hand stays theirs', async (t) =
       })
     ).map(({ by }) => by);
   const ways: Record<string, (id: string) => Promise<unknown>> = {
-    'it stops': (id) => nodes.unregister(db, id),
-    'it crashes': (id) => nodes.removeCrashed(db, id),
+    'it stops': (id) => nodes.unregister(db, id, unheard),
+    'it crashes': (id) => nodes.removeCrashed(db, id, unheard),
     'it is silent': async (id) => {
       await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [id] });
-      await nodes.removeDead(db);
+      await nodes.removeDead(db, unheard);
     },
   };
   for (const [way, end] of Object.entries(ways)) {

@@ -3,12 +3,11 @@ import * as orders from '../../src/core/destinations/destination-orders.ts';
 import { domainsOf, find, hasMail, list, type Report, report } from '../../src/core/destinations/destinations.ts';
 import { findWaiting } from '../../src/core/destinations/giving-up.ts';
 import * as lastDeliveries from '../../src/core/destinations/last-deliveries.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import { watchDepth } from '../../src/core/operations/queue-depth.ts';
 import { pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
-import { buildSender } from '../support/build.ts';
+import { buildNode, buildSender } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
@@ -46,7 +45,7 @@ t.test('a site includes all mail that waits for its domains, and shows what most
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const [here, there] = [newId(), newId()];
-  for (const id of [here, there]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  for (const id of [here, there]) await buildNode(db, id, ['mta']);
   await report(db, here, [
     { ...quiet, site: 'Ours', destinations: ['a.test', 'b.test'] },
     { ...quiet, site: 'Empty', destinations: [] },
@@ -86,7 +85,7 @@ t.test('the mail of a destination that one node treats as a site of its own coun
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const [here, there] = [newId(), newId()];
-  for (const id of [here, there]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  for (const id of [here, there]) await buildNode(db, id, ['mta']);
   await report(db, here, [{ ...quiet, site: 'Ours', destinations: ['x.test', 'y.test'] }]);
   await report(db, there, [{ ...quiet, site: 'x.test', destinations: ['x.test'] }]);
   for (const [to, emails] of [
@@ -106,7 +105,7 @@ t.test('a paused destination is listed once, with its mail, and the site that ta
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const id = newId();
-  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, id, ['mta']);
   await report(db, id, [
     { ...quiet, site: 'Ours', destinations: ['a.test', 'b.test'] },
     { ...quiet, site: 'c.test', destinations: ['c.test', 'd.test'] },
@@ -136,7 +135,7 @@ t.test('a paused destination is listed once, with its mail, and the site that ta
 t.test('a name stands for all domains of its site', async (t) => {
   const db = await openDatabase(t);
   const id = newId();
-  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, id, ['mta']);
   const sites = { Ours: ['a.test', 'b.test'], Empty: [], 'c.test': ['c.test', 'd.test'] };
   const reports = Object.entries(sites).map(([site, destinations]) => ({ ...quiet, site, destinations }));
   await report(db, id, reports);
@@ -161,7 +160,7 @@ t.test('a name stands for all domains of its site', async (t) => {
 t.test('mail is known of the domains and sites that a node reports, and of those where it waits', async (t) => {
   const db = await openDatabase(t);
   const id = newId();
-  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, id, ['mta']);
   await report(db, id, [{ ...quiet, site: 'Ours', destinations: ['a.test'] }]);
   const later = new Date(Date.now() + 3_600_000);
   await scheduleMany(db, await buildSender(db, Buffer.alloc(32)), { emails: 1, to: 'b.test', at: later });
@@ -174,7 +173,7 @@ t.test('mail is known of the domains and sites that a node reports, and of those
 t.test('of what a site said to several nodes, the last is shown', async (t) => {
   const db = await openDatabase(t);
   const ids = [newId(), newId(), newId()];
-  for (const id of ids) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  for (const id of ids) await buildNode(db, id, ['mta']);
   for (const [turn, last] of ids.entries()) {
     const ordered = [...ids.slice(turn + 1), ...ids.slice(0, turn), last];
     const said = new Map(ordered.map((id, place) => [id, place === 2 ? null : `250 ${place}`]));
@@ -190,7 +189,7 @@ t.test('of what a site said to several nodes, the last is shown', async (t) => {
 t.test('the list can be filtered by state and by part of a name, and counts the other pages too', async (t) => {
   const db = await openDatabase(t);
   const id = newId();
-  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, id, ['mta']);
   const away = { backoffUntil: new Date(Date.now() + 60_000), reason: 'it is away', connections: 0 };
   await report(db, id, [
     { ...quiet, site: 'Big', destinations: ['a.test', 'b.test'], connections: 5, reason: 'what was said before' },
@@ -237,7 +236,7 @@ t.test('the list can be filtered by state and by part of a name, and counts the 
 t.test('the sites that refuse our mail are found among those that take it', async (t) => {
   const db = await openDatabase(t);
   const id = newId();
-  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, id, ['mta']);
   const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000);
   const said = '550 5.7.1 this is unsolicited mail';
   const judged = (site: string, lastReply: string | null) => ({
@@ -271,7 +270,7 @@ t.test('the sites that refuse our mail are found among those that take it', asyn
 t.test('when mail last arrived is known of sites and domains that no node reports, for thirty days', async (t) => {
   const db = await openDatabase(t);
   const id = newId();
-  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, id, ['mta']);
   await report(db, id, [{ ...quiet, site: 'Ours', destinations: ['a.test', 'b.test'] }]);
   const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000);
   const [earlier, later] = [ago(100), ago(50)];

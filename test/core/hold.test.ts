@@ -6,7 +6,7 @@ import * as hold from '../../src/core/operations/hold.ts';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
-import { buildSender } from '../support/build.ts';
+import { buildNode, buildSender } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
@@ -14,7 +14,7 @@ t.test('what was due when a hold began fails, in whatever state, and the rest wa
   const { db, queue } = await openQueue(t);
   const [one, other] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
   const living = newId();
-  await nodes.register(db, { id: living, hostname: 'test', roles: [] }, false);
+  await buildNode(db, living);
   for (const sender of [one, other])
     await scheduleMany(db, sender, { emails: 1_000, to: 'a.test', at: new Date(Date.now() - 1_000) });
   const change = (set: string, numbers: string, ...values: unknown[]) =>
@@ -60,7 +60,7 @@ t.test('QUE-23: what a node had in hand at a backup is in doubt, though the copy
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const [gone, living] = [newId(), newId()];
-  for (const id of [gone, living]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  for (const id of [gone, living]) await buildNode(db, id, ['mta']);
   await scheduleMany(db, sender, { emails: 40, to: 'a.test', at: new Date(Date.now() - 60_000) });
   const claim = `UPDATE recipients SET job_id = gen_random_uuid(), claimed_by = $1 WHERE address ~ $2`;
   await db.query({ text: claim, values: [gone, '^r1\\d@'] });
@@ -87,7 +87,7 @@ t.test('a hold ends, and living nodes keep what they have, if the clock was ahea
   const { db, queue } = await openQueue(t);
   const sender = await buildSender(db, Buffer.alloc(32));
   const living = newId();
-  await nodes.register(db, { id: living, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, living, ['mta']);
   await scheduleMany(db, sender, { emails: 20, to: 'a.test', at: new Date(Date.now() - 60_000) });
   const claim = `UPDATE recipients SET job_id = gen_random_uuid(), claimed_by = $1 WHERE address ~ '^r1\\d@'`;
   await db.query({ text: claim, values: [living] });

@@ -10,7 +10,7 @@ import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf, unheard } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { decided } from '../support/decided.ts';
 
@@ -33,7 +33,7 @@ t.test('rows and jobs', async (t) => {
   const take = (nodeId: string) => db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
   const node = async () => {
     const id = newId();
-    await nodes.register(db, { id, hostname: 'test', roles: [] }, false);
+    await buildNode(db, id);
     return id;
   };
   const outcome = (held: Claim, index: number, status: Settlement['status'], nextAttemptAt?: Date): Settlement => ({
@@ -242,7 +242,7 @@ t.test('rows and jobs', async (t) => {
     await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [zombie] });
     const living = await node();
     t.ok(await nodes.beat(db, living));
-    await nodes.removeDead(db);
+    await nodes.removeDead(db, unheard);
     t.notOk(await nodes.beat(db, zombie), 'it learns that it is considered dead');
     t.equal((await wakeDue(db, queue)).woken, 2);
     const taken = await take(living);
@@ -404,7 +404,7 @@ t.test('rows and jobs', async (t) => {
     await send('a@alone.test');
     const dead = await node();
     await take(dead);
-    await nodes.register(db, { id: newId(), hostname: 'test', roles: [] }, true);
+    await nodes.register(db, { id: newId(), hostname: 'test', roles: [] }, true, unheard);
     t.equal((await wakeDue(db, queue)).woken, 1);
   });
 

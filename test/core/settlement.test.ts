@@ -1,6 +1,5 @@
 import t from 'tap';
 import * as lines from '../../src/core/emails/mail-lines.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
@@ -8,7 +7,7 @@ import { Keyring } from '../../src/crypto/seal.ts';
 import type { Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { decided } from '../support/decided.ts';
 
@@ -19,7 +18,7 @@ t.test('the final event names the recipients it is about, whichever was settled 
   const endpoint = { url: 'https://example.test/hook', events: [...webhooks.eventTypes] };
   await webhooks.create(db, account.id, endpoint, new Keyring(Buffer.alloc(32)));
   const nodeId = newId();
-  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  await buildNode(db, nodeId);
 
   const send = async (to: string[]) => {
     const [accepted] = await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, to)]);

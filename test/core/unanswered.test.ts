@@ -7,7 +7,7 @@ import { heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf, unheard } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { decided } from '../support/decided.ts';
 
@@ -19,7 +19,7 @@ async function prepare(t: Test, to: string[]) {
   const request = requestOf(`s@${domain}`, to, { onUncertain: 'hold' });
   await accept(db, queue, holderOf(account), [request]);
   const nodeId = newId();
-  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  await buildNode(db, nodeId);
   const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
   const rows = async () => {
     const recipients = await db.prisma.recipient.findMany({ orderBy: { position: 'asc' } });
@@ -60,7 +60,7 @@ t.test('the recorded outcome of an attempt replaces the note', async (t) => {
     ...{ uncertain: false, lastResponse: 'answered', suppress: null },
   });
   await db.transaction((tx) => settle(tx, queue, [outcomeOf(0, 'delivered'), outcomeOf(1, 'deferred')], []));
-  await nodes.removeCrashed(db, nodeId);
+  await nodes.removeCrashed(db, nodeId, unheard);
   t.same(await rows(), [
     ['delivered', 1, null, null],
     ['deferred', 1, null, null],
@@ -81,7 +81,7 @@ t.test('nothing is noted for a claim that was given back', async (t) => {
   // The node may have the recipient again by then, in another claim, with an attempt of its own.
   await db.query({ text: 'UPDATE recipients SET job_id = $1, claimed_by = $2', values: [newId(), nodeId] });
   t.notOk(await unanswered.note(held, ['a@a.test']));
-  await nodes.unregister(db, nodeId);
+  await nodes.unregister(db, nodeId, unheard);
   t.same(await rows(), [['queued', 0, null, null]]);
 });
 

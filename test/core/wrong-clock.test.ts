@@ -4,7 +4,6 @@ import * as keys from '../../src/core/accounts/keys.ts';
 import * as loginAttempts from '../../src/core/accounts/login-attempts.ts';
 import * as dkimKeys from '../../src/core/domains/dkim-keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { takeBackAhead, wakeAhead, wakeTriedAhead } from '../../src/core/recipients/ahead.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
@@ -17,7 +16,7 @@ import { connect, type Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { dayLasting } from '../support/midnight.ts';
 import { testServerUrl } from '../support/postgres.ts';
@@ -238,7 +237,7 @@ t.test(
       requestOf(`s@${domain}`, ['a@one.test', 'a@two.test', 'a@three.test']),
     ]);
     const nodeId = newId();
-    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    await buildNode(db, nodeId);
     await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 1, ['one.test', 'three.test'])));
     await db.query({
       text: `UPDATE pgboss.job SET start_after = start_after + interval '1 day' WHERE group_id = 'one.test'`,
@@ -335,7 +334,7 @@ t.test(
     if (!accepted || !('email' in accepted)) throw new Error('it was not accepted');
     const { id: emailId } = accepted.email;
     const nodeId = newId();
-    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    await buildNode(db, nodeId);
     const [held] = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 1, [])));
     const outcome = { status: 'delivered', attempts: 1, nextAttemptAt: null, waitingFor: null } as const;
     const known = { uncertain: false, lastResponse: '250 ok', suppress: null };

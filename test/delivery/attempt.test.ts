@@ -20,6 +20,7 @@ import { silentLog } from '../../src/log.ts';
 import { Metrics } from '../../src/process/metrics.ts';
 import { opportunistic } from '../../src/smtp/policies/tls-policy.ts';
 import { startMx, startScene, startScripted } from '../smtp/scene.ts';
+import { unheard } from '../support/build.ts';
 import { buildClaim } from '../support/claim.ts';
 import { openDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
@@ -53,7 +54,7 @@ interface Mishap {
 
 /** An attempt of a live node to a server that accepts everything, and what the server received after DATA. */
 async function tryOnce(t: Test, db: Database, { beforeData, beforeDot, onUncertain = 'retry' }: Mishap) {
-  const lease = new Lease(db, silentLog, { roles: ['mta'] });
+  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const claim = buildClaim({ nodeId: lease.nodeId, to: ['b@example.test'] });
@@ -120,7 +121,7 @@ t.test('a node whose claims were given to others writes no final dot: QUE-07', a
       // What another node does to one that was frozen; that one notices at its next beat, and takes a new name.
       async beforeData(db, lease) {
         const { nodeId } = lease;
-        await nodes.unregister(db, nodeId);
+        await nodes.unregister(db, nodeId, unheard);
         await eventually(async () => lease.nodeId !== nodeId && lease.valid());
       },
     }),

@@ -7,6 +7,7 @@ import type { Database } from '../../src/db/client.ts';
 import { Lease, Sight } from '../../src/delivery/claims/lease.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
+import { buildNode, unheard } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
 
@@ -51,11 +52,11 @@ t.test(
       burying += 1;
       return db.transaction(work).finally(() => (burying -= 1));
     };
-    const lease = new Lease({ ...db, query, transaction }, silentLog, { roles: ['mta'] });
+    const lease = new Lease({ ...db, query, transaction }, silentLog, { roles: ['mta'], heldListener: unheard });
     await lease.start(false);
     t.teardown(() => lease.stop());
     const living = newId();
-    await nodes.register(db, { id: living, hostname: 'test', roles: ['mta'] }, false);
+    await buildNode(db, living, ['mta']);
     // By then it is decided whom the beat before the jump buries.
     await eventually(async () => lease.senders === 2 && burying === 0);
     // To all statements it looks as if nobody had been seen for a minute.
@@ -83,7 +84,7 @@ t.test(
       return text.startsWith('UPDATE nodes') ? [{ id: newId() }] : [];
     };
     const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
-    const lease = new Lease(db, silentLog, { roles: ['mta'] });
+    const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
     mock.timers.enable({ apis: ['setInterval'] });
     const monotonic = mock.method(performance, 'now', () => now);
     t.teardown(() => {
@@ -117,12 +118,12 @@ t.test(
 
 t.test('a node that starts knows before its first beat whether the service is on hold', async (t) => {
   const db = await openDatabase(t);
-  const lease = new Lease(db, silentLog, { roles: ['mta'] });
+  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
   await lease.start(false);
   t.notOk(lease.onHold);
   await lease.stop();
   await hold.begin(db);
-  const other = new Lease(db, silentLog, { roles: ['mta'] });
+  const other = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
   await other.start(false);
   t.ok(other.onHold, 'it would send what a restored database has already sent');
   await other.stop();
@@ -131,13 +132,13 @@ t.test('a node that starts knows before its first beat whether the service is on
 t.test('a silent node keeps its claims until it is buried', async (t) => {
   const db = await openDatabase(t);
   const [living, silent] = [newId(), newId()];
-  for (const id of [living, silent]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
-  await nodes.register(db, { id: newId(), hostname: 'test', roles: ['api', 'inbound'] }, false);
+  for (const id of [living, silent]) await buildNode(db, id, ['mta']);
+  await buildNode(db, newId(), ['api', 'inbound']);
   const silence = (id: string) =>
     db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [id] });
   await silence(silent);
   t.match(await nodes.beat(db, living), { senders: 2 }, 'of those that deliver mail');
-  await nodes.removeDead(db);
+  await nodes.removeDead(db, unheard);
   t.match(await nodes.beat(db, living), { senders: 1 });
   t.equal(await nodes.beat(db, silent), null);
   t.ok(await nodes.anyDelivers(db));
@@ -147,14 +148,14 @@ t.test('a silent node keeps its claims until it is buried', async (t) => {
 
 t.test("a living node stays alive while a dead node's claims cannot be released", async (t) => {
   const db = await openDatabase(t);
-  const lease = new Lease(db, silentLog, { roles: ['mta'] });
+  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const [dead, other] = [newId(), newId()];
   await db.transaction(async (tx) => {
     await tx.query({ text: 'LOCK TABLE recipients IN SHARE ROW EXCLUSIVE MODE' });
     t.equal(lease.senders, 1);
-    for (const id of [dead, other]) await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+    for (const id of [dead, other]) await buildNode(db, id, ['mta']);
     await db.query({ text: `UPDATE nodes SET seen_at = now() - interval '1 hour' WHERE id = $1`, values: [dead] });
     await eventually(async () => {
       // A transaction that is idle for long is ended.
@@ -168,7 +169,7 @@ t.test("a living node stays alive while a dead node's claims cannot be released"
 
 t.test('a lease that is not renewed ends before others may take the claims, by either clock', async (t) => {
   const db = await openDatabase(t);
-  const lease = new Lease(db, silentLog, { roles: ['mta'] });
+  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const isValidAfter = (clock: { now: () => number }, ms: number) => {
@@ -188,11 +189,15 @@ t.test('a lease that is not renewed ends before others may take the claims, by e
 t.test('a buried node goes on under one new name, however many of its beats waited for the database', async (t) => {
   const db = await openDatabase(t);
   const names: string[] = [];
-  const lease = new Lease(db, silentLog, { roles: ['mta'], tellName: (name) => names.push(name) });
+  const lease = new Lease(db, silentLog, {
+    roles: ['mta'],
+    heldListener: unheard,
+    tellName: (name) => names.push(name),
+  });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const [other, later] = [newId(), newId()];
-  const add = (id: string) => nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  const add = (id: string) => buildNode(db, id, ['mta']);
   await add(other);
   await db.transaction(async (tx) => {
     await tx.query({ text: 'LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE' });
@@ -220,7 +225,11 @@ t.test('a node that is registering under a new name takes no second one while th
   // Like the statement that releases a dead node's claims, but waiting for as long as the test says.
   let freed: Promise<void> = Promise.resolve();
   const slow: Database = { ...db, transaction: (work) => freed.then(() => db.transaction(work)) };
-  const lease = new Lease(slow, silentLog, { roles: ['mta'], tellName: (name) => names.push(name) });
+  const lease = new Lease(slow, silentLog, {
+    roles: ['mta'],
+    heldListener: unheard,
+    tellName: (name) => names.push(name),
+  });
   await lease.start(false);
   t.teardown(() => lease.stop());
   const waiting = Promise.withResolvers<void>();
@@ -252,7 +261,7 @@ t.test('a node that stops waits for each of its beats: the answer to an earlier 
   const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
-  const lease = new Lease(db, silentLog, { roles: ['mta'] });
+  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
   await lease.start(false);
   mock.timers.tick(10_000);
   const [first, second] = beats;

@@ -1,6 +1,5 @@
 import { mock } from 'node:test';
 import t from 'tap';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import { claim, park } from '../../src/core/recipients/recipients.ts';
 import { tooMuchFor } from '../../src/core/recipients/waiting-for.ts';
 import { connect } from '../../src/db/client.ts';
@@ -9,7 +8,7 @@ import type { Site } from '../../src/delivery/sites/providers.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 
@@ -34,7 +33,7 @@ t.test(
       [0, 1, 2, 3, 4].map((n) => requestOf(`s@${domain}`, [`r${n}@a.test`])),
     );
     const nodeId = newId();
-    await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+    await buildNode(db, nodeId);
     const claims = await db.transaction(async (tx) => claim(tx, nodeId, await queue.take(tx, 100, [])));
     const [first, second, third, paused, last] = claims;
     if (!first || !second || !third || !paused || !last) throw new Error('they were not claimed');

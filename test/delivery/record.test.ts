@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import type { AttemptRow } from '../../src/core/recipients/attempts.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
 import type { Settlement } from '../../src/core/recipients/settlement.ts';
@@ -14,7 +13,7 @@ import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import type { Queue } from '../../src/queue.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildSender, holderOf } from '../support/build.ts';
+import { buildNode, buildSender, holderOf } from '../support/build.ts';
 import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
 import { decided } from '../support/decided.ts';
@@ -49,7 +48,7 @@ function losingFirst(db: Database) {
 async function prepare(t: Test) {
   const { db, queue } = await openQueue(t);
   const nodeId = newId();
-  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  await buildNode(db, nodeId);
   return { db, queue, held: await claimed(db, queue, nodeId, 'b@x.test') };
 }
 

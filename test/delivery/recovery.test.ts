@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/clock.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
 import { settledAtOnce } from '../../src/core/recipients/settlement-events.ts';
@@ -12,7 +11,7 @@ import { recover } from '../../src/delivery/attempt/recovery.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 
 const policy = { scheduleMs: [60_000], forMs: 3_600_000 };
@@ -25,7 +24,7 @@ async function prepare(t: Test) {
   const account = await buildAccount(db);
   const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
   const nodeId = newId();
-  await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+  await buildNode(db, nodeId);
   return { db, queue, folder, account, domain, nodeId };
 }
 

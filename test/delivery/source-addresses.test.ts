@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap';
 import { parsePlan, parseSendingIps, parseWarmUp, withWarmUp } from '../../src/config/sending-ips.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import { forgetOld, giveBack, list, listOnce, report, reserve } from '../../src/core/sources/warm-up.ts';
 import type { Database, Statement } from '../../src/db/client.ts';
 import { type Choice, type Source, SourceAddresses, type Want } from '../../src/delivery/pools/source-addresses.ts';
@@ -8,6 +7,7 @@ import { WarmUpBudget } from '../../src/delivery/pools/warm-up-budget.ts';
 import { newId } from '../../src/ids.ts';
 import { silentLog } from '../../src/log.ts';
 import type { SendingPools } from '../../src/smtp/connections/sending-pools.ts';
+import { buildNode } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 
 const pools = (ips: string, fresh: string, plan: string): SendingPools => ({
@@ -269,7 +269,7 @@ t.test('a return that may have succeeded is not repeated', async (t) => {
 
 async function register(db: Database): Promise<string> {
   const id = newId();
-  await nodes.register(db, { id, hostname: 'test', roles: ['mta'] }, false);
+  await buildNode(db, id, ['mta']);
   return id;
 }
 

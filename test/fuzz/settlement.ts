@@ -1,13 +1,12 @@
 import fc from 'fast-check';
 import { wakeDue } from '../../src/core/emails/mail-lines.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import { type Claim, claim } from '../../src/core/recipients/recipients.ts';
 import { type Settlement, settle } from '../../src/core/recipients/settlement.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
-import { buildAccount, buildVerifiedDomain, holderOf } from '../support/build.ts';
+import { buildAccount, buildNode, buildVerifiedDomain, holderOf } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { decided } from '../support/decided.ts';
 import type { Closing, Target } from './target.ts';
@@ -67,7 +66,7 @@ async function openScene(closing: Closing) {
   const url = 'https://example.test/hook';
   await webhooks.create(db, account.id, { url, events: [...webhooks.eventTypes] }, new Keyring(Buffer.alloc(32)));
   const nodeId = newId();
-  await nodes.register(db, { id: nodeId, hostname: 'fuzz', roles: [] }, false);
+  await buildNode(db, nodeId);
   const holder = holderOf(account);
   const send = async (to: string[]) => {
     const [accepted] = await accept(db, queue, holder, [requestOf(`s@${domain}`, to)]);

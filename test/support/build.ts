@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import * as keys from '../../src/core/accounts/keys.ts';
 import * as domains from '../../src/core/domains/domains.ts';
+import { type HeldListener, register } from '../../src/core/nodes/nodes.ts';
 import { sealingKey } from '../../src/core/secrets/encryption-key.ts';
 import { deriveKey, Keyring, seal } from '../../src/crypto/seal.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -108,3 +109,10 @@ export async function buildSender(db: Database, encryptionKey: Buffer) {
   const { id: domainId, domain } = await buildVerifiedDomain(db, account.id, encryptionKey);
   return { account, domainId, domain, from: `sender@${domain}`, key: await buildKey(db, account.id) };
 }
+
+/** For tests that ask nothing of what is held. */
+export const unheard: HeldListener = { onCrashes: () => undefined, onUnanswered: async () => undefined };
+
+/** A living node beside others. */
+export const buildNode = (db: Database, id: string, roles: string[] = []) =>
+  register(db, { id, hostname: 'test', roles }, false, unheard);

@@ -1,6 +1,5 @@
 import { Socket } from 'node:net';
 import { systemClock } from '../../src/clock.ts';
-import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import { Keyring } from '../../src/crypto/seal.ts';
@@ -15,7 +14,7 @@ import { createResolver } from '../../src/smtp/dns/resolver.ts';
 import type { CallTools } from '../../src/webhooks/call.ts';
 import { type Patience, WebhookDispatcher } from '../../src/webhooks/dispatch.ts';
 import { defaultLimits, type Limits } from '../../src/webhooks/slots.ts';
-import { buildAccount } from '../support/build.ts';
+import { buildAccount, buildNode } from '../support/build.ts';
 import { openQueue } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
 
@@ -132,7 +131,7 @@ export async function openScene(t: Test): Promise<Scene> {
       }),
     async start(t, { limits = {}, patience, through = db, wakes = true, ...options } = {}) {
       const nodeId = newId();
-      await nodes.register(db, { id: nodeId, hostname: 'test', roles: [] }, false);
+      await buildNode(db, nodeId);
       const tools = {
         poster: { resolver: createResolver(['127.0.0.1:9']), allowPrivate: true, timeoutMs: 15_000 },
         keyring,

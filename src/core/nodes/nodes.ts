@@ -26,8 +26,6 @@ export interface HeldListener {
   onUnanswered(tx: Sql, held: Settled[]): Promise<void>;
 }
 
-const noListener: HeldListener = { onCrashes: () => undefined, onUnanswered: async () => undefined };
-
 /** Logs crashes, and emits the webhook events of recipients that may have got the message. */
 export const reportHeld = (log: Logger, queue: Queue): HeldListener => ({
   onCrashes: (held) =>
@@ -44,7 +42,7 @@ export async function register(
   db: Database,
   node: { id: string; hostname: string; roles: string[] },
   alone: boolean,
-  listener = noListener,
+  listener: HeldListener,
 ): Promise<void> {
   await db.transaction(async (tx) => {
     await removeUnseen(tx, alone ? 0 : deadAtStartAfterMs, listener);
@@ -87,7 +85,7 @@ export async function anyDelivers(db: Database): Promise<boolean> {
 }
 
 /** Removes this node, which stops in good order. Anything that it still holds becomes due for the others. */
-export async function unregister(db: Database, nodeId: string, listener = noListener): Promise<void> {
+export async function unregister(db: Database, nodeId: string, listener: HeldListener): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
     // Their outcome could not be recorded before the node stopped.
@@ -101,12 +99,12 @@ export async function unregister(db: Database, nodeId: string, listener = noList
  * Removes nodes that have not been seen for `deadAfterMs`, and frees their claims. It may wait for locks on those, and fail
  * because of them: a node must not depend on it to stay alive itself.
  */
-export async function removeDead(db: Database, listener = noListener): Promise<void> {
+export async function removeDead(db: Database, listener: HeldListener): Promise<void> {
   await db.transaction((tx) => removeUnseen(tx, deadAfterMs, listener));
 }
 
 /** Removes a node that is known to have crashed, and frees its claims. */
-export async function removeCrashed(db: Database, nodeId: string, listener = noListener): Promise<void> {
+export async function removeCrashed(db: Database, nodeId: string, listener: HeldListener): Promise<void> {
   await db.transaction(async (tx) => {
     await tx.query({ text: 'DELETE FROM nodes WHERE id = $1', values: [nodeId] });
     await freeAfterCrash(tx, [nodeId], listener);
@@ -114,7 +112,7 @@ export async function removeCrashed(db: Database, nodeId: string, listener = noL
 }
 
 /** Removes all nodes, when none can be running, and frees their claims. */
-export async function removeAll(db: Database, listener = noListener): Promise<void> {
+export async function removeAll(db: Database, listener: HeldListener): Promise<void> {
   await db.transaction((tx) => removeUnseen(tx, 0, listener));
 }
 

@@ -48,7 +48,7 @@ interface Holder {
   /** Told each name before it is used. */
   tellName?: ((nodeId: string) => void) | undefined;
   /** Told of what is held because a node was gone. */
-  heldListener?: nodes.HeldListener;
+  heldListener: nodes.HeldListener;
 }
 
 /**
@@ -60,7 +60,7 @@ export class Lease {
   readonly #log: Logger;
   readonly #roles: string[];
   readonly #tellName: (nodeId: string) => void;
-  readonly #heldListener: nodes.HeldListener | undefined;
+  readonly #heldListener: nodes.HeldListener;
   #nodeId = newId();
   #senders = 1;
   #onHold = false;
