@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts';
-import { codeOf } from '../../db/errors.ts';
+import { databaseCodeOf } from '../../db/errors.ts';
 import { floorId } from '../../ids.ts';
 import { byHour } from './email-counts.ts';
 
@@ -171,7 +171,7 @@ const insufficientPrivilege = '42501';
  */
 async function collectLargest(db: Database, query: StatsQuery, ranges: string[][]): Promise<Stats | null> {
   const largest = await findLargest(db, query, ranges).catch((error: unknown) => {
-    if (codeOf(error) === insufficientPrivilege) return null;
+    if (databaseCodeOf(error) === insufficientPrivilege) return null;
     throw error;
   });
   if (largest === null) return null;
