@@ -7,7 +7,7 @@ const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
 /**
- * Looks at this machine once an hour. One process of each node is to do it: any other would say the same.
+ * Looks at this machine once an hour. Of workers the first process does it for all: each of them would say the same.
  *
  * @param machine as the doctor gets it
  */

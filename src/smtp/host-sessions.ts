@@ -144,9 +144,8 @@ export class HostSessions {
   }
 
   async #send(start: Start, connection: Connection, policyName: TlsPolicyName, reused: boolean): Promise<boolean> {
-    const { envelope, beforeDot, afterDot = () => undefined } = this.#request;
+    const { envelope, site, beforeDot, afterDot = () => undefined } = this.#request;
     const { deadlines, pool } = this.#transport;
-    const perConnection = this.#request.site?.perConnection ?? undefined;
     const verification = connection.tls === null ? 'none' : policyName;
     const session = { startedAt: start.startedAt, ...endpointsOf(connection), verification, reused } as const;
     const series = await transactAll(connection, {
@@ -157,7 +156,7 @@ export class HostSessions {
       deadlines,
       alone: this.#progress.alone,
       reused,
-      mayCarry: () => pool.mayCarry(connection, perConnection),
+      mayCarry: () => pool.mayCarry(connection, site),
     });
     if ('stale' in series) {
       if (series.stale === 'limited') this.#reports.remark(`the reused connection is dropped: ${series.reason}`);
@@ -172,7 +171,7 @@ export class HostSessions {
     if (limited) this.#leave(connection);
     this.#connection = null;
     connection.conversation = null;
-    if (!limited && connection.lost === null) pool.release(connection, perConnection);
+    if (!limited && connection.lost === null) pool.release(connection, site);
     return true;
   }
 

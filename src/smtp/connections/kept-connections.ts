@@ -49,7 +49,7 @@ export class KeptConnections {
     const isSecure = ({ target: { serverName, anyTls } }: Connection) =>
       !policy.needsTls || (serverName === (policy.serverName ?? host) && !anyTls);
     // It may have carried mail of another site with a higher limit per connection.
-    const isFresh = (kept: Connection) => this.#pool.mayCarry(kept, this.#site?.perConnection ?? undefined);
+    const isFresh = (kept: Connection) => this.#pool.mayCarry(kept, this.#site);
     return (kept) => isOurs(kept) && isSecure(kept) && isFresh(kept) && policy.mayUseConnection(kept) === null;
   }
 }

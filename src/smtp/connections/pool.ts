@@ -10,7 +10,7 @@ export interface PoolOptions {
   idleMs?: number;
   /** How old a connection may get, in milliseconds. */
   maxAgeMs?: number;
-  /** How many transactions a connection may carry. */
+  /** How many transactions a connection may carry, if its site does not say. */
   maxTransactions?: number;
 }
 
@@ -69,20 +69,17 @@ export class ConnectionPool {
     }
   }
 
-  /** Whether the connection may carry another message. @param maxTransactions as for `release` */
-  mayCarry({ transactions, capabilities }: Connection, maxTransactions = this.#options.maxTransactions): boolean {
-    return transactions < Math.min(maxTransactions, capabilities.mails ?? maxTransactions);
+  /** Whether the connection may carry another message to this site. */
+  mayCarry({ transactions, capabilities }: Connection, site?: SiteLimits): boolean {
+    const most = site?.perConnection ?? this.#options.maxTransactions;
+    return transactions < Math.min(most, capabilities.mails ?? most);
   }
 
-  /**
-   * Keeps a connection for its next message, or says QUIT if it has served long enough.
-   *
-   * @param maxTransactions how many it may carry, if not the usual number
-   */
-  release(connection: Connection, maxTransactions = this.#options.maxTransactions): void {
+  /** Keeps a connection for its next message to this site, or says QUIT if it has served long enough. */
+  release(connection: Connection, site?: SiteLimits): void {
     const { maxIdle, idleMs, maxAgeMs } = this.#options;
     const ageLeft = maxAgeMs - (performance.now() - connection.openedAt);
-    const fit = !this.#closed && ageLeft > 0 && this.mayCarry(connection, maxTransactions) && maxIdle > 0;
+    const fit = !this.#closed && ageLeft > 0 && this.mayCarry(connection, site) && maxIdle > 0;
     if (!fit || !connection.rest(() => this.#forget(connection))) {
       this.dismiss(connection);
       return;
