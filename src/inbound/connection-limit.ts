@@ -85,10 +85,16 @@ function connectionsFrom(address: string, { connections }: SMTPServer): number {
 /** Until a connection has its session, smtp-server limits only the time without any octets. */
 function limitBeginnings(server: SMTPServer, ms: number): void {
   server.server.on('connection', (socket: Socket) => {
-    // It has its session already, or was refused. STARTTLS would take off the listener below, and the socket stay until the timer.
+    // It has its session already, or was refused.
     if (!server._pendingSockets.has(socket)) return;
-    // What is destroyed is the TLS socket: without the one below it, Node crashes in the middle of a handshake.
-    const timer = setTimeout(() => server._pendingSockets.get(socket)?.destroy(), ms).unref();
+    // Held weakly: behind a proxy its session comes later, and then STARTTLS takes off the listener below.
+    const held = new WeakRef(socket);
+    const timer = setTimeout(() => endPending(server, held.deref()), ms).unref();
     socket.once('close', () => clearTimeout(timer));
   });
+}
+
+/** What is destroyed is the TLS socket: without the one below it, Node crashes in the middle of a handshake. */
+function endPending({ _pendingSockets }: SMTPServer, socket: Socket | undefined): void {
+  if (socket) _pendingSockets.get(socket)?.destroy();
 }
