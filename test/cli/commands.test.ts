@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -328,7 +328,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   const { node, env, sender } = await machine();
   const from = ['--from', sender.from, '--account', sender.account.id];
   const hello = [...from, '--to', 'a@anywhere.test', '--subject', 's', '--text', 't'];
-  const sent = await told(env, 'send', ...hello, '--tag', 'one,two', '--wait');
+  const sent = await told(env, 'send', ...hello, '--tag', 'one, two', '--wait');
   t.match(sent, { code: 0, email: { status: 'sent', tags: ['one', 'two'] } });
   const seen = await node.call('GET', `/api/v1/emails/${sent.email.id}`, { key: sender.key });
   t.match(seen.body.email.recipients, [{ status: 'delivered', attempts: 1 }]);
@@ -374,6 +374,9 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     file,
     JSON.stringify({ from: sender.from, to: 'bounced@b.test', subject: 's', text: 't', attachments }),
   );
+  const large = `${file}.large`;
+  await writeFile(large, '');
+  await truncate(large, 40 * 1024 * 1024 + 1);
   const bounced = await told(env, 'send', '--file', file, '--account', sender.account.id, '--wait');
   t.match(bounced, { code: 1, email: { status: 'failed', error: /^550 / } });
   const again = await told(env, 'send', '--file', file, '--account', sender.account.id);
@@ -388,6 +391,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
     [[...from, '--to', 'a@b.test', '--subject', 's', '--text', '-', '--html', '-'], /only one of --text and --html/],
     [['--file', '/nowhere.json'], /cannot read \/nowhere\.json/],
+    [['--file', large], /cannot read .*\.large \(it is larger than 40 MB\)/],
     // Otherwise the recipients of the file would get what was meant for somebody else.
     [['--file', file, ...hello.slice(4)], /^sendwright send: --subject, --text, --to: cannot be combined with --file/],
     [

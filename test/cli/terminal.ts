@@ -23,11 +23,18 @@ export async function told(env: Record<string, string>, ...args: string[]) {
 }
 
 /** The same, reading this from standard input. */
-export async function toldWith(input: string, env: Record<string, string>, ...args: string[]) {
+export const toldWith = (input: string, env: Record<string, string>, ...args: string[]) =>
+  reading(input, () => told(env, ...args));
+
+/** Does this with these bytes as standard input. */
+export async function reading<T>(input: string | Buffer, work: () => Promise<T>): Promise<T> {
   const before = Object.getOwnPropertyDescriptor(process, 'stdin') ?? {};
-  Object.defineProperty(process, 'stdin', { configurable: true, value: Readable.from([Buffer.from(input)]) });
+  Object.defineProperty(process, 'stdin', {
+    configurable: true,
+    value: Readable.from([typeof input === 'string' ? Buffer.from(input) : input]),
+  });
   try {
-    return await told(env, ...args);
+    return await work();
   } finally {
     Object.defineProperty(process, 'stdin', before);
   }

@@ -6,7 +6,7 @@ import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
 import { encryptionKey } from '../support/shared-node.ts';
-import { sendwright, told, toldWith } from './terminal.ts';
+import { reading, sendwright, told, toldWith } from './terminal.ts';
 
 t.test('users: added, given a new password, listed and removed', async (t) => {
   const databaseUrl = await createDatabase();
@@ -31,6 +31,7 @@ t.test('users: added, given a new password, listed and removed', async (t) => {
     said: /account: /,
   });
   t.match(await sendwright(env, 'users', 'add', account.id, '--email', 'b'), { code: 2, said: /email: / });
+  t.match(await sendwright(env, 'users', 'add', account.id), { code: 2, said: /: --email is missing\n/ });
 
   for (let n = 0; n < 10; n += 1) await logIn('ann@bücher.test', 'wrong');
   t.equal((await logIn('ann@bücher.test', added.user.password)).status, 429);
@@ -54,17 +55,25 @@ t.test('users: added, given a new password, listed and removed', async (t) => {
   );
   t.match(await sendwright(env, 'users', 'list', '--limit', '0'), { printed: 'No users on this page; 3 in total.' });
 
-  const typed = await toldWith('typed by herself\n', env, 'users', 'password', 'ann@bücher.test', '--password-stdin');
+  const typing = ['users', 'password', 'ann@bücher.test', '--password-stdin'];
+  const typed = await toldWith('typed by herself\n', env, ...typing);
   t.match([typed.code, typed.user.password], [0, undefined], 'it is not shown');
+  const text = await reading('typed by herself\n', () => sendwright(env, ...typing));
+  t.equal(text.printed, 'ann@xn--bcher-kva.test can log in.', 'nor in a text');
   t.equal((await logIn('ann@bücher.test', 'typed by herself')).status, 200);
+  await t.rejects(toldWith('short\n', env, ...typing), /ended with 2: .* password: /);
+  const binary = await reading(Buffer.of(0xff), () => sendwright(env, ...typing));
+  t.match(binary, { code: 2, said: /: standard input is not UTF-8 text: / });
   t.match(await told(env, 'users', 'remove', 'ann@bücher.test'), { code: 0, user: { id: added.user.id } });
   t.equal(await domains(token), 401);
   t.equal((await logIn('ann@bücher.test', other.user.password)).status, 401);
 
   const onlyAdmin = /this is the only admin: add another one first/;
   t.match(await sendwright(env, 'users', 'remove', 'admin@example.test'), { code: 1, said: onlyAdmin });
-  const second = await told(env, 'users', 'add', account.id, '--email', 'ops@a.test', '--admin');
-  t.match((await logIn('ops@a.test', second.user.password)).body, { user: { role: 'admin' } });
+  t.match(await told(env, 'users', 'add', account.id, '--email', 'ops@a.test', '--admin'), { code: 0 });
+  const shown = (await sendwright(env, 'users', 'password', 'ops@a.test')).printed;
+  const [, password = ''] = shown.match(/^ops@a\.test can log in with (\S+) \(shown only once\)\.$/) ?? [];
+  t.match((await logIn('ops@a.test', password)).body, { user: { role: 'admin' } });
   t.match(await told(env, 'users', 'remove', 'admin@example.test'), { code: 0 });
   t.equal((await logIn('admin@example.test', adminPassword)).status, 401);
   t.match(await sendwright(env, 'users', 'remove', 'ops@a.test'), { code: 1, said: onlyAdmin });
