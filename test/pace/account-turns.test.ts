@@ -27,6 +27,9 @@ const unavailable = { status: 503, headers: { 'Retry-After': '1' } };
 
 const settled = () => new Promise(setImmediate);
 
+/** That of the transaction that locks what the requests need. */
+const ownConnection = 1;
+
 t.test('an account has a limited number at once, and accounts take turns', async (t) => {
   const turns = new AccountTurns({ most: 3, mostOfAccount: 2, mostWaiting: 3, patienceMs: 60_000 });
   const { begun, begin, end } = workOf(turns);
@@ -128,17 +131,16 @@ t.test('an account that reads slowly leaves the others their connections: DOS-15
   const logIn = async (account: object) =>
     (await node.call('POST', '/api/v1/auth/login', { body: account })).body.token as string;
   const [slowToken, otherToken] = [await logIn(slow.account), await logIn(other.account)];
-  const { before, reads } = await node.db.transaction(async (tx) => {
+  const reads = await node.db.transaction(async (tx) => {
     // A full machine takes longer than a transaction may be idle.
     await tx.query({ text: 'SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE templates' });
-    const before = node.db.connections().busy;
     const read = (many: number, by: { key: string } | { token: string }) =>
       Array.from({ length: many }, () => served(() => node.call('GET', '/api/v1/templates', by)));
     const begun = [...read(20, slow), ...read(60, { token: slowToken }), ...read(20, second)];
-    await eventually(async () => node.db.connections().busy >= before + 6);
+    await eventually(async () => node.db.connections().busy >= ownConnection + 6);
     t.equal((await node.call('GET', '/api/v1/emails', { token: otherToken })).status, 200, 'a third account reads');
     begun.push(...read(20, third));
-    await eventually(async () => node.db.connections().busy >= before + 7);
+    await eventually(async () => node.db.connections().busy >= ownConnection + 7);
     const body = { from: other.from, to: ['a@b.test'], subject: 's', text: 't' };
     t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body })).status, 200);
     const own = { ...body, from: slow.from };
@@ -150,9 +152,8 @@ t.test('an account that reads slowly leaves the others their connections: DOS-15
       'a batch too',
     );
     t.ok(node.db.connections().waiting === 0, 'nobody waits for a connection');
-    return { before, reads: begun };
+    return begun;
   });
-  t.ok(before >= 1);
   const answers = await Promise.all(reads);
   t.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'all that waited are answered');
 });
@@ -165,10 +166,9 @@ t.test('for repeated requests, at most two answers per account are in memory', a
   const sent = await node.call('POST', '/api/v1/emails', { key: slow.key, body: { ...body, attachments } });
   const resends = await node.db.transaction(async (tx) => {
     await tx.query({ text: 'SET LOCAL idle_in_transaction_session_timeout = 0; LOCK TABLE attachments' });
-    const before = node.db.connections().busy;
     const path = `/api/v1/emails/${sent.body.email.id}/resend`;
     const all = Array.from({ length: 40 }, () => served(() => node.call('POST', path, { key: slow.key })));
-    await eventually(async () => node.db.connections().busy >= before + 2);
+    await eventually(async () => node.db.connections().busy >= ownConnection + 2);
     const others = { ...body, from: other.from };
     t.equal((await node.call('POST', '/api/v1/emails', { key: other.key, body: others })).status, 200);
     t.equal(node.db.connections().waiting, 0);
