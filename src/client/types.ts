@@ -294,6 +294,8 @@ export interface Suppression {
   /** The address, in lower case. */ address: string;
   /** Why it is listed. `unsubscribe` stops only marketing mail, the others stop all mail. */
   reason: 'bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  /** Whether its owner has unsubscribed, which a stronger reason may hide: removing the address leaves it on the list for that. */
+  unsubscribed: boolean;
   /** The email that caused it; null if it was added by hand. */ email_id: string | null;
   /** When it was added. */ created_at: string;
 }

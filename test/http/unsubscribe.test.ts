@@ -78,25 +78,25 @@ t.test('unsubscribing', async (t) => {
           () => node.call('POST', list, { token, body: { address, reason } }),
         ];
         for (const step of index === 0 ? steps : steps.toReversed()) t.equal((await step()).status, 200);
-        const reasons = async () =>
+        const entries = async () =>
           (await node.call('GET', `${list}?address=${address}`, { token })).body.suppressions.map(
-            (one: { reason: string }) => one.reason,
+            (one: { reason: string; unsubscribed: boolean }) => [one.reason, one.unsubscribed],
           );
         const isSent = async (type: string) => (await send({ to: address, type })).body.email.status === 'queued';
-        t.strictSame([await reasons(), await isSent('transactional')], [[reason], false], reason);
+        t.strictSame([await entries(), await isSent('transactional')], [[[reason, true]], false], reason);
         const removed = await node.call('DELETE', `${list}/${address}`, { token });
         t.strictSame(
           [removed.status, removed.body.message],
           [200, `${address} gets mail again, but no marketing: its owner has unsubscribed`],
         );
         t.strictSame(
-          [await reasons(), await isSent('transactional'), await isSent('marketing')],
-          [['unsubscribe'], true, false],
+          [await entries(), await isSent('transactional'), await isSent('marketing')],
+          [[['unsubscribe', true]], true, false],
           `${reason}, ${index === 0 ? 'after' : 'before'} the unsubscribing`,
         );
         const again = await node.call('DELETE', `${list}/${address}`, { token });
         t.equal(again.body.message, `${address} is no longer suppressed`);
-        t.strictSame([await reasons(), await isSent('marketing')], [[], true], 'a second removal means that too');
+        t.strictSame([await entries(), await isSent('marketing')], [[], true], 'a second removal means that too');
       }
     },
   );

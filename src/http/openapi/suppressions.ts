@@ -19,12 +19,21 @@ const suppression = z
       suppressionReasons,
       'Why it is listed. `unsubscribe` stops only marketing mail, the others stop all mail.',
     ),
+    unsubscribed: flag(
+      'Whether its owner has unsubscribed, which a stronger reason may hide: removing the address leaves it on the list for that.',
+    ),
     email_id: id('The email that caused it; null if it was added by hand.').nullable(),
     created_at: time('When it was added.'),
   })
   .meta({ id: 'Suppression', description: 'An address that you do not send to.' });
 
-const example = { address: samples.to, reason: 'bounce', email_id: samples.email, created_at: samples.deliveredAt };
+const example = {
+  address: samples.to,
+  reason: 'bounce',
+  unsubscribed: false,
+  email_id: samples.email,
+  created_at: samples.deliveredAt,
+};
 
 export const suppressionGroup: Group = {
   name: 'Suppressions',

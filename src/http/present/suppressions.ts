@@ -3,7 +3,13 @@ import type { Erasure, Suppression } from '../../generated/prisma/client.ts';
 import { iso } from './times.ts';
 
 export function suppression(row: Suppression) {
-  return { address: row.address, reason: row.reason, email_id: row.emailId, created_at: iso(row.createdAt) };
+  return {
+    address: row.address,
+    reason: row.reason,
+    unsubscribed: row.unsubscribed || row.reason === 'unsubscribe',
+    email_id: row.emailId,
+    created_at: iso(row.createdAt),
+  };
 }
 
 /** Strangers choose addresses, and a spreadsheet would take these for formulas, which can start programs. */

@@ -60,12 +60,12 @@ const columnsOf = (evidenceOf: (id: string, address: string) => string): Column<
     id: 'act',
     header: '',
     kind: 'acts',
-    cell: ({ address }) => (
+    cell: ({ address, reason, unsubscribed }) => (
       <Confirmed
         name="Remove"
         about={inOwnLetters(address)}
         size="compact-xs"
-        words={`${inOwnLetters(address)} gets mail again. If it bounces or complains, it is added to the list again.`}
+        words={`${inOwnLetters(address)} gets ${unsubscribed && reason !== 'unsubscribe' ? 'mail again, but no marketing: its owner has unsubscribed' : 'mail again'}. If it bounces or complains, it is added to the list again.`}
         act={() => api.suppressions.remove(address)}
         done={({ message }) => `${message}.`}
       />
