@@ -210,6 +210,10 @@ t.test('if the database goes away while a flush is read, the flush is made up fo
   await db.query({ text: 'DELETE FROM destination_wakings' });
   await standing.readOrders();
   t.equal(await asked(), 0, 'and each once');
+  const earlier = `UPDATE destination_orders SET flushed_at = flushed_at - interval '1 hour' WHERE name = 'one.test'`;
+  await db.query({ text: earlier });
+  await standing.readOrders();
+  t.equal(await asked(), 1, "one after the database's clock was set back is heard too");
 });
 
 t.test('a site that is used again while a report about very many yields keeps its destinations', async (t) => {

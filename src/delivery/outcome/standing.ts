@@ -117,7 +117,8 @@ export class Standing {
     // Flushes from before this node began concern nothing that it has seen.
     const heard = this.#flushes ?? flushes;
     for (const [name, at] of flushes) {
-      if (at <= (heard.get(name) ?? new Date(0))) continue;
+      // Any other time is another flush: the database's clock may have been set back.
+      if (at.getTime() === heard.get(name)?.getTime()) continue;
       await this.#flush(name);
       // Only once it is done: if the database is away, this flush and those behind it are tried again.
       heard.set(name, at);
