@@ -65,6 +65,8 @@ export interface ListEmailsQuery extends PageQuery {
   to?: string;
   /** Only emails from this sender domain. */ domain?: string;
   /** Only emails whose subject contains all of these words. */ q?: string;
+  /** Only emails that this API key sent, over HTTP or by SMTP, such as one that has leaked. */
+  api_key_id?: string;
   /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
   held?: 'true';
   /** Only emails accepted at this time or later. */ created_after?: string;
@@ -275,6 +277,8 @@ export interface ListAllEmailsQuery extends PageQuery {
   to?: string;
   /** Only emails from this sender domain. */ domain?: string;
   /** Only emails whose subject contains all of these words. */ q?: string;
+  /** Only emails that this API key sent, over HTTP or by SMTP, such as one that has leaked. */
+  api_key_id?: string;
   /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
   held?: 'true';
   /** Only emails accepted at this time or later. */ created_after?: string;

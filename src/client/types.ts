@@ -123,6 +123,7 @@ export interface EmailWithRecipients extends Email {
   /** The TLS that it requires; the domain and the receiver may require more. */
   tls: 'opportunistic' | 'required' | 'verified';
   /** What to do after an attempt that may have delivered it. */ on_uncertain: 'retry' | 'hold';
+  /** The API key that sent it; null if a user did, who was logged in. */ api_key_id: string | null;
   /** Each recipient: first to, then cc and bcc. */ recipients: Recipient[];
   /** What came back later, oldest first. */ returns: Return[];
 }

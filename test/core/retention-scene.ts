@@ -18,6 +18,7 @@ const noFilter = {
   domain: null,
   q: null,
   held: false,
+  apiKeyId: null,
   scheduled: false,
 };
 export const anyTime = { ...noFilter, createdAfter: null, createdBefore: null };

@@ -3,7 +3,7 @@ import t from 'tap';
 import { list } from '../../src/core/log/email-log.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { floorId } from '../../src/ids.ts';
-import { buildSender, buildVerifiedDomain } from '../support/build.ts';
+import { buildKey, buildSender, buildVerifiedDomain } from '../support/build.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 t.test('the log is searched and paged', async (t) => {
@@ -93,6 +93,54 @@ t.test('the log is searched and paged', async (t) => {
     t.match(await search(query), { status: 400, body: { error: 'invalid request', detail } }, query);
   }
   t.equal((await search(`cursor=${ids.news}&offset=0`)).status, 200, 'as of a program that sends all parameters');
+});
+
+t.test('the log is searched by the key that sent', async (t) => {
+  const node = await sharedNode('api');
+  const { account, key, from } = await buildSender(node.db, encryptionKey);
+  const leaked = await buildKey(node.db, account.id);
+  const { token } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+  const send = async (credential: object, fields: object = {}): Promise<string> => {
+    const body = { from, to: 'a@b.test', subject: 'red apples', text: 't', ...fields };
+    return (await node.call('POST', '/api/v1/emails', { ...credential, body })).body.email.id;
+  };
+  const later = { scheduled_at: new Date(Date.now() + 3_600_000).toISOString() };
+  const own = await send({ key });
+  const spam = [await send({ key: leaked }), await send({ key: leaked }, { tags: ['win'], ...later })];
+  const typed = await send({ token });
+  const keyOf = async (id: string) => (await node.call('GET', `/api/v1/emails/${id}`, { key })).body.email.api_key_id;
+  const [keyId, leakedId] = [await keyOf(own), await keyOf(spam[0] ?? '')];
+  t.not(keyId, leakedId);
+  t.equal(await keyOf(typed), null, 'a user who was logged in');
+  const search = (query: string) => node.call('GET', `/api/v1/emails?${query}`, { key });
+  const stranger = await buildSender(node.db, encryptionKey);
+  const theirs = await node.call('GET', `/api/v1/emails?api_key_id=${leakedId}`, { key: stranger.key });
+  t.match(theirs, { status: 200, body: { count: 0 } }, 'a key of another account');
+
+  const [first, second] = spam;
+  const table: [string, (string | undefined)[]][] = [
+    [`api_key_id=${keyId}`, [own]],
+    [`api_key_id=${leakedId.toUpperCase()}`, [second, first]],
+    [`api_key_id=${leakedId}&limit=1&offset=1`, [first]],
+    [`api_key_id=${leakedId}&cursor=${second}`, [first]],
+    [`api_key_id=${leakedId}&tag=win`, [second]],
+    [`api_key_id=${leakedId}&scheduled=true`, [second]],
+    [`api_key_id=${leakedId}&to=@b.test`, [second, first]],
+    [`api_key_id=${leakedId}&status=queued&q=apples`, [second, first]],
+    ['api_key_id=ffffffff-ffff-ffff-ffff-ffffffffffff', []],
+  ];
+  for (const [query, ids] of table) {
+    const { status, body } = await search(query);
+    t.equal(status, 200, query);
+    t.same(
+      body.emails?.map(({ id }: { id: string }) => id),
+      ids,
+      query,
+    );
+  }
+  t.match((await search(`api_key_id=${leakedId}`)).body, { count: 2, count_exact: true });
+  const refused = await search('api_key_id=shop');
+  t.match(refused, { status: 400, body: { detail: 'api_key_id: must be the id of an API key' } });
 });
 
 /** A time in winter, with its offset. */
@@ -211,7 +259,16 @@ t.test('the log is searched by the domain of recipients, 100,000 emails at a tim
   t.match([few.emails, few.count, few.count_exact, few.next_cursor], [[], 0, true, null], 'these are found at once');
   t.match(await search('to=@common.test&limit=2'), { emails: { length: 2 }, count: 1_000, count_exact: false });
 
-  const others = { type: null, tag: null, from: null, domain: null, q: null, held: false, scheduled: false };
+  const others = {
+    type: null,
+    tag: null,
+    from: null,
+    domain: null,
+    q: null,
+    apiKeyId: null,
+    held: false,
+    scheduled: false,
+  };
   const filter = {
     ...others,
     accountId: account.id,

@@ -27,10 +27,10 @@ export interface Stretch {
 
 /**
  * The kept counts that answer this filter: `''`, `domain:…`, `from:…` or `tag:…`. Null if none do, because the filter asks
- * for words, a recipient or held emails, or for several of those at once.
+ * for words, a recipient, an API key or held emails, or for several of those at once.
  */
-export function facetOf({ tag, from, domain, to, q, held }: Filter): string | null {
-  if (to !== null || q !== null || held) return null;
+export function facetOf({ tag, from, domain, to, q, held, apiKeyId }: Filter): string | null {
+  if (to !== null || q !== null || held || apiKeyId !== null) return null;
   // A sender address implies its domain.
   const ofDomain = from === null || !from.endsWith(`@${domain}`) ? domain : null;
   const facets = Object.entries({ tag, from, domain: ofDomain }).filter(([, value]) => value !== null);

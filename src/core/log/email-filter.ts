@@ -1,5 +1,5 @@
 import type { EmailStatus, EmailType } from '../../generated/prisma/enums.ts';
-import { floorId } from '../../ids.ts';
+import { floorId, timeOf } from '../../ids.ts';
 import { heldIds } from '../recipients/held.ts';
 
 /** A search in the log; null: anything. Addresses, names and words are in lower case. */
@@ -15,6 +15,8 @@ export interface Filter {
   domain: string | null;
   /** Words, all of which the subject must have. */
   q: string | null;
+  /** The API key that sent it. */
+  apiKeyId: string | null;
   /** Only emails with a recipient that is held until somebody decides. */
   held: boolean;
   /** Only emails that wait for their scheduled time. */
@@ -52,6 +54,12 @@ const impliedBy: Partial<Record<EmailStatus, string>> = {
   canceled: '(scheduled_at IS NOT NULL OR erased_at IS NOT NULL)',
 };
 
+/** How far the clocks of two nodes may be apart, of which one made a key and the other one takes its emails. */
+const clocksDifferMs = 86_400_000;
+
+/** The smallest id that an email of this API key can have, as no email is older than its key. */
+const firstSentBy = (keyId: string): string => floorId(new Date(timeOf(keyId).getTime() - clocksDifferMs));
+
 /** Whether an index has just the emails of this status, those of an account in order. */
 export const hasOwnIndex = (status: EmailStatus | null): boolean => status === 'failed' || status === 'suppressed';
 
@@ -85,6 +93,9 @@ export function conditions(filter: Filter, before: readonly unknown[] = []): { w
   if (filter.held) parts.push(`id = ANY(${heldIds(filter.accountId && '$1')})`);
   if (filter.scheduled) parts.push(`status = 'queued' AND scheduled_at > now()`);
   add(filter.q, (p) => `to_tsvector('simple', subject) @@ plainto_tsquery('simple', ${p})`);
+  add(filter.apiKeyId, (p) => `api_key_id = ${p}`);
+  // No index leads to the emails of a key.
+  add(filter.apiKeyId && firstSentBy(filter.apiKeyId), (p) => `id >= ${p}::uuid`);
   // Ids begin with their time.
   add(filter.createdAfter && floorId(filter.createdAfter), (p) => `id >= ${p}::uuid`);
   add(filter.createdBefore && floorId(filter.createdBefore), (p) => `id < ${p}::uuid`);

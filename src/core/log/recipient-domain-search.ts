@@ -41,7 +41,7 @@ async function find(db: Sql, filter: Filter, page: Page): Promise<Found> {
 /** The part of the filter for which an index has the emails in order. */
 function ofCandidates(filter: Filter): Filter {
   const { accountId, status, createdAfter, createdBefore } = filter;
-  const anything = { type: null, tag: null, to: null, q: null, held: false, scheduled: false };
+  const anything = { type: null, tag: null, to: null, q: null, apiKeyId: null, held: false, scheduled: false };
   return accountId === null
     ? { ...anything, accountId, status: null, from: null, domain: null, createdAfter, createdBefore }
     : { ...filter, ...anything, status: hasOwnIndex(status) ? status : null };

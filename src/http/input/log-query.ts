@@ -29,6 +29,9 @@ const sharedFields = {
     .transform((words) => words.toLowerCase())
     .optional()
     .describe('Only emails whose subject contains all of these words.'),
+  api_key_id: id('must be the id of an API key')
+    .optional()
+    .describe('Only emails that this API key sent, over HTTP or by SMTP, such as one that has leaked.'),
   held: oneOf(['true'])
     .optional()
     .describe(
@@ -55,6 +58,7 @@ function pageAndFilter(query: z.output<z.ZodObject<typeof sharedFields>>) {
       to: query.to ?? null,
       domain: query.domain ?? null,
       q: query.q ?? null,
+      apiKeyId: query.api_key_id ?? null,
       held: query.held !== undefined,
       // Only the log of one account can be searched for these.
       scheduled: false,

@@ -78,6 +78,7 @@ export const emailWithRecipients = z
     ...emailFields,
     tls: oneOf(tlsLevels, 'The TLS that it requires; the domain and the receiver may require more.'),
     on_uncertain: oneOf(uncertainPolicies, 'What to do after an attempt that may have delivered it.'),
+    api_key_id: id('The API key that sent it; null if a user did, who was logged in.').nullable(),
     recipients: list(recipient, 'Each recipient: first to, then cc and bcc.'),
     returns: list(returned, 'What came back later, oldest first.'),
   })

@@ -120,6 +120,7 @@ export const emailGroup: Group = {
             ],
             tls: 'opportunistic',
             on_uncertain: 'retry',
+            api_key_id: samples.key,
             returns: [],
           },
         },

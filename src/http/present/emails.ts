@@ -37,6 +37,7 @@ type Parts = { recipients: Recipient[]; returns: Return[] };
 const details = (row: Email, { recipients, returns }: Parts) => ({
   tls: row.tls,
   on_uncertain: row.onUncertain,
+  api_key_id: row.apiKeyId,
   recipients: recipients.map(recipient),
   returns: returns.map(returned),
 });

@@ -309,6 +309,7 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
         )}
         <dt>TLS</dt>
         <dd>{email.tls}</dd>
+        {email.api_key_id && <SentWith keyId={email.api_key_id} />}
         <dt>Id</dt>
         <dd className="mono">
           {email.id} <Copy text={email.id} what="the id" />
@@ -319,5 +320,21 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
         </dd>
       </dl>
     </Panel>
+  );
+}
+
+/** The API key, with a link to all that was sent with it. */
+function SentWith({ keyId }: { keyId: string }) {
+  const { data } = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const name = data?.api_keys.find(({ id }) => id === keyId)?.name ?? keyId;
+  return (
+    <>
+      <dt>API key</dt>
+      <dd>
+        <Link href={`/emails?key=${keyId}`} className="link wrap-anywhere" dir="auto">
+          {name}
+        </Link>
+      </dd>
+    </>
   );
 }

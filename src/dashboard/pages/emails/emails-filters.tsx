@@ -1,5 +1,7 @@
+import { useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
 import type { Email, ListEmailsQuery } from '../../../client/index.ts';
+import { api } from '../../data/api.ts';
 import { ChoiceField, SearchField } from '../../parts/filters.tsx';
 import { addressIn, emailIdIn } from '../../words/format.ts';
 import { intervalsOf, type Span, spans } from '../../words/spans.ts';
@@ -23,6 +25,7 @@ export const names = [
   'tag',
   'domain',
   'type',
+  'key',
   'time',
   'before',
   'accounts',
@@ -46,6 +49,7 @@ export function filtersOf(state: State, all: boolean): ListEmailsQuery {
     // Only an account's own log has this filter.
     ...(state.scheduled && !all ? { scheduled: 'true' } : {}),
     ...(state.type ? { type: state.type as Email['type'] } : {}),
+    ...(state.key ? { api_key_id: state.key } : {}),
     ...(after ? { created_after: after.toISOString() } : {}),
     ...(state.before ? { created_before: state.before } : {}),
   };
@@ -97,6 +101,16 @@ export function EmailFilters(props: {
         value={state.type}
         change={search('type')}
       />
+      {state.key && <KeyField value={state.key} change={search('key')} />}
     </>
   );
+}
+
+/** Shown once a link has named a key: the other ones can be chosen then. */
+function KeyField({ value, change }: { value: string; change: (value: string | null) => void }) {
+  const { data } = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const keys = (data?.api_keys ?? []).map(({ id, name }) => ({ value: id, label: name }));
+  // A key of another account is not in the list.
+  const choices = keys.some((key) => key.value === value) ? keys : [{ value, label: value }, ...keys];
+  return <ChoiceField label="API key" all="Any API key" choices={choices} value={value} change={change} />;
 }

@@ -1,6 +1,7 @@
 import { Button, Checkbox, Group, NativeSelect } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Link } from 'wouter';
 import type { ApiKey } from '../../../client/index.ts';
 import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { useOutliving } from '../../browser/interrupted.ts';
@@ -66,17 +67,25 @@ const columns: Column<ApiKey>[] = [
     id: 'act',
     header: '',
     kind: 'acts',
-    cell: (key) =>
-      standing(key) === 'active' && (
-        <Confirmed
-          name="Revoke"
-          about={key.name}
-          size="compact-xs"
-          words={`Anything that uses “${key.name}” is refused from then on, and mail that it has scheduled fails. Other mail that it has sent and that waits still goes out.`}
-          act={() => api.keys.revoke(key.id)}
-          done="Revoked."
-        />
-      ),
+    cell: (key) => (
+      <Group gap={10} wrap="nowrap" justify="flex-end">
+        {key.scopes.includes('send') && (
+          <Link href={`/emails?key=${key.id}`} className="link" aria-label={`Emails sent with ${key.name}`}>
+            Emails
+          </Link>
+        )}
+        {standing(key) === 'active' && (
+          <Confirmed
+            name="Revoke"
+            about={key.name}
+            size="compact-xs"
+            words={`Anything that uses “${key.name}” is refused from then on, and mail that it has scheduled fails. Other mail that it has sent and that waits still goes out.`}
+            act={() => api.keys.revoke(key.id)}
+            done="Revoked."
+          />
+        )}
+      </Group>
+    ),
   },
 ];
 
