@@ -1,3 +1,4 @@
+import type { Config } from '../config.ts';
 import { hold } from '../core/operations/encryption-key-holders.ts';
 import type { Keyring } from '../crypto/seal.ts';
 import { refuseDatabase } from '../db/check.ts';
@@ -31,27 +32,23 @@ export const keyRefusals = {
  * Opens the database of a node: refuses one that cannot be worked with, brings its schema up to date, and starts the
  * queue. The steps that close it again are added to `life`, even if this fails. The caller is to `hurry` it when it is up.
  *
+ * @param connections those of this process's pool, and those that the database must allow the whole node
  * @throws StartError, or Error if the life ended meanwhile
  */
 export async function openDatabase(
-  options: {
-    databaseUrl: string;
-    /** Whether that is the embedded one. */
-    embedded: boolean;
-    keyring: Keyring;
-    allowUnsafe: boolean;
-    log: Logger;
-    onProgress?: (sentence: string) => void;
-    /** The connections of this process's pool, and those that the database must allow the whole node. */
-    connections?: { pool: number; needed: number };
-  },
+  config: Config,
+  foundation: { databaseUrl: string; keyring: Keyring; log: Logger; onProgress?: (sentence: string) => void },
   life: Lifetime,
+  connections = { pool: poolSize, needed: connectionsOfNode },
 ): Promise<{ db: Database; queue: Queue }> {
-  const { databaseUrl, embedded, keyring, allowUnsafe, log, onProgress } = options;
-  const { pool, needed } = options.connections ?? { pool: poolSize, needed: connectionsOfNode };
-  const db = connect(databaseUrl, log, pool, { acquireMs: startTimeoutMs, embedded });
+  const { databaseUrl, keyring, log, onProgress } = foundation;
+  const db = connect(databaseUrl, log, connections.pool, {
+    acquireMs: startTimeoutMs,
+    embedded: config.databaseUrl === null,
+  });
   life.stops.push(() => db.close());
-  const refusal = await refuseDatabase(db, { connections: needed, allowUnsafe }).catch((error: Error) => {
+  const demands = { connections: connections.needed, allowUnsafe: config.allowUnsafeDatabase };
+  const refusal = await refuseDatabase(db, demands).catch((error: Error) => {
     throw startErrorOf(error, true);
   });
   if (refusal) throw new StartError(refusal);

@@ -155,14 +155,7 @@ function startWebhooks({ config, foundation, db, queue, rounds, lease, metrics }
   const { log, keyring } = foundation;
   // The sandbox's DNS knows only mail; endpoints are where they are in either mode.
   const poster = { resolver: createResolver(config.dnsServers), allowPrivate: config.allowPrivateNetworks };
-  const dispatcher = new WebhookDispatcher(db, queue, {
-    poster,
-    keyring,
-    lease,
-    clock: lease.clock,
-    log,
-    metrics,
-  });
+  const dispatcher = new WebhookDispatcher(db, queue, { poster, keyring, lease, clock: lease.clock, log, metrics });
   metrics.watchClaims('webhooks', () => dispatcher.inHand);
   dispatcher.start();
   addWebhookUpkeep(rounds, db, queue, log);

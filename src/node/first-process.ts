@@ -34,10 +34,7 @@ export async function startWorkers(
   const connections = { pool: poolOfFirst, needed: connectionsOf(config.workers) };
   const life = new Lifetime(log, goodbyeMs);
   stops.push(() => life.end());
-  const opened = await openDatabase(
-    { ...foundation, embedded: config.databaseUrl === null, allowUnsafe: config.allowUnsafeDatabase, connections },
-    life,
-  );
+  const opened = await openDatabase(config, foundation, life, connections);
   const { db } = opened;
   const listener = nodes.reportHeld(log, opened.queue);
   const admin = await prepareAdmin(db, config.admin);

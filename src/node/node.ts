@@ -116,10 +116,7 @@ export async function startNode(
 
 async function bringUp(config: Config, foundation: Foundation, life: Lifetime): Promise<Omit<SendwrightNode, 'stop'>> {
   const { stops } = life;
-  const opened = await openDatabase(
-    { ...foundation, embedded: config.databaseUrl === null, allowUnsafe: config.allowUnsafeDatabase },
-    life,
-  );
+  const opened = await openDatabase(config, foundation, life);
   const admin = await prepareAdmin(opened.db, config.admin);
   const parts = await makeParts(config, foundation, opened, life);
   await joinNodes(parts, stops);

@@ -56,10 +56,14 @@ t.test('claims that cannot be parked are in the log again if others could be mea
   await park();
   await park();
   t.strictSame([said, inHand.size], [1, 2]);
+  at += 5_000;
+  inHand.release([]);
+  await park();
+  t.strictSame([said, inHand.size], [1, 3], 'a release of nothing does not show that the database is there');
   away = false;
   at += 5_000;
   await park();
-  t.equal(inHand.size, 2);
+  t.equal(inHand.size, 3);
   away = true;
   await park();
   t.equal(said, 2);

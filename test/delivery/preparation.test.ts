@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
+import { systemClock } from '../../src/clock.ts';
 import type { SendRequest } from '../../src/core/emails/draft.ts';
 import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import type { OutgoingEmail } from '../../src/core/outgoing/outgoing.ts';
@@ -57,7 +58,7 @@ async function scene(t: Test, pools: SendingPools = { addresses: [], plan: [] })
       },
       policy: { scheduleMs: [1_000], forMs: 60_000 },
     },
-    new SourceAddresses(db, pools, silentLog),
+    new SourceAddresses(db, pools, silentLog, systemClock),
     {
       run: ({ claim: { emailId: id } }, email) =>
         new Promise((end) => {
@@ -99,9 +100,9 @@ async function scene(t: Test, pools: SendingPools = { addresses: [], plan: [] })
   };
   const site = { name: 'b.test', connections: 1_000, perMinute: null, perConnection: null };
   // With each one that it takes, the site gets one more connection, until it has all of them.
-  for (let n = 0; n < site.connections; n += 1) slots.give(slots.take(site), 'fine', '250 taken');
+  for (let n = 0; n < site.connections; n += 1) slots.give(slots.take(site), 'fine', '250 taken', 1);
   const few = { ...site, name: 'few.test', connections: 8 };
-  for (let n = 0; n < few.connections; n += 1) slots.give(slots.take(few), 'fine', '250 taken');
+  for (let n = 0; n < few.connections; n += 1) slots.give(slots.take(few), 'fine', '250 taken', 1);
   const readyFor = (claim: Claim, of: Site): Ready => {
     const slot = slots.take(of);
     t.teardown(() => slots.cancel(slot));

@@ -22,7 +22,7 @@ t.test('unresponsive sites leave room for those that accept mail, and for first 
     return many;
   };
   const known = site('known.test');
-  slots.give(slots.take(known), 'fine', '250 taken');
+  slots.give(slots.take(known), 'fine', '250 taken', 1);
 
   t.equal(slots.roomFor(site('silent.test')), 40, 'also for mail whose time is over');
   t.equal(takeAll(site('silent.test')), 40, 'half of them');
@@ -40,10 +40,10 @@ t.test('unresponsive sites leave room for those that accept mail, and for first 
   t.notOk(slots.free);
   t.equal(slots.roomFor(known), 0);
 
-  for (const one of held.splice(70)) slots.give(one, 'fine', '250 taken');
+  for (const one of held.splice(70)) slots.give(one, 'fine', '250 taken', 1);
   now = 900_000;
   t.equal(takeAll(known), 0, 'a quarter of an hour later a site has to show again that it does');
-  for (const one of held.splice(35)) slots.give(one, 'nothing', null);
+  for (const one of held.splice(35)) slots.give(one, 'nothing', null, 1);
   t.equal(takeAll(known), 5);
 });
 
@@ -54,7 +54,7 @@ t.test(
     const slots = new Slots({ running: 10, open: 10 }, throttle, ignore, ignore);
     const [first, second] = [slots.take(site('a.test')), slots.take(site('a.test'))];
     const before = second.connections;
-    slots.give(first, 'fine', '250 ok');
+    slots.give(first, 'fine', '250 ok', 1);
     t.equal(second.connections, before + 1);
     slots.cancel(second);
   },
@@ -72,12 +72,12 @@ t.test('a site that waits only for others like it is told as soon as one of thei
   t.teardown(() => {
     for (const slot of [...silent, ...taken]) slots.cancel(slot);
   });
-  slots.give(slots.take(site('known.test')), 'fine', '250 taken');
+  slots.give(slots.take(site('known.test')), 'fine', '250 taken', 1);
   for (const name of ['gone.test', 'a.test', 'b.test', 'a.test', 'known.test']) slots.noteWaiting(site(name));
   t.same(told, []);
   const end = () => {
     const slot = silent.pop();
-    if (slot) slots.give(slot, 'nothing', null);
+    if (slot) slots.give(slot, 'nothing', null, 1);
   };
   end();
   t.same(told, ['gone.test', 'a.test'], 'in their order, as far as there is room');
@@ -131,7 +131,7 @@ t.test('an attempt counts among the young for a moment, and among the open ones 
   t.notOk(slots.free, 'three are open');
   mock.timers.tick(300);
   t.notOk(slots.free);
-  slots.give(second, 'nothing', null);
+  slots.give(second, 'nothing', null, 1);
   t.ok(slots.free);
   t.equal(freed, 3);
   for (const slot of [third, fourth]) slots.cancel(slot);

@@ -71,6 +71,8 @@ export class ClaimsInHand {
 
   /** Removes the claims once `work` has released or parked them; it is retried until it succeeds. */
   async removeAfter(claims: Claim[], work: () => Promise<void>): Promise<void> {
+    // Work without claims does not show whether the database takes any.
+    if (claims.length === 0) return;
     // If the node stops first, its claims are freed when it retires or is found dead.
     while (!this.#stopping && !(await this.#isDone(work))) await sleep(againMs);
     this.remove(claims);

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { type Clock, systemClock } from '../../clock.ts';
+import type { Clock } from '../../clock.ts';
 import type { AttemptRow } from '../../core/recipients/attempts.ts';
 import { warmUpOf } from '../../core/recipients/waiting-for.ts';
 import * as warmUp from '../../core/sources/warm-up.ts';
@@ -71,7 +71,7 @@ export class SourceAddresses {
   /** When the other nodes' use of addresses was last read. */
   #readAt = Number.NEGATIVE_INFINITY;
 
-  constructor(db: Database, pools: SendingPools, log: Logger, clock: Clock = systemClock) {
+  constructor(db: Database, pools: SendingPools, log: Logger, clock: Clock) {
     this.#db = db;
     this.#pools = pools;
     this.#log = log;

@@ -118,7 +118,7 @@ export class Slots {
   }
 
   /** Gives back the slot of an attempt that is over. @param messages sent in the attempt */
-  give(slot: Slot, verdict: Verdict, reply: string | null, messages = 1): void {
+  give(slot: Slot, verdict: Verdict, reply: string | null, messages: number): void {
     this.#throttle.end(slot.ticket, verdict, reply, messages);
     this.#free(slot);
   }
