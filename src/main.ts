@@ -43,7 +43,8 @@ async function main(): Promise<void> {
   await start(config, { log, say, onLost, stops, delay }).catch(async (error: Error) => {
     // An end during the start takes its ground away: whatever fails then is no error.
     if (ending.isBegun) return;
-    await stopAll(stops);
+    // Whatever fails then, the operator needs to know why the start did.
+    await stopAll(stops).catch((failure: Error) => log.error({ error: failure.stack }, 'stopping failed'));
     throw error;
   });
 }

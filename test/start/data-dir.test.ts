@@ -1,10 +1,24 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, chown, mkdir, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  mkdir,
+  readdir,
+  readFile,
+  realpath,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
+import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts';
 import { type Logger, silentLog } from '../../src/log.ts';
 import { startNode } from '../../src/node/node.ts';
 import { start } from '../../src/node/start.ts';
@@ -13,6 +27,7 @@ import type { StartError } from '../../src/process/start-error.ts';
 import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { createDatabase } from '../support/db.ts';
 import { eventually, foundationOf, testEnv } from '../support/node.ts';
+import { runSendwright } from '../support/process.ts';
 import { lastWordsOf, makeFolder, refusalOf } from '../support/start.ts';
 
 const messageOf = (work: Promise<unknown>) => work.then(String, (error: StartError) => error.message);
@@ -158,6 +173,20 @@ t.test('an end in the middle of a start that fails is no error of its own', asyn
     });
   await t.rejects(start(readConfig({ DATA_DIR: dataDir }), { log: silentLog, say, stops }), /cannot be used/);
   t.same(await Promise.all(endings), ['1 step']);
+});
+
+t.test('a start that fails says why, even if what it had begun does not stop', async (t) => {
+  const dataDir = join(await makeFolder(t), 'data');
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const unkind = `const { kill } = process; process.kill = (id, signal) => { if (signal === 'SIGINT') throw new Error('no'); return kill(id, signal); }`;
+  const env = { DATA_DIR: dataDir, HTTP_PORT: String((taken.address() as AddressInfo).port) };
+  const NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent(unkind)}`;
+  const { stderr } = (await runSendwright({ ...env, NODE_OPTIONS })) as { stderr: string };
+  const dir = join(await realpath(dataDir), 'postgres');
+  await stopPostmaster(findPostmaster(dir)?.pid ?? 0, dir, silentLog);
+  t.match(stderr.trim().split('\n').at(-1), /^sendwright: HTTP_PORT \d+ is in use by another program/);
 });
 
 t.test('a signal in the middle of a start ends what there is of the node, and the start goes no further', async (t) => {
