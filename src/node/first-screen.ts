@@ -66,7 +66,10 @@ export async function showFirstScreen(
 ): Promise<void> {
   const { db, admin } = node;
   const onHold = (await hold.find(db)) !== null;
-  const canSend = (await domains.listAll(db, { limit: 1, verified: true })).length > 0;
+  // The sandbox's own does not count: a server that goes live on its database could send from nothing that exists. A name is
+  // verified only once, so that two are enough to find another one.
+  const verified = await domains.listAll(db, { limit: 2, verified: true });
+  const canSend = verified.some(({ domain }) => domain !== sandboxDomain);
   const show = (password: string | null) => say(firstScreen(config, node, { sandboxKey, password, onHold, canSend }));
   const password = newPassword();
   if (admin.password !== 'none' || !(await giveFirstPassword(db, admin.userId, password, () => show(password))))
@@ -77,7 +80,7 @@ export async function showFirstScreen(
  * What the terminal shows when everything is up: the addresses, how to log in, and what to do next.
  *
  * @param shown the sandbox's API key, the admin's password if it was generated now, whether nothing is sent, and whether a
- *   domain is verified
+ *   domain other than the sandbox's is verified
  */
 export function firstScreen(
   config: Config,

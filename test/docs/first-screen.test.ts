@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { firstScreen, showFirstScreen } from '../../src/node/first-screen.ts';
+import { buildAccount, buildVerifiedDomain } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { isLike } from './comparison.ts';
 import { documentOf } from './reading.ts';
@@ -106,4 +108,22 @@ t.test('a service that is on hold says so, also if an earlier start or a command
   t.notMatch(await screenOf(), 'Note');
   await hold.begin(db);
   t.match(await screenOf(), /\n {4}Note {9}nothing is sent .* release --waiting send, or --waiting fail\n/);
+});
+
+t.test("a live server with no verified domain but the sandbox's is told to add one", async (t) => {
+  const db = await openDatabase(t);
+  const { id: accountId } = await buildAccount(db);
+  const screen = async (env: Record<string, string>, sandboxKey: string | null) => {
+    const said: string[] = [];
+    const admin = { ...node.admin, password: 'earlier' as const };
+    await showFirstScreen(readConfig(env), { ...node, admin, db }, sandboxKey, (text) => said.push(text));
+    return said.join('');
+  };
+  const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.com' };
+  const encryptionKey = randomBytes(32);
+  await buildVerifiedDomain(db, accountId, encryptionKey, 'example.test');
+  t.match(await screen(direct, null), /Next: log in, add a sending domain/, 'nobody can publish records below .test');
+  t.notMatch(await screen({}, 'sk_live_x'), 'Next: ', 'in the sandbox it sends');
+  await buildVerifiedDomain(db, accountId, encryptionKey, 'shop.example.com');
+  t.notMatch(await screen(direct, null), 'Next: ');
 });
