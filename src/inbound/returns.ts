@@ -70,13 +70,10 @@ export async function receive(
   // Providers stop sending reports to an address that refuses some.
   if (!complaint && mailboxes.every(({ is }) => is === 'feedback') && !isFeedbackReport(message))
     throw new Refusal(554, '5.6.0', 'this address accepts only feedback reports (RFC 5965)');
+  const applyTo = complaint ? applyingComplaint(tools, complaint) : applyingMessage(tools, message, nullSender);
   try {
-    for (const mailbox of mailboxes) {
-      const news = complaint
-        ? await applyComplaint(tools, mailbox, complaint)
-        : await applyMessage(tools, mailbox, message, nullSender);
-      tools.log.info({ to: mailbox.is, ...news }, 'a message came back');
-    }
+    for (const mailbox of mailboxes)
+      tools.log.info({ to: mailbox.is, ...(await applyTo(mailbox)) }, 'a message came back');
   } catch (error) {
     throw isUnavailable(error) ? notNow() : error;
   }
@@ -90,14 +87,19 @@ interface News {
   changed: number;
 }
 
-async function applyMessage(tools: ReturnTools, mailbox: Mailbox, message: Buffer, nullSender: boolean): Promise<News> {
+type ApplyTo = (mailbox: Mailbox) => Promise<News>;
+
+/** The message is read once, whomever it was sent to: that can take 50 ms, in which nothing else runs. */
+function applyingMessage(tools: ReturnTools, message: Buffer, nullSender: boolean): ApplyTo {
   const notice = readNotice(message, nullSender);
-  if (mailbox.is === 'return path') return applyNotice(tools, mailbox.path, notice);
-  if (mailbox.is !== 'unsubscribe' || !asksToUnsubscribe(message, notice, nullSender))
-    return { was: notice.kind, changed: 0 };
-  const { named } = mailbox;
-  const found = await unsubscribe(tools.db, tools.queue, named);
-  return { was: 'unsubscribe', emailId: named.emailId, changed: found ? 1 : 0 };
+  const isRequest = asksToUnsubscribe(message, notice, nullSender);
+  return async (mailbox) => {
+    if (mailbox.is === 'return path') return applyNotice(tools, mailbox.path, notice);
+    if (mailbox.is !== 'unsubscribe' || !isRequest) return { was: notice.kind, changed: 0 };
+    const { named } = mailbox;
+    const found = await unsubscribe(tools.db, tools.queue, named);
+    return { was: 'unsubscribe', emailId: named.emailId, changed: found ? 1 : 0 };
+  };
 }
 
 async function applyNotice({ db, queue }: ReturnTools, path: ReturnPath, { kind, recipients }: Notice): Promise<News> {
@@ -112,12 +114,14 @@ function asksToUnsubscribe(message: Buffer, { kind }: Notice, nullSender: boolea
   return kind === 'unknown' || (kind === 'auto_reply' && isGenerated(message));
 }
 
-async function applyComplaint(tools: ReturnTools, mailbox: Mailbox, complaint: Complaint): Promise<News> {
-  const evidence = evidenceOf(tools, mailbox, complaint);
+function applyingComplaint(tools: ReturnTools, complaint: Complaint): ApplyTo {
   const { type, kind, recipients: addresses } = complaint;
-  if (!evidence) return { was: `${kind} (${type}) about no email of ours`, changed: 0 };
-  const news: Returned[] = await bounces.complained(tools.db, tools.queue, evidence, { kind, type, addresses });
-  return { was: `${kind} (${type}), by ${evidence.by}`, emailId: bounces.emailOf(evidence), changed: news.length };
+  return async (mailbox) => {
+    const evidence = evidenceOf(tools, mailbox, complaint);
+    if (!evidence) return { was: `${kind} (${type}) about no email of ours`, changed: 0 };
+    const news: Returned[] = await bounces.complained(tools.db, tools.queue, evidence, { kind, type, addresses });
+    return { was: `${kind} (${type}), by ${evidence.by}`, emailId: bounces.emailOf(evidence), changed: news.length };
+  };
 }
 
 /**
