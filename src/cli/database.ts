@@ -13,6 +13,7 @@ import { silentLog } from '../log.ts';
 import { keyRefusals } from '../node/database.ts';
 import { keyringIn, readSecrets, type Secrets, unusableEmbedded } from '../process/data-dir.ts';
 import { StartError } from '../process/start-error.ts';
+import { createQueue, type Queue } from '../queue.ts';
 import type { Env, Say } from './command.ts';
 
 /** The database of the service, which running nodes may be using too. */
@@ -59,6 +60,17 @@ export async function withDatabase<T>(
       await db.close();
     }
   });
+}
+
+/** Opens the queue in this database for `work`. */
+export async function withQueue<T>(url: string, work: (queue: Queue) => Promise<T>): Promise<T> {
+  const queue = createQueue(url, silentLog);
+  await queue.start();
+  try {
+    return await work(queue);
+  } finally {
+    await queue.stop();
+  }
 }
 
 /** @throws StartError if ENCRYPTION_KEY is not that of the database */

@@ -1,10 +1,8 @@
 import { giveUp } from '../core/destinations/giving-up.ts';
 import * as present from '../http/present.ts';
 import { stopRequest } from '../http/routes/destinations.ts';
-import { silentLog } from '../log.ts';
-import { createQueue } from '../queue.ts';
 import type { Command } from './command.ts';
-import { withDatabase } from './database.ts';
+import { withDatabase, withQueue } from './database.ts';
 import { read, textOf } from './given.ts';
 import { counted } from './table.ts';
 
@@ -24,33 +22,27 @@ export const stopDestination: Command = {
     const { reason = null } = read(stopRequest, { reason: textOf(given, 'reason') });
     return withDatabase(env, say, async ({ db, url }) => {
       let stopped = 0;
-      const queue = createQueue(url, silentLog);
-      await queue.start();
-      try {
-        const call = () =>
-          giveUp(db, queue, name, reason, {
-            isTyped: true,
-            onStopped: (some) => {
-              stopped += some;
-              given.progress(`${stopped} recipients`);
-            },
-          });
-        let result = await call();
-        while (result.rest) result = await call();
-        const { domain, inHand, held } = result;
-        const lines = [`${counted(stopped, 'recipient', 'recipients')} at ${domain} given up.`];
-        if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
-        if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
-        return { json: present.givenUp({ ...result, stopped }), text: lines.join('\n') };
-      } catch (error) {
+      const onStopped = (some: number) => {
+        stopped += some;
+        given.progress(`${stopped} recipients`);
+      };
+      const result = await withQueue(url, async (queue) => {
+        const call = () => giveUp(db, queue, name, reason, { isTyped: true, onStopped });
+        let one = await call();
+        while (one.rest) one = await call();
+        return one;
+      }).catch((error: unknown) => {
         if (stopped > 0)
           say(
             `${counted(stopped, 'recipient was', 'recipients were')} given up before the error: repeat this for the rest.`,
           );
         throw error;
-      } finally {
-        await queue.stop();
-      }
+      });
+      const { domain, inHand, held } = result;
+      const lines = [`${counted(stopped, 'recipient', 'recipients')} at ${domain} given up.`];
+      if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
+      if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
+      return { json: present.givenUp({ ...result, stopped }), text: lines.join('\n') };
     });
   },
 };

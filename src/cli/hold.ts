@@ -2,10 +2,8 @@ import { z } from 'zod';
 import * as hold from '../core/operations/hold.ts';
 import type { Database } from '../db/client.ts';
 import { timestamp } from '../http/input/validation.ts';
-import { silentLog } from '../log.ts';
-import { createQueue } from '../queue.ts';
 import { type Command, type Given, Misuse, type Output } from './command.ts';
-import { withDatabase } from './database.ts';
+import { withDatabase, withQueue } from './database.ts';
 import { read, textOf } from './given.ts';
 import { nodesReact } from './queue.ts';
 import { counted } from './table.ts';
@@ -80,15 +78,9 @@ async function release(
   { choice, dueBy, waiting }: { choice: hold.Choice; dueBy: Date | undefined; waiting: number },
   { progress }: Given,
 ): Promise<number> {
-  const queue = createQueue(url, silentLog);
-  await queue.start();
-  try {
-    const onProgress = (done: number) => progress(`${done} of ${waiting} recipients failed`);
-    const { failed } = await hold.end(db, queue, choice, onProgress, dueBy);
-    return failed;
-  } finally {
-    await queue.stop();
-  }
+  const onProgress = (done: number) => progress(`${done} of ${waiting} recipients failed`);
+  const { failed } = await withQueue(url, (queue) => hold.end(db, queue, choice, onProgress, dueBy));
+  return failed;
 }
 
 /** Only the person who restored this database knows whether mail that was accepted before a start is new, or was sent elsewhere. */

@@ -13,10 +13,9 @@ import { forbidden } from '../errors.ts';
 import type { Account, Email } from '../generated/prisma/client.ts';
 import { sendRequest } from '../http/input/send-request.ts';
 import * as present from '../http/present.ts';
-import { silentLog } from '../log.ts';
-import { createQueue, type Queue } from '../queue.ts';
+import type { Queue } from '../queue.ts';
 import { type Command, type Given, Misuse, type Output, type Say } from './command.ts';
-import { withDatabase } from './database.ts';
+import { withDatabase, withQueue } from './database.ts';
 import { contentOf, isSet, listOf, read, textOf } from './given.ts';
 import { accountOf } from './whose.ts';
 
@@ -67,14 +66,10 @@ export const send: Command = {
     return withDatabase(env, say, async ({ db, url }) => {
       const account = await accountOf(db, textOf(given, 'account'));
       if (account.suspendedAt) throw forbidden('the account is suspended');
-      const queue = createQueue(url, silentLog);
-      await queue.start();
-      try {
+      return withQueue(url, async (queue) => {
         const id = await accept(db, queue, account, { request, idempotency });
-        return await report(db, account.id, id, given, say);
-      } finally {
-        await queue.stop();
-      }
+        return report(db, account.id, id, given, say);
+      });
     });
   },
 };

@@ -24,7 +24,7 @@ interface Viewer {
 
 /**
  * Tells the browsers that watch when emails of their account change. It takes one small query a second for all of them
- * together, and none while nobody watches.
+ * together, every ten seconds a look at the session of each, and nothing while nobody watches.
  */
 export class Live {
   readonly #db: Database;

@@ -50,7 +50,7 @@ export function connectionsWithin(most: number, port: keyof typeof shares, files
 }
 
 /** How many files and connections this process may have open at once; null if the system does not say. */
-export function openFilesLimit(): number | null {
+function openFilesLimit(): number | null {
   try {
     const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
     return limit === undefined ? null : Number(limit);

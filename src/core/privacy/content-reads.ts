@@ -1,7 +1,7 @@
 import type { Sql } from '../../db/client.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 
-/** Bytes of bodies that are read together. One email has at most 10 MB. */
+/** Bytes of bodies that are read together. The bodies of one email have at most 30 MB: three for each of ten million characters. */
 const heaviestRead = 4 * 1024 * 1024;
 
 /** The emails that have content, in groups that can be read together: a few megabytes, or one email. */
