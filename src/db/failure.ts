@@ -30,13 +30,22 @@ export function startErrorOf(error: unknown, unreached = false): StartError | nu
   }
   if (!unreached && !refusal && !isUnavailable(error)) return null;
   const { message } = refusal ?? (error as Error);
-  const advice = isOfUnknownAuthority(error)
-    ? 'add sslrootcert= to DATABASE_URL, with the path of the PEM file of its authority'
-    : 'check DATABASE_URL and its server';
   return new StartError(
-    `the database ${unreached ? 'cannot be reached' : 'failed'} (${oneLine(message) || 'no answer'}): ${advice}`,
+    `the database ${unreached ? 'cannot be reached' : 'failed'} (${oneLine(message) || 'no answer'}): ${adviceOn(error, message)}`,
     { cause: error },
   );
+}
+
+/** How PgBouncer, 1.18 to 1.26 at least, refuses what a connection of ours asks for: no SQLSTATE is its own. */
+const ofPooler = /^unsupported startup parameter/;
+const ignoredByPooler = 'options,statement_timeout,idle_in_transaction_session_timeout';
+
+function adviceOn(error: unknown, message: string): string {
+  if (isOfUnknownAuthority(error))
+    return 'add sslrootcert= to DATABASE_URL, with the path of the PEM file of its authority';
+  if (ofPooler.test(message))
+    return `DATABASE_URL leads to a pooler; set it to PostgreSQL itself, or give PgBouncer pool_mode = session and ignore_startup_parameters = ${ignoredByPooler} (see docs/scaling.md)`;
+  return 'check DATABASE_URL and its server';
 }
 
 /**

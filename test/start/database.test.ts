@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import pg from 'pg';
 import t from 'tap';
 import { refuseSettings, refuseSharing } from '../../src/db/check.ts';
 import { connect, type Statement } from '../../src/db/client.ts';
@@ -90,6 +92,20 @@ t.test('a pooler that gives one session to several clients', async (t) => {
       }
     }),
   );
+});
+
+t.test('a pooler that refuses the options of connections until it is told to ignore them', async (t) => {
+  const ignored = 'ignore_startup_parameters = options,statement_timeout,idle_in_transaction_session_timeout';
+  // Those of 1.18 and 1.26, the second one where only `statement_timeout` and the like are ignored.
+  for (const words of [
+    'unsupported startup parameter: statement_timeout',
+    'unsupported startup parameter in options: default_transaction_isolation',
+  ])
+    t.equal(
+      startErrorOf(new pg.DatabaseError(words, words.length, 'error'), true)?.message,
+      `the database cannot be reached (${words}): DATABASE_URL leads to a pooler; set it to PostgreSQL itself, or give PgBouncer pool_mode = session and ${ignored} (see docs/scaling.md)`,
+    );
+  t.match(await readFile(new URL('../../docs/scaling.md', import.meta.url), 'utf8'), `\`${ignored}\``);
 });
 
 t.test('a pooler that drops the options of connections', async (t) => {
