@@ -1,10 +1,12 @@
-/** How much one run takes. */
-export interface BatcherLimits<Item> {
+/** How much one run takes, and what is not run. */
+export interface BatcherLimits<Item, Result> {
   /** Items at most. */
   most: number;
   /** The weight of an item, and the most that those of one run may weigh together; a heavier one goes alone. */
   weigh?: (item: Item) => number;
   heaviest?: number;
+  /** Asked of each item that waits when a run is over: a result that it gets without being run, if any. */
+  instead?: (item: Item) => Result | undefined;
 }
 
 /**
@@ -13,14 +15,14 @@ export interface BatcherLimits<Item> {
  */
 export class Batcher<Item, Result> {
   readonly #run: (items: Item[]) => Promise<Result[]>;
-  readonly #limits: Required<BatcherLimits<Item>>;
+  readonly #limits: Required<BatcherLimits<Item, Result>>;
   readonly #waiting: { item: Item; done: (result: Result) => void; failed: (error: unknown) => void }[] = [];
   #running = false;
 
   /** @param run returns one result for each item, in order; if it throws, all of its items fail */
-  constructor(run: (items: Item[]) => Promise<Result[]>, limits: BatcherLimits<Item>) {
+  constructor(run: (items: Item[]) => Promise<Result[]>, limits: BatcherLimits<Item, Result>) {
     this.#run = run;
-    this.#limits = { weigh: () => 0, heaviest: 0, ...limits };
+    this.#limits = { weigh: () => 0, heaviest: 0, instead: () => undefined, ...limits };
   }
 
   /** True when nothing waits and nothing runs. */
@@ -47,8 +49,17 @@ export class Batcher<Item, Result> {
       } catch (error) {
         for (const { failed } of batch) failed(error);
       }
+      this.#answerInstead();
     }
     this.#running = false;
+  }
+
+  #answerInstead(): void {
+    for (const one of this.#waiting.splice(0)) {
+      const result = this.#limits.instead(one.item);
+      if (result === undefined) this.#waiting.push(one);
+      else one.done(result);
+    }
   }
 
   #fitting(): number {

@@ -143,6 +143,46 @@ t.test('simultaneous calls of one API key', async (t) => {
     t.equal((await stored()).size, before);
   });
 
+  t.test('end with the commit that they waited for, if the database answers none', async (t) => {
+    const silence = () => new Error('Query read timeout');
+    const commits = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const begun = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let at = -1;
+    const transaction = (async (work) => {
+      at += 1;
+      begun[at]?.resolve();
+      await commits[at]?.promise;
+      return db.transaction(work);
+    }) as typeof db.transaction;
+    const silent = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh, 200);
+    const ask = (key: string | null = null) => silent.answer(holder, call({}, key)).catch((error: Error) => error);
+    const first = ask('silent');
+    await begun[0]?.promise;
+    const late = [...Array.from({ length: 250 }, () => ask()), ask('silent')];
+    await setTimeout(250);
+    const recent = [ask('again'), ask('again')];
+    commits[0]?.reject(silence());
+    for (const answer of await Promise.all([first, ...late])) t.match(answer, { message: 'Query read timeout' });
+    await begun[1]?.promise;
+    t.equal(at, 1, 'only those that had just come try again');
+    commits[1]?.reject(silence());
+    for (const answer of await Promise.all(recent)) t.match(answer, { message: 'Query read timeout' });
+    t.equal(at, 1, 'nor does a second call with the same idempotency key');
+    t.match(await ask('silent'), { replayed: false });
+  });
+
+  t.test('wait for as long as it takes while commits are slow and succeed', async (t) => {
+    let commits = 0;
+    const transaction = (async (work) => {
+      commits += 1;
+      await setTimeout(100);
+      return db.transaction(work);
+    }) as typeof db.transaction;
+    const slow = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh, 50);
+    await Promise.all(Array.from({ length: 250 }, () => slow.answer(holder, call())));
+    t.ok(commits >= 3, `${commits} commits`);
+  });
+
   t.test('are accepted one by one if their templates are too large together', async (t) => {
     const content = { from: null, replyTo: [], subject: 's', html: 'x'.repeat(4_900_000), text: null, variables: [] };
     const { id } = await templates.create(db, account.id, { name: 'large', alias: null, content });

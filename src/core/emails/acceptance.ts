@@ -11,6 +11,8 @@ import type { FreshBodies } from './fresh-bodies.ts';
 interface Waiting {
   sender: Sender;
   call: SendCall;
+  /** When it came, in ms; never goes back. */
+  since: number;
 }
 
 type Line = Batcher<Waiting, SendAnswer>;
@@ -23,6 +25,8 @@ const mostBytes = 4 * 1024 * 1024;
 const mostBytesOfLight = 1024 * 1024;
 /** If the plan counts emails, the commits of an account take turns here: in the database each would hold a connection. */
 const countedLimits: TurnLimits = { most: 1_000, mostOfAccount: 1, mostWaiting: 1_000, patienceMs: 10_000 };
+/** How long a call may have waited for a commit before its own that fails, so that both end within the 15 s of a 503. */
+const patienceMs = 4_000;
 /** Assumed for the bodies that a template will make, whose size is not known before: usually a few kilobytes. */
 const bytesOfTemplate = 100 * 1024;
 
@@ -36,16 +40,18 @@ export class Acceptance {
   readonly #queue: Queue;
   readonly #turns: AccountTurns;
   readonly #fresh: FreshBodies;
+  readonly #patienceMs: number;
   readonly #countedTurns = new AccountTurns(countedLimits);
   readonly #light = new Map<string, Line>();
   readonly #heavy = new Map<string, Line>();
 
   /** @param fresh keeps accepted bodies for this process, which sends them soon */
-  constructor(db: Database, queue: Queue, turns: AccountTurns, fresh: FreshBodies) {
+  constructor(db: Database, queue: Queue, turns: AccountTurns, fresh: FreshBodies, patience = patienceMs) {
     this.#db = db;
     this.#queue = queue;
     this.#turns = turns;
     this.#fresh = fresh;
+    this.#patienceMs = patience;
   }
 
   /**
@@ -55,7 +61,7 @@ export class Acceptance {
    *   account waits to be committed
    */
   async answer(sender: Sender, call: SendCall): Promise<{ response: unknown; replayed: boolean }> {
-    const answer = await this.#answer({ sender, call });
+    const answer = await this.#answer({ sender, call, since: performance.now() });
     if ('error' in answer) throw answer.error;
     return answer;
   }
@@ -64,8 +70,8 @@ export class Acceptance {
     // A batch is worth a commit of its own.
     if (one.call.requests.length > 1) return (await this.#commitInTurn([one]))[0] as SendAnswer;
     return isHeavy(one.call)
-      ? inLine(this.#heavy, one, (waiting) => this.#commitInTurn(waiting))
-      : inLine(this.#light, one, (waiting) =>
+      ? inLine(this.#heavy, one, this.#patienceMs, (waiting) => this.#commitInTurn(waiting))
+      : inLine(this.#light, one, this.#patienceMs, (waiting) =>
           isCounted(senderOf(waiting).plan) ? this.#commitInTurn(waiting, this.#countedTurns) : this.#commit(waiting),
         );
   }
@@ -95,22 +101,39 @@ export class Acceptance {
 const senderOf = (waiting: Waiting[]) => (waiting.at(-1) as Waiting).sender;
 
 /** Commits a call together with those of its key that come while another commit of this line is under way. */
-async function inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): Promise<SendAnswer> {
+async function inLine(lines: Map<string, Line>, one: Waiting, patience: number, commit: Commit): Promise<SendAnswer> {
   // All users of an account share one line.
   const keyId = one.sender.keyId ?? one.sender.accountId;
-  const line =
-    lines.get(keyId) ??
-    new Batcher<Waiting, SendAnswer>((waiting) => eachKeyOnce(waiting, commit), {
-      most: mostCalls,
-      weigh: ({ call }) => bytesOf(call),
-      heaviest: mostBytes,
-    });
+  const line = lines.get(keyId) ?? newLine(patience, commit);
   lines.set(keyId, line);
   const answer = await line.add(one);
   // A line that was removed while it was idle may have been replaced by another one, which others use.
   if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
   return answer;
 }
+
+/**
+ * A database may answer reads and no COMMIT, as while its synchronous standby is away. Then a commit takes as long as an answer
+ * is waited for, and a call that has waited for it would wait as long again for its own: it is answered with the same error.
+ * One that has just come tries again.
+ */
+function newLine(patience: number, commit: Commit): Line {
+  let away: SendAnswer | undefined;
+  const run = async (waiting: Waiting[]) => {
+    const answers = await eachKeyOnce(waiting, commit);
+    away = answers.find(isAwayIn);
+    return answers;
+  };
+  return new Batcher(run, {
+    most: mostCalls,
+    weigh: ({ call }) => bytesOf(call),
+    heaviest: mostBytes,
+    instead: ({ since }) => (performance.now() - since < patience ? undefined : away),
+  });
+}
+
+const isAwayIn = (answer: SendAnswer | undefined): boolean =>
+  answer !== undefined && 'error' in answer && isUnavailable(answer.error);
 
 /** Commits calls with the same idempotency key one after the other. */
 async function eachKeyOnce(waiting: Waiting[], commit: Commit): Promise<SendAnswer[]> {
@@ -124,9 +147,11 @@ async function eachKeyOnce(waiting: Waiting[], commit: Commit): Promise<SendAnsw
     if (key !== undefined) keys.add(key);
   }
   const answers = new Map<Waiting, SendAnswer>();
-  for (const [index, answer] of (await commit(first)).entries()) answers.set(first[index] as Waiting, answer);
+  const settled = await commit(first);
+  for (const [index, answer] of settled.entries()) answers.set(first[index] as Waiting, answer);
+  const away = settled.find(isAwayIn);
   // Each gets the answer that was kept for the first call with its key.
-  for (const one of repeated) answers.set(one, (await commit([one]))[0] as SendAnswer);
+  for (const one of repeated) answers.set(one, away ?? ((await commit([one]))[0] as SendAnswer));
   return waiting.map((one) => answers.get(one) as SendAnswer);
 }
 
