@@ -160,7 +160,12 @@ async function makeParts(
   life.goOn();
   const surroundings = surroundingsOf(config, internet, keyring);
   const heldListener = reportHeld(log, queue);
-  const lease = new Lease(db, log, { roles: [...config.roles], tellName: siblings?.tellName, heldListener });
+  const lease = new Lease(db, log, {
+    roles: [...config.roles],
+    tellName: siblings?.tellName,
+    processes: siblings && config.roles.has('mta') ? config.workers : 1,
+    heldListener,
+  });
   const tlsPolicies = findTlsPolicies(config, internet, { db, log, clock: lease.clock }, stops);
   const rounds = new Rounds(log);
   stops.push(() => rounds.stop());

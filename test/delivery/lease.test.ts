@@ -146,6 +146,23 @@ t.test('a silent node keeps its claims until it is buried', async (t) => {
   t.notOk(await nodes.anyDelivers(db));
 });
 
+t.test(
+  'a node that starts knows before its first beat how many others deliver, and the workers beside it',
+  async (t) => {
+    const db = await openDatabase(t);
+    await buildNode(db, newId(), ['mta']);
+    await buildNode(db, newId(), ['webhooks']);
+    const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
+    await lease.start(false);
+    t.equal(lease.senders, 2, 'it takes no more than its share of what a site takes');
+    await lease.stop();
+    const worker = new Lease(db, silentLog, { roles: ['mta'], processes: 4, heldListener: unheard });
+    await worker.start(false);
+    t.equal(worker.senders, 4, 'the others are about to start');
+    await worker.stop();
+  },
+);
+
 t.test("a living node stays alive while a dead node's claims cannot be released", async (t) => {
   const db = await openDatabase(t);
   const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });

@@ -37,21 +37,26 @@ export const reportHeld = (log: Logger, queue: Queue): HeldListener => ({
  * Puts this process on the list of nodes. Dead nodes are removed from it, and their claims are freed.
  *
  * @param alone true if no other node can be running (the embedded database has one user): all nodes on the list are dead
+ * @returns how many nodes deliver mail now
  */
 export async function register(
   db: Database,
   node: { id: string; hostname: string; roles: string[] },
   alone: boolean,
   listener: HeldListener,
-): Promise<void> {
-  await db.transaction(async (tx) => {
+): Promise<number> {
+  return db.transaction(async (tx) => {
     await removeUnseen(tx, alone ? 0 : deadAtStartAfterMs, listener);
     await tx.query({
       text: 'INSERT INTO nodes (id, hostname, roles) VALUES ($1, $2, $3)',
       values: [node.id, node.hostname, node.roles],
     });
+    const [row] = await tx.query<{ senders: number }>({ text: `SELECT ${countOfSenders} AS senders FROM nodes` });
+    return row?.senders ?? 0;
   });
 }
+
+const countOfSenders = `count(*) FILTER (WHERE 'mta' = ANY(roles))::int`;
 
 /**
  * Says that this node is alive.
@@ -69,7 +74,7 @@ export async function beat(
   });
   if (rows.length === 0) return null;
   const [row] = await db.query<{ senders: number; onHold: boolean; time: Date }>({
-    text: `SELECT count(*) FILTER (WHERE 'mta' = ANY(roles))::int AS senders, EXISTS (SELECT FROM service_hold) AS "onHold",
+    text: `SELECT ${countOfSenders} AS senders, EXISTS (SELECT FROM service_hold) AS "onHold",
                   clock_timestamp() AS time FROM nodes`,
   });
   return row ?? null;

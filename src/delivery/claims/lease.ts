@@ -47,6 +47,8 @@ interface Holder {
   roles: string[];
   /** Told each name before it is used. */
   tellName?: ((nodeId: string) => void) | undefined;
+  /** How many processes of this machine deliver mail, this one included: they start at the same time, and would not see each other before their first beats. */
+  processes?: number;
   /** Told of what is held because a node was gone. */
   heldListener: nodes.HeldListener;
 }
@@ -62,6 +64,7 @@ export class Lease {
   readonly #tellName: (nodeId: string) => void;
   readonly #heldListener: nodes.HeldListener;
   #nodeId = newId();
+  readonly #processes: number;
   #senders = 1;
   #onHold = false;
   #renewed = never;
@@ -75,12 +78,13 @@ export class Lease {
   /** Set with each beat. */
   readonly clock = new DatabaseClock();
 
-  constructor(db: Database, log: Logger, { roles, tellName = () => undefined, heldListener }: Holder) {
+  constructor(db: Database, log: Logger, { roles, tellName = () => undefined, processes = 1, heldListener }: Holder) {
     this.#db = db;
     this.#log = log;
     this.#trouble = new Trouble(log, { failing: 'the lease could not be renewed', over: 'the lease is renewed again' });
     this.#roles = roles;
     this.#tellName = tellName;
+    this.#processes = processes;
     this.#heldListener = heldListener;
   }
 
@@ -89,9 +93,9 @@ export class Lease {
     return this.#nodeId;
   }
 
-  /** How many nodes deliver mail, this one included, as of the last beat. */
+  /** How many nodes deliver mail, this one included, as of the last beat, or of the start. */
   get senders(): number {
-    return this.#senders;
+    return Math.max(this.#processes, this.#senders);
   }
 
   /** True while nothing new may begin, as of the last beat. */
@@ -133,7 +137,8 @@ export class Lease {
     this.#tellName(this.#nodeId);
     const at = { wall: Date.now(), monotonic: performance.now() };
     const node = { id: this.#nodeId, hostname: hostname(), roles: this.#roles };
-    await nodes.register(this.#db, node, alone, this.#heldListener);
+    // All that waits is begun at once, with a share of what each site takes.
+    this.#senders = await nodes.register(this.#db, node, alone, this.#heldListener);
     this.#onHold = (await hold.find(this.#db)) !== null;
     this.#renewed = at;
   }
