@@ -36,6 +36,7 @@ export function limitConnections(server: SMTPServer, limits: ConnectionLimits): 
   const { mostOfOne, proxies, log } = limits;
   const free = countConnections(server, limits);
   limitBeginnings(server, limits.beginMs);
+  leaveEnded(server);
   server.options.useProxy = [...proxies];
   if (proxies.length === 0) return { free, admits: () => true };
   reportMissingHeaders(server, log);
@@ -92,6 +93,17 @@ function limitBeginnings(server: SMTPServer, ms: number): void {
     const timer = setTimeout(() => endPending(server, held.deref()), ms).unref();
     socket.once('close', () => clearTimeout(timer));
   });
+}
+
+/**
+ * No TLS over a connection that has ended: smtp-server begins it a turn after the connection has come, and a stop in between ends
+ * that. It then asks for the protocol of a TLS socket whose connection is gone, and Node crashes.
+ */
+function leaveEnded(server: SMTPServer): void {
+  const upgrade = server._upgrade.bind(server);
+  server._upgrade = (socket, callback) => {
+    if (!socket.destroyed) upgrade(socket, callback);
+  };
 }
 
 /** What is destroyed is the TLS socket: without the one below it, Node crashes in the middle of a handshake. */

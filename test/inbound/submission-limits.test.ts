@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -166,6 +166,20 @@ t.test('what is being received when the server stops is finished, the others are
   t.match(await read(reply), { status: 'queued' });
   busy.end();
   await closed;
+});
+
+t.test('a client that connects at the moment of the stop ends with the server, not with the process', async (t) => {
+  const { server, ports } = await startSubmitter(t);
+  const stopped = Promise.withResolvers<void>();
+  const stop = (message: unknown) => {
+    // In the turn in which it was accepted: its TLS begins in the next one.
+    if ((message as { socket: Socket }).socket.localPort === ports.submissions) stopped.resolve(server.close(1_000));
+  };
+  subscribe('net.server.socket', stop);
+  t.teardown(async () => unsubscribe('net.server.socket', stop));
+  const client = connect(ports.submissions, '127.0.0.1').on('error', () => undefined);
+  await once(client.resume(), 'close');
+  await stopped.promise;
 });
 
 t.test('while the database is away the client is told to try again, and nothing is accepted', async (t) => {
