@@ -39,6 +39,9 @@ export function floorId(at: Date): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
 }
 
+/** The smallest UUID, which no row has: from here on, all are found. */
+export const beforeAllIds = floorId(new Date(0));
+
 /** The moment, to the millisecond, at which a UUIDv7 was made. */
 export function timeOf(id: string): Date {
   return new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16));

@@ -22,7 +22,7 @@ async function addressesOf(name: string, resolver: Resolver): Promise<Answer<str
   const answers = await Promise.all([ask(() => resolver.resolve4(name)), ask(() => resolver.resolve6(name))]);
   const records = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
   if (records.length > 0) return { kind: 'records', records: records.map(canonical) };
-  return answers.find((answer) => answer.kind === 'temporary') ?? answers[0] ?? { kind: 'nodata' };
+  return answers.find((answer) => answer.kind === 'temporary') ?? answers[0];
 }
 
 /** A canonical form of an address, for comparisons. */

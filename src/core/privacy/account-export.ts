@@ -15,7 +15,7 @@ import type {
   Webhook,
   WebhookDelivery,
 } from '../../generated/prisma/client.ts';
-import { floorId } from '../../ids.ts';
+import { beforeAllIds } from '../../ids.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 import type { StoredAttachment } from '../emails/draft.ts';
 import { contentGroups } from './content-reads.ts';
@@ -162,7 +162,7 @@ async function* emailsOf(db: Database, emails: Email[]): AsyncGenerator<Exported
 }
 
 async function* attemptsOf(db: Database, ids: string[]): AsyncGenerator<Exported, void> {
-  for (let after: [email: string, attempt: string] = [floorId(new Date(0)), floorId(new Date(0))]; ; ) {
+  for (let after: [email: string, attempt: string] = [beforeAllIds, beforeAllIds]; ; ) {
     const keys = await db.query<{ email_id: string; id: string }>({
       text: `SELECT email_id, id FROM attempts WHERE email_id = ANY($1) AND (email_id, id) > ($2, $3)
               ORDER BY email_id, id LIMIT ${rowsAtOnce}`,
@@ -195,7 +195,7 @@ async function* deliveriesOf(db: Database, accountId: string): AsyncGenerator<Ex
     db.query<{ id: string; bytes: number }>({
       text: `SELECT id, octet_length(payload) + pg_column_size(attempts) AS bytes FROM webhook_deliveries
               WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT ${rowsAtOnce}`,
-      values: [accountId, after ?? floorId(new Date(0))],
+      values: [accountId, after ?? beforeAllIds],
     });
   for await (const page of pages(sizes))
     for (const some of byWeight(page, deliveriesAtOnce, ({ bytes }) => bytes)) {

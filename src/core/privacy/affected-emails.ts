@@ -1,5 +1,5 @@
 import type { Sql } from '../../db/client.ts';
-import { floorId } from '../../ids.ts';
+import { beforeAllIds } from '../../ids.ts';
 import { comparable } from '../../mail/address/address.ts';
 import { isErased, markOf } from '../returns/erased.ts';
 import type { Work } from './erasures.ts';
@@ -46,9 +46,6 @@ export interface FoundEmails {
   next: Place | null;
 }
 
-/** Begins the walk through an account's emails before the first of them. */
-const beforeAll = floorId(new Date(0));
-
 /**
  * The account's emails that name the address among their recipients, oldest first. If they are many, all of the account's emails are
  * looked at, a stretch at a time: the index on recipients leads to all that name the address, and to what is left in the table of
@@ -68,7 +65,7 @@ export async function findNaming(
     const few = await findFew(tx, work, only, most.few);
     if (few) return { ids: few, next: null };
   }
-  const { after, last } = place ?? { after: beforeAll, last: await lastOf(tx, work.accountId) };
+  const { after, last } = place ?? { after: beforeAllIds, last: await lastOf(tx, work.accountId) };
   const [row] = await tx.query<{ ids: string[]; end: string | null }>({
     text: `WITH stretch AS MATERIALIZED (
              SELECT id, recipient_addresses @> ARRAY[$2::text] AND ${only} AND $3::uuid IS NOT NULL AS wanted FROM emails
@@ -109,7 +106,7 @@ async function lastOf(tx: Sql, accountId: string): Promise<string> {
     text: 'SELECT id FROM emails WHERE account_id = $1 ORDER BY id DESC LIMIT 1',
     values: [accountId],
   });
-  return row?.id ?? beforeAll;
+  return row?.id ?? beforeAllIds;
 }
 
 /** The same as `findNaming`, without the emails that a node holds. */

@@ -1,7 +1,7 @@
 import type { Sql } from '../../db/client.ts';
 import { databaseTime } from '../../db/clocks.ts';
 import { type Gap, gapsOf, listPartitions } from '../../db/partitions.ts';
-import { floorId } from '../../ids.ts';
+import { beforeAllIds } from '../../ids.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 import { givingWay } from '../../pace/give-way.ts';
 import { keptFrom } from '../retention/retention.ts';
@@ -128,15 +128,13 @@ function redactEvent(redaction: Redaction, event: Payload, mark: string): Payloa
 /** Deliveries, of any account, that one statement looks at. */
 const lookedAtAtOnce = 10_000;
 
-const firstId = floorId(new Date(0));
-
 /** A position in the deliveries, which are ordered by their emails. */
 interface Place {
   emailId: string;
   id: string;
 }
 
-const startOf = (gap: Gap): Place => ({ emailId: gap.first, id: firstId });
+const startOf = (gap: Gap): Place => ({ emailId: gap.first, id: beforeAllIds });
 
 /**
  * A delivery that is kept longer than its email, and so cannot be found by it. It was made in a later week than the email, or

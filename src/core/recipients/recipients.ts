@@ -1,6 +1,7 @@
 import type { Database, Sql } from '../../db/client.ts';
 import { dueFromNow } from '../../db/clocks.ts';
 import { unseen } from '../../db/prepared.ts';
+import { beforeAllIds } from '../../ids.ts';
 import { type DeliverJob, isSame, isWaitingJob, letGo, type Placed } from '../../queue.ts';
 import { pausedUntil, pauseOf } from './waiting-for.ts';
 
@@ -121,7 +122,6 @@ export async function sweep(
   after: Place | null,
   limit: number,
 ): Promise<{ freed: number; next: Place | null }> {
-  const first = '00000000-0000-0000-0000-000000000000';
   const [row] = await db.query<{ freed: number; seen: number; last: [string, string, number] | null }>({
     text: `WITH stretch AS (
              SELECT account_id, email_id, position, job_id, claimed_by FROM recipients
@@ -140,7 +140,7 @@ export async function sweep(
            SELECT (SELECT count(*)::int FROM freed) AS freed, (SELECT count(*)::int FROM stretch) AS seen,
                   (SELECT json_build_array(account_id, email_id, position) FROM stretch
                     ORDER BY account_id DESC, email_id DESC, position DESC LIMIT 1) AS last`,
-    values: [after?.accountId ?? first, after?.emailId ?? first, after?.position ?? -1, limit],
+    values: [after?.accountId ?? beforeAllIds, after?.emailId ?? beforeAllIds, after?.position ?? -1, limit],
   });
   if (!row?.last) return { freed: 0, next: null };
   const [accountId, emailId, position] = row.last;

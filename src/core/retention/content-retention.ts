@@ -1,7 +1,7 @@
 import { isAlone } from '../../db/alone.ts';
 import type { Database, Sql } from '../../db/client.ts';
 import { noLater } from '../../db/clocks.ts';
-import { floorId } from '../../ids.ts';
+import { beforeAllIds, floorId } from '../../ids.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 import { planOf, plans } from '../accounts/plans.ts';
 import { dropUnneeded } from '../emails/attachments.ts';
@@ -44,7 +44,7 @@ export async function pruneContents(db: Database, now: Date, options: PruningOpt
     const shortest = Math.min(...Object.values(contentDays));
     const until = floorId(new Date(today.getTime() - shortest * dayMs));
     const keeps = { days: JSON.stringify(contentDays), otherwise: contentDays.free ?? planOf('').contentDays };
-    for (let place: string | null = floorId(new Date(0)); place !== null && !stop?.aborted; )
+    for (let place: string | null = beforeAllIds; place !== null && !stop?.aborted; )
       place = await pruneStretch(session, { after: place, until, now: today, ...keeps }, pruned);
     for (let place: FilePlace | null = firstFile; place !== null && !stop?.aborted; )
       place = await pruneFiles(db, place, { now: today, ...keeps }, pruned);
@@ -101,7 +101,7 @@ interface FilePlace {
   sha256: Buffer;
 }
 
-const firstFile: FilePlace = { account_id: floorId(new Date(0)), sha256: Buffer.alloc(0) };
+const firstFile: FilePlace = { account_id: beforeAllIds, sha256: Buffer.alloc(0) };
 
 /** Removes files whose last email was accepted and due before the plan's time. @returns where to continue; null at the end */
 async function pruneFiles(

@@ -10,7 +10,7 @@ import {
   type Partition,
   type Partitioned,
 } from '../../db/partitions.ts';
-import { floorId } from '../../ids.ts';
+import { beforeAllIds, floorId } from '../../ids.ts';
 import { plans } from '../accounts/plans.ts';
 import { forgetChanges } from '../log/email-counts.ts';
 import { heaviestStretch } from './content-retention.ts';
@@ -196,7 +196,7 @@ async function deleteRowsOfDroppedEmails(db: Database, until: Date, stop?: Abort
 /** Deletes files whose last email was accepted and due before then. A scheduled time may be slightly before its email. */
 async function forgetAttachments(db: Database, before: Date, stop?: AbortSignal): Promise<void> {
   let after: { account_id: string; sha256: Buffer } | undefined = {
-    account_id: floorId(new Date(0)),
+    account_id: beforeAllIds,
     sha256: Buffer.alloc(0),
   };
   while (after && !stop?.aborted) {

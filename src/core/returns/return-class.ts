@@ -1,5 +1,5 @@
 import { codeIn, type ReturnedRecipient } from '../../mail/returns/delivery-status.ts';
-import { cleanRemoteText } from '../../smtp/replies/reply.ts';
+import { classOf, cleanRemoteText } from '../../smtp/replies/reply.ts';
 import type { Classification } from '../../smtp/replies/result.ts';
 import { classify } from '../../smtp/rules/classify.ts';
 
@@ -99,8 +99,6 @@ const quotedStatus = (text: string) =>
   /^(?:[245]\d\d[ -]{1,3})?#?([245]\.\d{1,3}\.\d{1,3})(?![\d.])/.exec(text)?.[1] ??
   /\(?#([245]\.\d{1,3}\.\d{1,3})\)?/.exec(text)?.[1] ??
   null;
-
-const classOf = (code: number) => Math.floor(code / 100);
 
 /** The status, unless it contradicts the code. */
 const inClassOf = (code: number, status: string | null) =>

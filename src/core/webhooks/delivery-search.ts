@@ -43,7 +43,7 @@ export async function search(
   return { ids: rows.map(({ id }) => id), count: Math.min(count, most), countExact: count <= most };
 }
 
-/** SQL that selects the ids of what matches, in lines, of which each has up to `limit`. */
+/** SQL that selects the ids of what matches, in lines, of which each has up to `limit`: the newest, or whichever are found first. */
 type Found = (limit: string, which: 'newest' | 'any') => string;
 
 async function matching(
@@ -75,6 +75,7 @@ async function matching(
   // Where all of a week's deliveries have one state, PostgreSQL expects that of any other as many, and would read them all by
   // account. About a range it assumes that little is in it, and this order is that of the index of states alone.
   const where = [...parts, 'status = state.status', 'event BETWEEN state.event AND state.event'].join(' AND ');
+  // That gives the newest of each line at no cost, also where any would do.
   const found: Found = (limit) =>
     `SELECT of_state.id FROM (${states}) state
       CROSS JOIN LATERAL (SELECT id FROM webhook_deliveries WHERE ${where} ORDER BY event, id DESC LIMIT ${limit}) of_state`;

@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../../db/client.ts';
-import { newId } from '../../ids.ts';
+import { beforeAllIds, newId } from '../../ids.ts';
 import { byWeight } from '../../pace/by-weight.ts';
 import { isWaitingJob, letGo, type Queue } from '../../queue.ts';
 
@@ -197,7 +197,6 @@ export async function sweep(
   after: Place | null,
   limit: number,
 ): Promise<{ freed: number; next: Place | null }> {
-  const first = '00000000-0000-0000-0000-000000000000';
   const [row] = await db.query<{ freed: number; seen: number; webhook_id: string | null; id: string | null }>({
     text: `WITH stretch AS (
              SELECT webhook_id, id, job_id, claimed_by FROM webhook_deliveries
@@ -215,7 +214,7 @@ export async function sweep(
            SELECT (SELECT count(*)::int FROM freed) AS freed, (SELECT count(*)::int FROM stretch) AS seen, last.webhook_id, last.id
              FROM (SELECT 1) one LEFT JOIN LATERAL (
                SELECT webhook_id, id FROM stretch ORDER BY webhook_id DESC, id DESC LIMIT 1) last ON true`,
-    values: [after?.webhookId ?? first, after?.deliveryId ?? first, limit],
+    values: [after?.webhookId ?? beforeAllIds, after?.deliveryId ?? beforeAllIds, limit],
   });
   if (!row) return { freed: 0, next: null };
   const { freed, seen, webhook_id: webhookId, id: deliveryId } = row;

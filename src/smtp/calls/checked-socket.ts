@@ -91,7 +91,7 @@ export async function openSocket(
   url: URL,
   addresses: string[],
   signal: AbortSignal,
-  { connect = netConnect, ...trust }: Trust & { connect?: Connect | undefined } = {},
+  { connect = netConnect, ...trust }: Trust & { connect?: Connect | undefined },
 ): Promise<Socket> {
   let failure: unknown;
   for (const address of addresses) {

@@ -94,7 +94,7 @@ export class ReplyParser {
     const match = /^([2-5]\d\d)([ -]|$)/.exec(line.toString('latin1', 0, 4));
     const code = Number(match?.[1]);
     // RFC 5321 section 4.2.1 requires one code on all lines; different ones of the same class are tolerated: the last counts.
-    if (match === null || (this.#lines.length > 0 && kindOf(code) !== kindOf(this.#code))) {
+    if (match === null || (this.#lines.length > 0 && classOf(code) !== classOf(this.#code))) {
       const shown = cleanRemoteText(line, 80);
       this.error =
         match === null ? `not an SMTP reply: ${shown}` : `the kind of code changes within one reply: ${shown}`;
@@ -119,9 +119,12 @@ export class ReplyParser {
   }
 }
 
+/** The first digit of a reply code, which an enhanced code begins with as well (RFC 3463 section 2). */
+export const classOf = (code: number) => Math.floor(code / 100);
+
 function enhancedCode(code: number, text: string): string | null {
   const found = /^([245])\.\d{1,3}\.\d{1,3}(?=\s|$)/.exec(text);
-  return found !== null && Number(found[1]) === Math.floor(code / 100) ? found[0] : null;
+  return found !== null && Number(found[1]) === classOf(code) ? found[0] : null;
 }
 
 /**
@@ -149,5 +152,3 @@ function decode(bytes: Uint8Array, cut: boolean): string {
     return Buffer.from(bytes).toString('latin1');
   }
 }
-
-const kindOf = (code: number) => Math.floor(code / 100);

@@ -1,4 +1,4 @@
-import type { Reply } from '../replies/reply.ts';
+import { classOf, type Reply } from '../replies/reply.ts';
 import { type Classification, type Phase, saysNobodyThere } from '../replies/result.ts';
 import type { EnhancedPattern, Rule } from './rule.ts';
 import { rules } from './rules.ts';
@@ -49,7 +49,7 @@ export function ruleFor(phase: Phase, reply: Reply): Rule {
   const enhanced = (reply.enhanced ?? quotedCode(reply))?.slice(2) ?? null;
   const fits = (rule: Rule) =>
     (rule.when?.includes(phase) ?? true) &&
-    (rule.codes?.some((code) => code === reply.code || code === `${Math.floor(reply.code / 100)}xx`) ?? true) &&
+    (rule.codes?.some((code) => code === reply.code || code === `${classOf(reply.code)}xx`) ?? true) &&
     (rule.enhanced?.some((pattern) => meets(pattern, enhanced)) ?? true) &&
     (rule.text?.test(text) ?? true);
   return rules.find(fits) ?? nothingKnown;
@@ -63,7 +63,7 @@ function meets(pattern: EnhancedPattern, enhanced: string | null): boolean {
 /** qmail and IronPort write the enhanced code as `#5.1.1`, before or after the text. */
 function quotedCode({ code, text }: Reply): string | null {
   const found = /(?:^|[\s(])#([245]\.\d{1,3}\.\d{1,3})(?!\S{0,1}\d)/.exec(text)?.[1] ?? null;
-  return found !== null && Number(found[0]) === Math.floor(code / 100) ? found : null;
+  return found !== null && Number(found[0]) === classOf(code) ? found : null;
 }
 
 /**
