@@ -52,7 +52,6 @@ export class Rounds {
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     this.#stop.abort();
-    await this.#firstTurns;
     await Promise.all(this.#busy.values());
   }
 }
