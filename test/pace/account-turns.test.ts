@@ -93,6 +93,37 @@ t.test('one that gets no turn in time leaves the others of its account in line',
   t.strictSame(begun, ['a1', 'a3', 'a4']);
 });
 
+t.test('DOS: accounts that have nothing under way cost those that have something no look', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  let looks = 0;
+  const turns = new AccountTurns({
+    most: 1,
+    get mostOfAccount() {
+      looks += 1;
+      return 1;
+    },
+    mostWaiting: 3,
+    patienceMs: 1_000,
+  });
+  const names = (kind: string) => Array.from({ length: 500 }, (_, index) => `${kind}${index}`);
+  const looksOf = async () => {
+    looks = 0;
+    await turns.take('last', async () => undefined);
+    return looks;
+  };
+  for (const name of names('served')) await turns.take(name, async () => undefined);
+  t.ok((await looksOf()) < 10, `${looks} looks, after many were served`);
+  const held = Promise.withResolvers<void>();
+  const first = turns.take('first', () => held.promise);
+  const refused = names('refused').map((name) => turns.take(name, async () => undefined));
+  mock.timers.tick(1_000);
+  for (const { status } of await Promise.allSettled(refused)) if (status !== 'rejected') t.fail('it had no turn');
+  held.resolve();
+  await first;
+  t.ok((await looksOf()) < 10, `${looks} looks, after many were refused`);
+});
+
 t.test('the limits hold, and are used up again, however often work has waited or failed', async (t) => {
   const turns = new AccountTurns({ most: 5, mostOfAccount: 2, mostWaiting: 30, patienceMs: 60_000 });
   for (const wave of ['first', 'second', 'third']) {

@@ -2,12 +2,20 @@ import { mock } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { hasEnded, isAway } from '../../src/db/errors.ts';
-import { silentLog } from '../../src/log.ts';
+import { type Logger, silentLog } from '../../src/log.ts';
 import { BatchWriter } from '../../src/pace/batch-writer.ts';
 import { openDatabase } from '../support/db.ts';
 
 /** JSON with half a character, which PostgreSQL does not store as jsonb. */
 const refused = JSON.stringify('\ud83d');
+
+/** A log that keeps what is said in it. */
+function keepLog(): { log: Logger; said: string[] } {
+  const said: string[] = [];
+  const keep = ({ error, what, items }: Record<string, unknown>, sentence: string) =>
+    void said.push(`${sentence}: ${error}, ${what}, ${items}`);
+  return { log: { ...silentLog, warn: keep, error: keep } as unknown as Logger, said };
+}
 
 t.test('an item that the database refuses for its content does not hold up others', async (t) => {
   const db = await openDatabase(t);
@@ -15,7 +23,8 @@ t.test('an item that the database refuses for its content does not hold up other
   const rows = async () =>
     (await db.query<{ note: string }>({ text: 'SELECT note FROM notes ORDER BY note' })).map(({ note }) => note);
   const writes: number[] = [];
-  const writer = new BatchWriter<string, string>(silentLog, {
+  const { log, said } = keepLog();
+  const writer = new BatchWriter<string, string>(log, {
     what: 'notes',
     write: async (notes) => {
       writes.push(notes.length);
@@ -32,12 +41,22 @@ t.test('an item that the database refuses for its content does not hold up other
     good.map((note) => `wrote ${note}`),
   );
   t.strictSame(await rows(), ['a', 'b', 'c', 'd', 'e']);
-  t.equal(await writer.add('"f"'), 'wrote "f"', 'and later items go on');
+  t.strictSame(
+    writes.filter((many) => many > 1),
+    [6, 3, 2, 3],
+    'it is found by halving',
+  );
+  const why = 'a batch could not be written; trying again: invalid input syntax for type json, notes';
+  t.strictSame(said.slice(0, 3), [`${why}, 6`, `${why}, 3`, `${why}, 2`]);
+  const alone = writer.add(refused);
+  for (const before = writes.length; writes.length === before; ) await sleep(1);
+  t.equal(await writer.add('"f"'), 'wrote "f"', 'and later items go on, even after one that fails as the only one');
   const before = writes.length;
   for (const end = Date.now() + 60_000; writes.length === before && Date.now() < end; ) await sleep(20);
   t.ok(writes.length > before, 'it is retried');
   writer.giveUpAfter(0);
   t.equal(await results[2], undefined, 'until the time is up');
+  t.equal(await alone, undefined);
   t.strictSame(await rows(), ['a', 'b', 'c', 'd', 'e', 'f']);
 });
 
@@ -66,11 +85,17 @@ t.test('what fails for good is waited for until the end begins, and no longer', 
     return (note: string) => `wrote ${note}`;
   };
   const writing = { what: 'notes', write, isItsFault: () => false };
-  const writer = new BatchWriter<string, string>(silentLog, { ...writing, isForGood: hasEnded });
+  const { log, said } = keepLog();
+  const writer = new BatchWriter<string, string>(log, { ...writing, isForGood: hasEnded });
   t.equal(await writer.add('a'), 'wrote a');
   writer.giveUpAfter(60_000);
   t.equal(await writer.add('b'), undefined);
   t.equal(tries, 3);
+  const why = 'connect ECONNREFUSED /data/.s.PGSQL.5432, notes, 1';
+  t.strictSame(said, [
+    `a batch could not be written; trying again: ${why}`,
+    `a batch could not be written; giving up: ${why}`,
+  ]);
 });
 
 t.test(
@@ -111,6 +136,30 @@ t.test(
     t.strictSame(rows.map(({ note }) => note).sort(), [...others, 'd', 'endless', 'no'].sort());
   },
 );
+
+t.test('items that failed alone are tried again, once each, even if the database is away then', async (t) => {
+  const writes: string[] = [];
+  const errors = ['refused', 'refused', 'refused', 'away'];
+  const write = async (notes: string[]) => {
+    writes.push(notes.join());
+    const error = errors.shift();
+    if (error) throw new Error(error);
+    return (note: string) => `wrote ${note}`;
+  };
+  const isItsFault = (error: unknown) => (error as Error).message === 'refused';
+  const writer = new BatchWriter<string, string>(silentLog, { what: 'notes', write, isItsFault });
+  t.strictSame(await Promise.all(['a', 'b'].map((note) => writer.add(note))), ['wrote a', 'wrote b']);
+  t.strictSame(writes.splice(0), ['a,b', 'a', 'b', 'a', 'b', 'a']);
+  errors.push('refused');
+  t.equal(await writer.add('c'), 'wrote c', 'and so are those that come later');
+  t.strictSame(writes.splice(0), ['c', 'c']);
+  errors.push(...Array(6).fill('refused'));
+  const last = ['d', 'e', 'f'].map((note) => writer.add(note));
+  while (writes.at(-1) !== 'f') await nextTurn();
+  writer.giveUpAfter(0);
+  t.strictSame(await Promise.all(last), [undefined, undefined, undefined]);
+  t.strictSame(writes, ['d,e,f', 'd', 'e,f', 'e', 'f', 'd'], 'at the end they are not tried one by one');
+});
 
 t.test('while the database is down everything waits, and is tried now and then', async (t) => {
   const writes: number[] = [];
@@ -180,6 +229,9 @@ t.test('items that keep coming are gathered after each write, unless there are e
   await endWrite();
   t.strictSame(writes, [1, 15, 130, 120, 200, 2], 'what was left over by a full write does not wait');
   await endWrite();
+  await add(1);
+  t.equal(writes.at(-1), 1, 'one that comes when nothing waits is written at once again');
+  await endWrite();
   t.ok((await Promise.all(added)).every(Boolean));
 });
 
@@ -192,7 +244,13 @@ t.test('no more is written at once than the limit, except a single heavier item'
   const bound = { most: 10, weigh: (weight: number) => weight, ownerOf: () => '' };
   const writer = new BatchWriter<number, boolean>(silentLog, { what: 'notes', write, isItsFault: () => false, bound });
   await Promise.all([4, 6, 1, 12, 3, 3, 3, 3].map((weight) => writer.add(weight)));
-  t.strictSame(writes, [[4, 6], [1], [12], [3, 3, 3], [3]]);
+  t.strictSame(writes.splice(0), [[4, 6], [1], [12], [3, 3, 3], [3]]);
+  await Promise.all(Array.from({ length: 201 }, () => writer.add(0.01)));
+  t.strictSame(
+    writes.map(({ length }) => length),
+    [200, 1],
+    'nor very many, however light they are',
+  );
 });
 
 t.test("owners take turns: the waiting items of one do not come before another's new items", async (t) => {
