@@ -22,7 +22,7 @@ import { findPostmaster, stopPostmaster } from '../../src/db/postgres-process.ts
 import { type Logger, silentLog } from '../../src/log.ts';
 import { startNode } from '../../src/node/node.ts';
 import { start } from '../../src/node/start.ts';
-import { readSecrets, unusableDataDir } from '../../src/process/data-dir.ts';
+import { readSecrets, unusableDataDir, writeSecrets } from '../../src/process/data-dir.ts';
 import type { StartError } from '../../src/process/start-error.ts';
 import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { createDatabase } from '../support/db.ts';
@@ -93,6 +93,24 @@ t.test('only its owner can read the secrets or write in the folder, however othe
   await chmod(file, 0o644);
   await readSecrets(dataDir);
   t.strictSame(await modes(), [0o755, 0o600]);
+});
+
+t.test('folders that are not there are made, for every user to pass through, whatever the umask', async (t) => {
+  const home = await makeFolder(t);
+  const folders = ['a', 'a/b', 'a/b/c'].map((folder) => join(home, folder));
+  const umask = process.umask(0o077);
+  const secrets = await readSecrets(folders.at(-1) ?? '').finally(() => process.umask(umask));
+  t.ok(secrets.encryptionKey);
+  for (const folder of folders) t.equal((await stat(folder)).mode & 0o777, 0o711, folder);
+});
+
+t.test('secrets that cannot be put in place leave no copy behind', async (t) => {
+  const dataDir = await makeFolder(t);
+  const secrets = await readSecrets(dataDir);
+  await rm(join(dataDir, 'secrets.json'));
+  await mkdir(join(dataDir, 'secrets.json'));
+  t.match(await messageOf(writeSecrets(dataDir, secrets)), /^DATA_DIR .* cannot be used \(EISDIR/);
+  t.same(await readdir(dataDir), ['secrets.json']);
 });
 
 t.test('damaged or missing secrets are not replaced', async (t) => {
@@ -287,8 +305,12 @@ t.test(
     process.setgid(65534);
     process.setuid(65534);
     for (const use of [makeDataDir, readSecrets])
-      for (const folder of ['.', './new']) await use(folder).catch((error) => console.log(error.message));`;
-    await chown(home, 1, 1);
+      for (const folder of ['.', './new']) await use(folder).catch((error) => console.log(error.message));
+    await readSecrets('./shared').then(() => console.log('usable'), (error) => console.log(error.message));`;
+    const shared = join(home, 'shared');
+    await mkdir(shared);
+    await chmod(shared, 0o777);
+    for (const folder of [home, shared]) await chown(folder, 1, 1);
     const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], {
       cwd: home,
     });
@@ -296,6 +318,7 @@ t.test(
     child.stdout.on('data', (chunk) => (said += chunk));
     await once(child, 'close');
     const lines = said.trim().split('\n');
+    t.equal(lines.pop(), 'usable', 'one that all may write in serves, though its rights cannot be taken');
     t.equal(lines.length, 4, said);
     for (const line of lines)
       t.match(line, /^DATA_DIR \S+ cannot be used \(EACCES: .*\): set it to a folder that this user can write$/);

@@ -81,6 +81,23 @@ t.test('a node that is ended while it opens its ports leaves none of them open',
   await t.rejects(once(connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' });
 });
 
+t.test('a port for which the user has no right', async (t) => {
+  // Not tried: containers often let everybody listen on all ports, and root may.
+  const error = Object.assign(new Error('listen EACCES: permission denied 0.0.0.0:80'), { code: 'EACCES' });
+  t.equal(
+    portError({ port: 'HTTP_PORT', host: 'HTTP_HOST' }, { port: 80, host: null }, error).message,
+    'HTTP_PORT 80 needs privileges that this user does not have: set HTTP_PORT to 1024 or more',
+  );
+});
+
+t.test('words of another program become one line', async (t) => {
+  const words = 'the server did not start:\n\tFATAL:  out of memory\n\n  HINT:  there is none \n';
+  t.equal(
+    unusableEmbedded('/data', new Error(words)).message,
+    'the server did not start: FATAL:  out of memory HINT:  there is none',
+  );
+});
+
 t.test('a limit of open files that is too low', async (t) => {
   const limit = /^too many files are open \(EMFILE\): raise the limit to 1024 or more, with ulimit -n, .* Docker$/;
   const error = Object.assign(new Error('open EMFILE'), { code: 'EMFILE', syscall: 'open' });
