@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
-import { truncate, writeFile } from 'node:fs/promises';
+import { readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -374,6 +374,8 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     file,
     JSON.stringify({ from: sender.from, to: 'bounced@b.test', subject: 's', text: 't', attachments }),
   );
+  const half = `${file}.half`;
+  await writeFile(half, (await readFile(file, 'utf8')).slice(0, 9));
   const large = `${file}.large`;
   await writeFile(large, '');
   await truncate(large, 40 * 1024 * 1024 + 1);
@@ -381,6 +383,11 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   t.match(bounced, { code: 1, email: { status: 'failed', error: /^550 / } });
   const again = await told(env, 'send', '--file', file, '--account', sender.account.id);
   t.match(again, { code: 1, email: { status: 'suppressed' } });
+  t.match(
+    await sendwright(env, 'send', ...hello, '--account', 'nobody@b.test'),
+    { code: 1, said: /^sendwright: .*there is none called "nobody@b\.test/ },
+    'no other account sends instead',
+  );
   const other = await sendwright(env, 'send', '--from', 'a@other.test', ...hello.slice(2));
   t.match(other, {
     code: 1,
@@ -390,6 +397,9 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
     [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
     [[...from, '--to', 'a@b.test', '--subject', 's', '--text', '-', '--html', '-'], /only one of --text and --html/],
+    [[...hello, '--idempotency-key', ''], /--idempotency-key must have 1 to 256 characters/],
+    [[...hello, '--idempotency-key', 'k'.repeat(257)], /--idempotency-key must have 1 to 256 characters/],
+    [['--file', half], /^sendwright send: --file is not JSON \(/],
     [['--file', '/nowhere.json'], /cannot read \/nowhere\.json/],
     [['--file', large], /cannot read .*\.large \(it is larger than 40 MB\)/],
     // Otherwise the recipients of the file would get what was meant for somebody else.
@@ -429,8 +439,12 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
       /^The service has been on hold since 2.*Z: nothing is sent until sendwright release --waiting send\|fail\.\n/,
   });
   t.match(await sendwright(env, 'release'), { code: 2, said: /--waiting must be send or fail/ });
+  const hook = { accountId: sender.account.id, url: 'https://a.test/', events: ['email.failed'], secret: Buffer.of(0) };
+  const { id: webhookId } = await db.prisma.webhook.create({ data: { id: newId(), ...hook } });
   const released = await sendwright(env, 'release', '--waiting', 'fail');
   t.match(released, { code: 0, printed: /^Released: 1 recipient failed, 1 recipient is due now\. Nodes start / });
+  t.equal(released.progress[0], '1 of 1 recipients failed');
+  t.equal(await db.prisma.webhookDelivery.count({ where: { webhookId } }), 1, 'which is reported');
   await hold.begin(db);
   t.match(await sendwright(env, 'send', ...hello, '--text', 'accepted on hold'), { code: 0 });
   const all = await sendwright(env, 'release', '--waiting', 'send');
@@ -468,7 +482,8 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
   await eventually(async () => progress.length > 0);
   await hold.begin(db);
   const stopped = await ended;
-  t.match(stopped, { code: 1, printed: / is queued, after \d+ s$/, said: /^The service has been on hold since 2/ });
+  t.match(stopped, { code: 1, printed: / is queued, after \d{1,2} s$/, said: /^The service has been on hold since 2/ });
+  t.match(stopped.progress[0], / is queued, \d{1,2} s left$/);
   t.ok(stopped.progress.length > 1, 'a hold that begins meanwhile ends the wait');
   const onHold = await sendwright(env, 'send', ...hello, ...waiting);
   t.match(onHold, {
@@ -477,6 +492,17 @@ t.test('send: if no node delivers, or all is on hold, it says so and does not wa
     said: /^The service has been on hold since .* until sendwright release --waiting send\|fail\.$/,
   });
   t.strictSame(onHold.progress, ['']);
+
+  // The clock of the database is ahead of this one.
+  const [ahead] = await db.query<{ start: Date }>({
+    text: `UPDATE service_hold SET starts = ARRAY[date_trunc('milliseconds', now() + interval '1 minute')] RETURNING starts[1] AS start`,
+  });
+  const dueBy = ['--due-by', ahead?.start.toISOString() ?? ''];
+  const failed = await sendwright(env, 'release', '--waiting', 'fail', ...dueBy);
+  t.match(failed, { code: 0, said: '' }, 'the time of a start is taken all the same');
+  const [, many] = failed.printed.match(/^Released: (\d+) recipients failed, 0 recipients are due now\./) ?? [];
+  t.equal(failed.progress[0], `${many} of ${many} recipients failed`);
+  t.match(await told(env, 'release', '--waiting', 'send'), { code: 0, released: false, failed: 0 });
 });
 
 t.test('queue: orders for a destination are what nodes go by', async (t) => {

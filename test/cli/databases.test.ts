@@ -48,10 +48,19 @@ t.test('an empty database is refused until it is migrated, and migrating again c
     code: 1,
     said: /has no Sendwright tables yet/,
   });
-  const { code, applied } = await told(env, 'migrate');
+  const { code, printed } = await sendwright(env, 'migrate');
   t.equal(code, 0);
-  t.ok(applied.length > 15);
-  t.match(await told(env, 'migrate'), { code: 0, applied: [] });
+  t.match(printed, /^(applied \d{14}_\w+\n){15,}applied \d{14}_\w+$/);
+  const db = connect(env.DATABASE_URL ?? '', silentLog, 1);
+  t.teardown(() => db.close());
+  const queues = await db.query<{ name: string }>({ text: 'SELECT name FROM pgboss.queue ORDER BY name' });
+  t.strictSame(
+    queues.map(({ name }) => name),
+    ['deliver', 'webhook'],
+    'the queue is there too',
+  );
+  t.strictSame(await told(env, 'migrate'), { code: 0, applied: [] });
+  t.match(await sendwright(env, 'migrate'), { code: 0, printed: 'The schema is up to date.' });
   t.match(await told(env, 'accounts', 'list'), { code: 0, accounts: [] });
   const hello = ['--from', 'a@b.test', '--to', 'a@b.test', '--subject', 's', '--text', 't'];
   for (const args of [
@@ -114,10 +123,21 @@ t.test('before there are tables, the doctor checks what needs none', async (t) =
     { health: 'unknown', advice: 'Name another MX host to test with --mx.' },
   );
   t.notOk(existsSync(dirname(dataDir)), 'nothing is created');
-  t.match(await sendwright(direct, 'doctor'), {
-    code: 1,
-    printed: new RegExp(`^DATA_DIR ${dataDir} has no database yet: `),
-  });
+  const { code, printed } = await sendwright(direct, 'doctor');
+  t.equal(code, 1);
+  const [sentence, ...lines] = printed.split('\n');
+  t.match(sentence, new RegExp(`^DATA_DIR ${dataDir} has no database yet: `));
+  const total = (all: string[]) => {
+    const [problems, unknown] = ['PROBLEM ', 'unknown '].map(
+      (word) => all.filter((line) => line.startsWith(word)).length,
+    );
+    return `Problems: ${problems}, unknown: ${unknown}.`;
+  };
+  t.equal(lines.pop(), total(lines));
+  for (const [at, line] of lines.entries()) {
+    if (/^(PROBLEM|unknown) /.test(line)) t.match(lines[at + 1], /^ {9}-> \S/, `it says what to do: ${line}`);
+    if (/^ok /.test(line)) t.notMatch(lines[at + 1] ?? '', /^ +->/, `there is nothing to do: ${line}`);
+  }
 
   const env = testEnv(await createEmptyDatabase(), direct);
   const noTables = await told(env, 'doctor');
@@ -129,6 +149,12 @@ t.test('before there are tables, the doctor checks what needs none', async (t) =
     code: 1,
     printed: /^The database has no Sendwright tables.*\nPROBLEM {2}database: the database has .* off/,
   });
+  t.equal(refused.printed.split('\n').at(-1), total(refused.printed.split('\n')), 'the refusal counts');
+  t.match(
+    await sendwright({ ...env, ALLOW_UNSAFE_DATABASE: 'false' }, 'migrate'),
+    { code: 1, printed: '', said: /^sendwright: the database has .* off/ },
+    'nor is it prepared for a start that would refuse it',
+  );
   const sandbox = await sendwright(testEnv(env.DATABASE_URL ?? ''), 'doctor');
   t.match(sandbox, { code: 1, printed: /No mail leaves this machine/ });
   t.match(
