@@ -29,9 +29,17 @@ export const isSet = ({ options }: Given, name: string): boolean => options[name
  *
  * @throws Misuse that names the field
  */
-export function read<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+export const read = <T extends z.ZodType>(schema: T, input: unknown): z.output<T> =>
+  readBy((unread) => parse(schema, unread), input);
+
+/**
+ * The same with a parser of the API.
+ *
+ * @throws Misuse, as `read` does
+ */
+export function readBy<Input, Output>(parser: (input: Input) => Output, input: Input): Output {
   try {
-    return parse(schema, input);
+    return parser(input);
   } catch (error) {
     if (error instanceof ApiError) throw new Misuse(error.detail ?? error.message);
     throw error;

@@ -82,7 +82,7 @@ export const revokeKey: Command = {
     '',
     'The id is the one that keys list shows. You can give the key itself instead, for example if it has leaked.',
     'The key is refused from now on, and mail that it has scheduled fails when its time comes. Other mail that it has sent and that',
-    'waits still goes out: docs/operations.md says how to stop it. A key that is already revoked stays as it is.',
+    'waits still goes out: sendwright emails stop --key <id> stops that. A key that is already revoked stays as it is.',
   ].join('\n'),
   operands: ['id'],
   async run(env, say, { operands: [named = ''] }) {
@@ -91,7 +91,7 @@ export const revokeKey: Command = {
       const revoked = await keys.revoke(db, accountId, id);
       // Not counted: an account may have millions of emails, and the revocation must not look as if it had failed.
       say(
-        'Mail that it sent and that waits still goes out, unless it was scheduled: docs/operations.md says how to stop it.',
+        `Mail that it sent and that waits still goes out, unless it was scheduled: sendwright emails stop --key ${id} stops that.`,
       );
       return { json: { api_key: shown(revoked) }, text: table(heads, [row(revoked)], '') };
     });

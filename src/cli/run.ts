@@ -17,6 +17,7 @@ import { flushDestination, listQueue, pauseDestination, resumeDestination } from
 import { rotateEncryption } from './rotate-encryption.ts';
 import { send } from './send.ts';
 import { start } from './start.ts';
+import { stopEmails } from './stop-emails.ts';
 import { importSuppressions } from './suppressions.ts';
 import { addUser, listUsers, removeUser, setPassword } from './users.ts';
 
@@ -42,6 +43,7 @@ export const commands: Record<string, Command> = {
   'domains list': listDomains,
   'domains add': addDomain,
   'domains check': checkDomain,
+  'emails stop': stopEmails,
   'queue list': listQueue,
   'queue pause': pauseDestination,
   'queue resume': resumeDestination,

@@ -92,6 +92,20 @@ export class Emails extends Resource {
     return this.call('stopEmail', { param: id }, options);
   }
 
+  /**
+   * Stops all waiting emails that match: recipients that wait fail for good, and scheduled emails are canceled. Repeats the
+   * call until nothing is left that it had no time for.
+   */
+  async stopMatching(body: requests.StopEmailsBody, options?: CallOptions) {
+    let [stopped, canceled] = [0, 0];
+    for (;;) {
+      const done = await this.call('stopEmails', { body }, options);
+      stopped += done.stopped;
+      canceled += done.canceled;
+      if (!done.rest_waits) return { ...done, stopped, canceled };
+    }
+  }
+
   /** Sends a new email with the same content to the same recipients, or to the given ones of them. */
   resend(
     id: string,

@@ -41,6 +41,7 @@ import type {
   SendEmailQuery,
   SendRequest,
   StopDestinationBody,
+  StopEmailsBody,
 } from './requests.ts';
 
 import type {
@@ -86,6 +87,7 @@ export const routes = {
   getEmail: { method: 'GET', path: '/api/v1/emails/{id}' },
   releaseEmail: { method: 'POST', path: '/api/v1/emails/{id}/release' },
   stopEmail: { method: 'POST', path: '/api/v1/emails/{id}/stop' },
+  stopEmails: { method: 'POST', path: '/api/v1/emails/stop' },
   resendEmail: { method: 'POST', path: '/api/v1/emails/{id}/resend', takesKey: true },
   listAttempts: { method: 'GET', path: '/api/v1/emails/{id}/attempts' },
   getEmailContent: { method: 'GET', path: '/api/v1/emails/{id}/content' },
@@ -207,6 +209,17 @@ export interface Operations {
       email: Email;
       /** How many recipients were given up. */ stopped: number;
       /** How many were being delivered to at that moment; the attempt settles them. */ in_hand: number;
+    };
+  };
+  /** Stop all waiting emails that match */
+  stopEmails: {
+    body: StopEmailsBody;
+    answer: {
+      /** How many recipients were given up. */ stopped: number;
+      /** How many emails were canceled that waited for their scheduled time. */ canceled: number;
+      /** Recipients that are being delivered to at this moment: the message may be on its way. */ in_hand: number;
+      /** Recipients that are held until you decide with `release`. */ held: number;
+      /** There were too many for one call; repeat it. */ rest_waits: boolean;
     };
   };
   /** Send an email again */

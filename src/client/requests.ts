@@ -67,10 +67,10 @@ export interface ListEmailsQuery extends PageQuery {
   /** Only emails whose subject contains all of these words. */ q?: string;
   /** Only emails that this API key sent, over HTTP or by SMTP, such as one that has leaked. */
   api_key_id?: string;
-  /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
-  held?: 'true';
   /** Only emails accepted at this time or later. */ created_after?: string;
   /** Only emails accepted before this time. */ created_before?: string;
+  /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
+  held?: 'true';
   /** Only emails that wait for their `scheduled_at`. */ scheduled?: 'true';
 }
 
@@ -85,6 +85,20 @@ export interface RescheduleEmailBody {
 export interface ReleaseEmailBody {
   /** `retry`: send it again now; `delivered` or `failed`: settle it with that status. */
   as: 'retry' | 'delivered' | 'failed';
+}
+
+export interface StopEmailsBody {
+  /** Only emails of this type. */ type?: 'transactional' | 'marketing';
+  /** Only emails with this tag. */ tag?: string;
+  /** Only emails from this address, whatever name is with it. */ from?: string;
+  /** Only emails to this address, in to, cc or bcc; `@example.com` matches every address at that domain. */
+  to?: string;
+  /** Only emails from this sender domain. */ domain?: string;
+  /** Only emails whose subject contains all of these words. */ q?: string;
+  /** Only emails that this API key sent, over HTTP or by SMTP, such as one that has leaked. */
+  api_key_id?: string;
+  /** Only emails accepted at this time or later. */ created_after?: string;
+  /** Only emails accepted before this time. */ created_before?: string;
 }
 
 export interface ResendEmailBody {
@@ -279,10 +293,10 @@ export interface ListAllEmailsQuery extends PageQuery {
   /** Only emails whose subject contains all of these words. */ q?: string;
   /** Only emails that this API key sent, over HTTP or by SMTP, such as one that has leaked. */
   api_key_id?: string;
-  /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
-  held?: 'true';
   /** Only emails accepted at this time or later. */ created_after?: string;
   /** Only emails accepted before this time. */ created_before?: string;
+  /** Only emails that are held until you release them, because they may have arrived already or because processes crashed on them. */
+  held?: 'true';
 }
 
 export interface ExamineQuery {

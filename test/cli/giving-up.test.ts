@@ -2,7 +2,7 @@ import t from 'tap';
 import { findWaiting } from '../../src/core/destinations/giving-up.ts';
 import { heldNotes, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
-import { buildSender } from '../support/build.ts';
+import { buildKey, buildSender } from '../support/build.ts';
 import { testEnv } from '../support/node.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
@@ -76,4 +76,46 @@ t.test('queue stop says what was given up before an error', async (t) => {
   await node.db.query({ text: 'DROP TRIGGER fail_later ON recipients; DROP FUNCTION fail_later' });
   t.match(failed, { code: 1, said: /500 recipients were given up before the error: repeat this for the rest/ });
   t.match(await told(env, 'queue', 'stop', name), { code: 0, stopped: 100 });
+});
+
+t.test('emails stop: waiting mail of an account is stopped, by what finds it in the log', async (t) => {
+  const node = await sharedNode('api');
+  const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const sender = await buildSender(node.db, encryptionKey);
+  const { id: account } = sender.account;
+  const leaked = await buildKey(node.db, account);
+  const later = new Date(Date.now() + 3_600_000).toISOString();
+  const send = async (key: string, subject: string, fields: object = {}): Promise<string> => {
+    const body = { from: sender.from, to: ['a@b.test', 'c@d.test'], subject, text: 't', ...fields };
+    return (await node.call('POST', '/api/v1/emails', { key, body })).body.email.id;
+  };
+  const read = async (id: string) => (await node.call('GET', `/api/v1/emails/${id}`, { key: sender.key })).body.email;
+  const own = await send(sender.key, 'Your order');
+  const spam = await send(leaked, 'You win');
+  await send(leaked, 'You win later', { scheduled_at: later });
+
+  const unnamed = await sendwright(env, 'emails', 'stop', '--account', account);
+  t.match(unnamed, { code: 2, said: /say which emails: --key, --tag, / });
+  const misspelled = await sendwright(env, 'emails', 'stop', '--account', account, '--created-after', 'today');
+  t.match(misspelled, { code: 2, said: /created_after: must be an RFC 3339/ });
+  t.match(await sendwright(env, 'emails', 'stop', '--key', 'sk_live_no'), { code: 1, said: /not found/ });
+  const others = await buildSender(node.db, encryptionKey);
+  t.match(await told(env, 'emails', 'stop', '--account', others.account.id, '--key', leaked), { stopped: 0 });
+
+  const stopped = await sendwright(env, 'emails', 'stop', '--key', leaked, '--reason', 'the key leaked');
+  t.match(stopped, { code: 0, printed: '2 recipients given up, 1 scheduled email canceled.' });
+  t.match(await read(spam), {
+    status: 'failed',
+    error: 'stopped before it was delivered, as an operator decided on the command line: the key leaked',
+  });
+  t.match(await read(own), { status: 'queued' });
+  t.match(await told(env, 'emails', 'stop', '--account', account, '--subject', 'order'), {
+    code: 0,
+    stopped: 2,
+    canceled: 0,
+    in_hand: 0,
+    held: 0,
+    rest_waits: false,
+  });
+  t.match(await read(own), { status: 'failed' });
 });

@@ -27,6 +27,7 @@ const calls: ((client: Sendwright) => unknown)[] = [
   ({ emails }) => emails.resend('id', { recipients: ['b@c.test'] }),
   ({ emails }) => emails.release('id', { as: 'retry' }),
   ({ emails }) => emails.stop('id'),
+  ({ emails }) => emails.stopMatching({ tag: 't' }),
   ({ emails }) => emails.reschedule('id', { scheduled_at: '2027-01-01T00:00:00Z' }),
   ({ stats }) => stats.get({ interval: 'hour', group_by: 'tag' }),
   ({ templates }) => templates.create({ name: 'n', html: '{{A}}', variables: [{ key: 'A', type: 'string' }] }),

@@ -132,6 +132,7 @@ t.test('every documented answer is given', async (t) => {
       ['releaseEmail 200', { id: held }],
       ['stopEmail 200', { id: waiting }],
       ['stopEmail 409 conflict', { id: waiting }],
+      ['stopEmails 200'],
       ['cancelEmail 200'],
       ['cancelEmail 409 conflict'],
       ['rescheduleEmail 409 conflict'],

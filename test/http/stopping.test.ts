@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { heldNote, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
-import { buildSender } from '../support/build.ts';
+import { buildKey, buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
 import { testKey } from '../support/keys.ts';
@@ -77,6 +77,68 @@ t.test('an email that waits for another attempt can be given up', async (t) => {
   t.match(await stop(doubted.id), { status: 409, body: { detail: /with POST \/api\/v1\/emails\/:id\/release$/ } });
   t.match(await stop(later.id, { to: 'x@y.test' }), { status: 400 });
   t.equal((await stop(newId())).status, 404);
+});
+
+t.test('all waiting emails that match are stopped', async (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const encryptionKey = testKey(4);
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') }, { log });
+  const { account, key, domain, from } = await buildSender(node.db, encryptionKey);
+  const stranger = await buildSender(node.db, encryptionKey);
+  const { token, user } = (await node.call('POST', '/api/v1/auth/login', { body: account })).body;
+  const accountId = account.id;
+  await node.db.prisma.webhook.create({
+    data: { id: newId(), accountId, url: 'https://a.test/', events: ['email.failed'], secret: Buffer.of(0) },
+  });
+  const send = async (fields: object, by: { key: string; from: string } = { key, from }): Promise<string> => {
+    const body = { from: by.from, to: ['a@b.test', 'c@d.test'], subject: 's', text: 't', ...fields };
+    return (await node.call('POST', '/api/v1/emails', { key: by.key, body })).body.email.id;
+  };
+  const read = async (id: string) => (await node.call('GET', `/api/v1/emails/${id}`, { key })).body.email;
+  const stop = (body: object, credential: object = { key }) =>
+    node.call('POST', '/api/v1/emails/stop', { ...credential, body });
+
+  const leaked = await buildKey(node.db, account.id);
+  const at = new Date(Date.now() + 3_600_000).toISOString();
+  const own = await send({ tags: ['receipt'] });
+  const spam = await send({ tags: ['win'] }, { key: leaked, from });
+  const later = await send({ tags: ['win'], scheduled_at: at }, { key: leaked, from });
+  const theirs = await send({ tags: ['win'] }, stranger);
+  const { api_key_id } = await read(spam);
+  t.strictSame((await stop({ tag: 'win' }, { key: stranger.key })).body, {
+    stopped: 2,
+    canceled: 0,
+    in_hand: 0,
+    held: 0,
+    rest_waits: false,
+  });
+  t.match((await node.call('GET', `/api/v1/emails/${theirs}`, { key: stranger.key })).body.email, { status: 'failed' });
+  t.match([(await read(own)).status, (await read(spam)).status], ['queued', 'queued'], 'of their account alone');
+
+  for (const [body, detail] of [
+    [{}, /^type, tag, .*: at least one is required, to say which emails$/],
+    [{ tag: 'win', statsu: 'queued' }, /^statsu: is not a field of this call, which takes type, tag, /],
+    [{ tag: 'win', status: 'queued' }, /^status: is not a field of this call/],
+    [{ api_key_id: 'shop' }, /^api_key_id: must be the id of an API key/],
+    [{ tag: '' }, /^tag: must not be empty/],
+    [{ tag: null }, /^tag: must be a string/],
+    [[], /object/],
+  ] as const)
+    t.match(await stop(body), { status: 400, body: { error: 'invalid request', detail } }, JSON.stringify(body));
+  const reader = await buildKey(node.db, account.id, { scopes: ['read'] });
+  t.match(await stop({ api_key_id }, { key: reader }), { status: 403 });
+  const restricted = await buildKey(node.db, account.id, { domains: [domain] });
+  t.match(await stop({ api_key_id }, { key: restricted }), { status: 403 });
+  t.match([(await read(spam)).status, (await read(later)).status], ['queued', 'queued'], 'nothing was stopped');
+
+  t.match(await stop({ api_key_id }, { token }), { status: 200, body: { stopped: 2, canceled: 1 } });
+  t.match(await read(spam), { status: 'failed', error: 'stopped before it was delivered, as was asked for' });
+  t.match(await read(later), { status: 'canceled', recipients: [{ status: 'canceled' }, { status: 'canceled' }] });
+  t.match(await read(own), { status: 'queued' });
+  t.match(await node.db.prisma.webhookDelivery.findMany({ where: { accountId } }), [{ event: 'email.failed' }]);
+  const [, said] = lines.filter(({ msg }) => msg === 'waiting mail of an account was stopped');
+  t.match(said, { account: account.id, by: user.id, fields: ['api_key_id'], stopped: 2, canceled: 1 });
 });
 
 t.test('an operator gives up what waits for a domain that is gone', async (t) => {

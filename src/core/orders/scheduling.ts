@@ -17,12 +17,40 @@ import { heldNotes } from '../recipients/waiting-for.ts';
 export async function cancel(db: Database, sender: Sender, id: string): Promise<Email> {
   await demandOwn(db, sender, id);
   await db.transaction(async (tx) => {
-    await changeWaiting(tx, id, `status = 'canceled', next_attempt_at = NULL, settled_at = now()`, []);
-    await tx.query({ text: `UPDATE emails SET status = 'canceled', pending = 0 WHERE id = $1`, values: [id] });
-    // If another email has such a file, retention sees that.
-    await changeLastUse(tx, id, 'least(a.last_used_at, now())', []);
+    const canceled = await cancelThose(tx, [id]);
+    if (canceled === 0) throw conflict(await whyNot(tx, id));
   });
   return log.getEmail(db, sender.accountId, id);
+}
+
+/**
+ * Cancels those of these emails that wait for their scheduled time.
+ *
+ * @returns how many
+ */
+export async function cancelThose(tx: Sql, ids: string[]): Promise<number> {
+  // In the order in which nodes settle recipients, as they may at this moment: otherwise the two could deadlock.
+  await tx.query({
+    text: 'SELECT FROM recipients WHERE email_id = ANY($1) ORDER BY email_id, position FOR NO KEY UPDATE',
+    values: [ids],
+  });
+  const canceled = await tx.query<{ id: string }>({
+    // A separate statement, so that it sees what was changed while the locks were awaited.
+    text: `WITH canceled AS (
+             UPDATE emails e SET status = 'canceled', pending = 0
+              WHERE e.id = ANY($1) AND ${waitsForItsTime}
+                AND e.pending BETWEEN 1 AND (SELECT count(*) FROM recipients r WHERE r.email_id = e.id AND ${isUntried})
+          RETURNING e.id),
+           settled AS (
+             UPDATE recipients r SET status = 'canceled', next_attempt_at = NULL, settled_at = now()
+               FROM canceled WHERE r.email_id = canceled.id AND ${isUntried})
+           SELECT id FROM canceled`,
+    values: [ids],
+  });
+  const canceledIds = canceled.map(({ id }) => id);
+  // If another email has such a file, retention sees that.
+  if (canceledIds.length > 0) await changeLastUse(tx, canceledIds, 'least(a.last_used_at, now())', []);
+  return canceledIds.length;
 }
 
 /**
@@ -35,7 +63,7 @@ export async function move(db: Database, sender: Sender, id: string, scheduledAt
   await db.transaction(async (tx) => {
     await changeWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
     await tx.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: [id, scheduledAt] });
-    await changeLastUse(tx, id, 'greatest(a.last_used_at, $2)', [scheduledAt]);
+    await changeLastUse(tx, [id], 'greatest(a.last_used_at, $2)', [scheduledAt]);
   });
   return log.getEmail(db, sender.accountId, id);
 }
@@ -48,6 +76,12 @@ export async function demandOwn(db: Database, sender: Sender, id: string): Promi
   demandSendFrom(sender, parseMailbox(email.from).domain);
 }
 
+/** SQL: an email `e` that waits for its scheduled time. After that it may have been with a node that died, or wait for something else. */
+export const waitsForItsTime = `e.status = 'queued' AND e.scheduled_at > now()`;
+
+/** SQL: a recipient `r` of such an email that nobody has tried, and whose time has not come. */
+const isUntried = `r.status = 'queued' AND r.job_id IS NULL AND r.attempts = 0 AND r.next_attempt_at > now()`;
+
 /**
  * Changes the recipients of an email that waits for its scheduled time.
  *
@@ -56,30 +90,27 @@ export async function demandOwn(db: Database, sender: Sender, id: string): Promi
  */
 async function changeWaiting(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
   const waiting = await tx.query({
-    text: `UPDATE recipients SET ${change}
-            WHERE email_id = $1 AND status = 'queued' AND job_id IS NULL AND attempts = 0 AND next_attempt_at > now()
-        RETURNING position`,
+    text: `UPDATE recipients r SET ${change} WHERE r.email_id = $1 AND ${isUntried} RETURNING r.position`,
     values: [id, ...values],
   });
   const [email] = await tx.query<{ pending: number }>({
-    // After its time an email may have been with a node that died, or wait for something else.
-    text: `SELECT pending FROM emails WHERE id = $1 AND status = 'queued' AND scheduled_at > now() FOR UPDATE`,
+    text: `SELECT pending FROM emails e WHERE e.id = $1 AND ${waitsForItsTime} FOR UPDATE`,
     values: [id],
   });
   if (!email || email.pending === 0 || waiting.length < email.pending) throw conflict(await whyNot(tx, id));
 }
 
 /**
- * Changes when the files of an email are needed last.
+ * Changes when the files of these emails are needed last.
  *
  * @param change SQL: the new time of each; its values start at `$2`
  */
-async function changeLastUse(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
+async function changeLastUse(tx: Sql, ids: string[], change: string, values: unknown[]): Promise<void> {
   await tx.query({
     text: `UPDATE attachments a SET last_used_at = ${change}
              FROM emails e JOIN email_contents c ON c.email_id = e.id, jsonb_array_elements(c.attachments) used
-            WHERE e.id = $1 AND a.account_id = e.account_id AND a.sha256 = decode(used ->> 'sha256', 'hex')`,
-    values: [id, ...values],
+            WHERE e.id = ANY($1) AND a.account_id = e.account_id AND a.sha256 = decode(used ->> 'sha256', 'hex')`,
+    values: [ids, ...values],
   });
 }
 

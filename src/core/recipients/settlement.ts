@@ -21,6 +21,14 @@ export const stoppedNote = `${stopped} was asked for`;
 export const stoppedForAll = (domain: string, reason: string | null, isTyped: boolean): string =>
   `${stopped} an operator decided${isTyped ? ' on the command line' : ''} for all mail to ${domain}${reason === null ? '' : `: ${reason}`}`;
 
+/**
+ * The last response of a recipient that an operator gave up on the command line with other mail of its account.
+ *
+ * @param reason as for `stoppedForAll`
+ */
+export const stoppedByOperator = (reason: string | null): string =>
+  `${stopped} an operator decided on the command line${reason === null ? '' : `: ${reason}`}`;
+
 /** Whether the last response of a recipient says that it was given up because somebody asked for it. */
 export const wasStopped = (lastResponse: string | null): boolean => lastResponse?.startsWith(stopped) === true;
 

@@ -30,7 +30,7 @@ export const queryAllWaiting = <Row>(db: Database, statement: Statement): Promis
 
 /** Some of the recipients that wait: SQL conditions on a recipient `r`, which share one list of values. */
 export interface Selection {
-  /** A condition on `next_attempt_at` alone: rows that do not meet it are not read. */
+  /** A condition on `account_id` and `next_attempt_at` alone: rows that do not meet it are not read. */
   due: string;
   wanted: string;
   values: unknown[];

@@ -100,7 +100,12 @@ export function line(most: number, expected = 'a string'): z.ZodType<string, str
 export const idOf = (ctx: Context): string => ctx.params.id ?? '';
 
 /** An id as it is stored, in lower case. `app.ts` does the same for ids in paths. */
-export const id = (message: string) => z.string().refine(isId, message).toLowerCase().meta({ format: 'uuid' });
+export const id = (message: string) =>
+  z
+    .string({ error: typeError('a string') })
+    .refine(isId, message)
+    .toLowerCase()
+    .meta({ format: 'uuid' });
 
 /** A name for people. */
 export const label = line(200).refine((text) => text.trim() !== '', 'must not be blank');

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { stoppedNote } from '../../core/recipients/settlement.ts';
 import { grouped } from '../../numbers.ts';
+import { stopMatchingRequest } from '../input/email-search.ts';
 import { shownSendRequest } from '../input/send-fields.ts';
 import { mostInBatch, move, releaseRequest, resendRequest, sendQuery } from '../routes/sending.ts';
 import { suppressionReasons } from '../routes/suppressions.ts';
@@ -272,6 +273,27 @@ export const sendingGroup: Group = {
         example: { email: { ...emailExample, status: 'failed', error: stoppedNote }, stopped: 1, in_hand: 0 },
       },
       refusals: [nothingWaits],
+    },
+    {
+      id: 'stopEmails',
+      method: 'post',
+      path: '/api/v1/emails/stop',
+      summary: 'Stop all waiting emails that match',
+      description:
+        'For half a newsletter that must not go on, or what a leaked key has sent. Of all emails that match all of the given fields (at least one; the same search as in the log), recipients that wait in the queue or for another attempt fail for good, and emails that wait for their `scheduled_at` are canceled. It cannot be undone. Recipients that are being delivered to at this moment and held ones are left alone, and so is mail that is accepted later. If `rest_waits` is true there was too much for one call: repeat it. A field that the call does not take is a 400. A key that is restricted to domains cannot do this.',
+      access: { key: 'send', orLogin: true },
+      body: { schema: stopMatchingRequest, example: { tag: 'news-42', created_after: samples.createdAt } },
+      answer: {
+        description: 'What was stopped, and what is left.',
+        schema: z.object({
+          stopped: integer('How many recipients were given up.'),
+          canceled: integer('How many emails were canceled that waited for their scheduled time.'),
+          in_hand: integer('Recipients that are being delivered to at this moment: the message may be on its way.'),
+          held: integer('Recipients that are held until you decide with `release`.'),
+          rest_waits: flag('There were too many for one call; repeat it.'),
+        }),
+        example: { stopped: 4_120, canceled: 0, in_hand: 20, held: 0, rest_waits: false },
+      },
     },
     {
       id: 'resendEmail',

@@ -1,5 +1,6 @@
 import type { Content, Listed } from '../../core/log/email-log.ts';
 import type { RecipientExplanation } from '../../core/log/explain.ts';
+import type { Stopped } from '../../core/orders/stopping-matching.ts';
 import type { DryRun } from '../../core/outgoing/dry-run.ts';
 import type { ExportedContent, ExportedFile } from '../../core/privacy/account-export.ts';
 import type { Attempt, Email, Recipient, Return, SandboxMessage } from '../../generated/prisma/client.ts';
@@ -40,6 +41,14 @@ const details = (row: Email, { recipients, returns }: Parts) => ({
   api_key_id: row.apiKeyId,
   recipients: recipients.map(recipient),
   returns: returns.map(returned),
+});
+
+export const stopped = ({ stopped, canceled, inHand, held, rest }: Stopped) => ({
+  stopped,
+  canceled,
+  in_hand: inHand,
+  held,
+  rest_waits: rest,
 });
 
 export const emailDetail = (row: Email, parts: Parts) => ({ ...email(row), ...details(row, parts) });

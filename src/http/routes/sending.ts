@@ -9,16 +9,20 @@ import type { Sendable } from '../../core/emails/template-sending.ts';
 import { resendable } from '../../core/orders/resending.ts';
 import * as scheduling from '../../core/orders/scheduling.ts';
 import { stop } from '../../core/orders/stopping.ts';
+import { stopMatching } from '../../core/orders/stopping-matching.ts';
 import { release, releases } from '../../core/orders/uncertainty.ts';
 import { dryRun } from '../../core/outgoing/dry-run.ts';
+import { stoppedNote } from '../../core/recipients/settlement.ts';
 import { invalidRequest } from '../../errors.ts';
+import type { Logger } from '../../log.ts';
 import { grouped } from '../../numbers.ts';
 import { AccountTurns, type TurnLimits } from '../../pace/account-turns.ts';
 import { givingWay } from '../../pace/give-way.ts';
 import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../body/body.ts';
-import { clientGone, demandLoginOrKey, senderOf } from '../credentials/auth.ts';
+import { clientGone, demandLoginOrKey, demandWholeAccount, senderOf, sessionOf } from '../credentials/auth.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
+import { parseWanted } from '../input/email-search.ts';
 import { scheduledAt, sendFields } from '../input/send-fields.ts';
 import { sendRequest, unescapedSendRequest } from '../input/send-request.ts';
 import { idOf, mailboxes, noSuchField, oneOf, oneOrMore, parse } from '../input/validation.ts';
@@ -31,6 +35,7 @@ const batchLimit = 64 * 1024 * 1024;
 /** Enough for a hundred recipients with names, however they are escaped. */
 const resendLimit = 1024 * 1024;
 const releaseLimit = 16 * 1024;
+const stopLimit = 16 * 1024;
 export const mostInBatch = 1_000;
 /** More than 1,000 emails with 100 recipients each, and all their other fields, have. */
 const mostValuesInBatch = 400_000;
@@ -58,7 +63,7 @@ export const batchBody = z.object({ emails: z.unknown().optional() });
 /** Limited because each resend holds up to 20 MB of files. */
 const resendLimits: TurnLimits = { most: 3, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
 
-/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` for scheduled emails, `POST /emails/:id/release`, `…/stop` and `…/resend`. */
+/** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` for scheduled emails, `POST /emails/:id/release`, `…/stop` and `…/resend`, and `POST /emails/stop`. */
 export function sendingRoutes(router: Router, services: Services): void {
   const { db, queue, commitTurns, fresh } = services;
   const acceptance = new Acceptance(db, queue, commitTurns, fresh);
@@ -135,6 +140,29 @@ export function sendingRoutes(router: Router, services: Services): void {
     await refuseFields(ctx);
     const { email, stopped, inHand } = await stop(db, queue, senderOf(ctx), idOf(ctx));
     ctx.body = { email: present.email(email), stopped, in_hand: inHand };
+  });
+
+  router.post('/emails/stop', sender, demandWholeAccount, async (ctx) => {
+    const { accountId, keyId } = senderOf(ctx);
+    const { value: body } = await readJsonObject(ctx, stopLimit);
+    const wanted = parseWanted(body);
+    const log: Logger = ctx.state.log;
+    const done = { stopped: 0, canceled: 0 };
+    const tellers = {
+      onStopped: (some: number) => (done.stopped += some),
+      onCanceled: (some: number) => (done.canceled += some),
+    };
+    try {
+      ctx.body = present.stopped(await stopMatching(db, queue, accountId, wanted, stoppedNote, tellers));
+    } finally {
+      // It cannot be undone, so that it must be known who did what was done, also if an error has ended it. What was searched
+      // for may be the data of a person.
+      const by = keyId ?? sessionOf(ctx).user.id;
+      log.info(
+        { account: accountId, by, fields: Object.keys(body), ...done },
+        'waiting mail of an account was stopped',
+      );
+    }
   });
 
   router.post('/emails/:id/resend', sender, async (ctx) => {

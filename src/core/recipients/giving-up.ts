@@ -1,0 +1,104 @@
+import type { Database, Sql } from '../../db/client.ts';
+import { unseen } from '../../db/prepared.ts';
+import type { Queue } from '../../queue.ts';
+import { failThose, inOneOrder } from './settlement.ts';
+import { isDueOrTried, type Key, walk } from './waiting.ts';
+import { heldNotesInSql } from './waiting-for.ts';
+
+/** Gives up many recipients that wait, so that they fail for good. */
+
+/** Which of the recipients that are not settled: SQL conditions on a recipient `r`, which share one list of values. */
+export interface Concerned {
+  of: string;
+  /** The part of the condition by which an index leads to them; the others are not read. */
+  within?: string;
+  values: unknown[];
+}
+
+/** How much one call does, and who is told. */
+export interface Giving {
+  /** The most recipients of a batch. */
+  size?: number;
+  /** How long the call works. */
+  ms?: number;
+  /** Is told how many a batch gave up, once that is committed: what follows may fail, and this cannot be undone. */
+  onStopped?: (stopped: number) => void;
+}
+
+/** The recipients that are not given up though they are concerned. */
+export interface LeftAlone {
+  /** In the hands of a node: the message may be on its way. */
+  inHand: number;
+  /** Held until the owner of the email decides. */
+  held: number;
+}
+
+/** As many as are settled together at the end of a hold. */
+export const batchSize = 500;
+
+/** How long one call works. */
+export const callMs = 5_000;
+
+/** SQL: a recipient `r` that can be given up. */
+export const canBeGivenUp = `r.claimed_by IS NULL AND ${isDueOrTried} AND coalesce(r.waiting_for NOT IN (${heldNotesInSql}), true)`;
+
+/**
+ * Makes these recipients fail for good, in batches, each in its own transaction. Those that a node has in hand, that wait for
+ * their scheduled time, or that are held are left alone; so is mail that is accepted later.
+ *
+ * @param lastResponse is shown to the owners of the mail
+ * @returns how many were given up; `rest`: there was no time for all, and the call is to be repeated
+ */
+export async function giveUpThose(
+  db: Database,
+  queue: Queue,
+  { of, within = 'true', values }: Concerned,
+  lastResponse: string,
+  { size = batchSize, ms = callMs, onStopped = () => {} }: Giving,
+): Promise<{ stopped: number; rest: boolean }> {
+  const end = performance.now() + ms;
+  let stopped = 0;
+  let hasBegun = false;
+  const condition = `${within} AND ${canBeGivenUp} AND ${of}`;
+  const selection = { due: within, wanted: condition, values, withJob: true };
+  // Not before the first batch: the next call would have to read again what comes before that.
+  const isOver = () => hasBegun && performance.now() >= end;
+  const isDone = await walk(db, selection, { size, isOver }, async (keys) => {
+    const batch = await db.transaction(async (tx) => {
+      await lock(tx, keys);
+      return failThose(tx, queue, keys, { condition, values, lastResponse });
+    });
+    if (batch.webhookDeliveries > 0) queue.webhooks.wake();
+    stopped += batch.failed;
+    onStopped(batch.failed);
+    hasBegun = true;
+  });
+  return { stopped, rest: !isDone };
+}
+
+/** In the order in which nodes settle recipients, as they may at this moment: otherwise the two could deadlock. */
+async function lock(tx: Sql, keys: Key[]): Promise<void> {
+  const ordered = inOneOrder(keys);
+  await tx.query({
+    text: `SELECT FROM recipients r JOIN unnest(${unseen('$1::uuid[]')}, ${unseen('$2::smallint[]')}) AS k (email_id, position)
+               ON r.email_id = k.email_id AND r.position = k.position
+            ORDER BY r.email_id, r.position FOR NO KEY UPDATE OF r`,
+    values: [ordered.map(({ emailId }) => emailId), ordered.map(({ position }) => position)],
+  });
+}
+
+/** Reads none of those that can be given up: they may be millions, and are counted after each call. */
+export async function countLeftAlone(db: Database, { of, within = 'true', values }: Concerned): Promise<LeftAlone> {
+  const [row] = await db.query<LeftAlone>({
+    // The notes are in the text: only then is it known that an index has just these.
+    text: `SELECT count(*) FILTER (WHERE claimed_by IS NOT NULL)::int AS "inHand", count(*) FILTER (WHERE claimed_by IS NULL)::int AS held
+             FROM (SELECT r.claimed_by FROM recipients r
+                    WHERE r.job_id IS NULL AND r.next_attempt_at IS NOT NULL AND r.waiting_for IN (${heldNotesInSql}) AND ${within} AND ${of}
+                    UNION ALL
+                   SELECT r.claimed_by FROM recipients r
+                    WHERE r.job_id IS NOT NULL AND r.next_attempt_at IS NOT NULL AND ${within} AND ${of}
+                      AND (r.claimed_by IS NOT NULL OR r.waiting_for IN (${heldNotesInSql}))) left_alone`,
+    values,
+  });
+  return row ?? { inHand: 0, held: 0 };
+}
