@@ -278,6 +278,9 @@ t.test('AUTH-19: the port for Prometheus serves metrics and nothing else', async
       sent.on('error', reject).end();
     });
   t.strictSame(await ask('GET', '/metrics'), [200, 'up 1\n']);
+  const { headers } = await fetch(`http://127.0.0.1:${door.port}/metrics`);
+  t.match(headers.get('content-type'), /^text\/plain; version=[\d.]+; charset=utf-8$/, 'Prometheus 3 reads no other');
+  t.equal(headers.get('x-content-type-options'), 'nosniff');
   t.strictSame(await ask('POST', '/metrics'), [405, '']);
   const post = await fetch(`http://127.0.0.1:${door.port}/metrics`, { method: 'POST' });
   t.equal(post.headers.get('allow'), 'GET, HEAD');

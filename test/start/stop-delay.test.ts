@@ -76,6 +76,7 @@ t.test('the workers of a node wait together, and Ctrl-C of the first one is for 
 t.test('what was spent on the delay is taken from what is under way', async (t) => {
   const delay = new StopDelay(300);
   const node = await startTestNode(t, {}, { delay });
+  t.match(await node.call('GET', '/readyz'), { status: 200 }, 'before it is to stop');
   const stopped = node.stop();
   t.match(await node.call('GET', '/readyz'), { status: 503 });
   await stopped;
