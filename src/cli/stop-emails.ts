@@ -5,10 +5,8 @@ import type { Database } from '../db/client.ts';
 import { parseWanted } from '../http/input/email-search.ts';
 import * as present from '../http/present.ts';
 import { stopRequest } from '../http/routes/destinations.ts';
-import { silentLog } from '../log.ts';
-import { createQueue } from '../queue.ts';
 import { type Command, type Given, Misuse } from './command.ts';
-import { withDatabase } from './database.ts';
+import { withDatabase, withQueue } from './database.ts';
 import { read, readBy, textOf } from './given.ts';
 import { counted } from './table.ts';
 import { accountOf } from './whose.ts';
@@ -79,23 +77,20 @@ export const stopEmails: Command = {
           given.progress(inWords());
         },
       };
-      const queue = createQueue(url, silentLog);
-      await queue.start();
-      try {
+      const result = await withQueue(url, async (queue) => {
         const call = () => stopMatching(db, queue, accountId, wanted, stoppedByOperator(reason), tellers);
-        let result = await call();
-        while (result.rest) result = await call();
-        const { inHand, held } = result;
-        const lines = [`${inWords()}.`];
-        if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
-        if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
-        return { json: present.stopped({ ...result, ...done }), text: lines.join('\n') };
-      } catch (error) {
+        let one = await call();
+        while (one.rest) one = await call();
+        return one;
+      }).catch((error: unknown) => {
         if (done.stopped + done.canceled > 0) say(`${inWords()} before the error: repeat this for the rest.`);
         throw error;
-      } finally {
-        await queue.stop();
-      }
+      });
+      const { inHand, held } = result;
+      const lines = [`${inWords()}.`];
+      if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
+      if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
+      return { json: present.stopped({ ...result, ...done }), text: lines.join('\n') };
     });
   },
 };
