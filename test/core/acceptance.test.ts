@@ -171,6 +171,32 @@ t.test('simultaneous calls of one API key', async (t) => {
     t.match(await ask('silent'), { replayed: false });
   });
 
+  t.test('do not begin a commit after a long wait for a turn, if the database answered none meanwhile', async (t) => {
+    const commits = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
+    const begun = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
+    let at = -1;
+    const transaction = (async (work) => {
+      at += 1;
+      begun[at]?.resolve();
+      await commits[at]?.promise;
+      return db.transaction(work);
+    }) as typeof db.transaction;
+    const silent = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh, 200);
+    const batch = (): SendCall => ({ ...call(), requests: [...call().requests, ...call().requests] });
+    const ask = () => silent.answer(holder, batch()).catch((error: Error) => error);
+    const first = [ask(), ask(), ask()];
+    const late = Array.from({ length: 5 }, ask);
+    await begun[2]?.promise;
+    await setTimeout(250);
+    const recent = ask();
+    for (const commit of commits.slice(0, 3)) commit.reject(new Error('Query read timeout'));
+    for (const answer of await Promise.all([...first, ...late])) t.match(answer, { message: 'Query read timeout' });
+    await begun[3]?.promise;
+    t.equal(at, 3, 'only the one that has just come tries again');
+    commits[3]?.resolve();
+    t.match(await recent, { replayed: false });
+  });
+
   t.test('wait for as long as it takes while commits are slow and succeed', async (t) => {
     let commits = 0;
     const transaction = (async (work) => {

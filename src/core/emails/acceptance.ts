@@ -44,6 +44,8 @@ export class Acceptance {
   readonly #countedTurns = new AccountTurns(countedLimits);
   readonly #light = new Map<string, Line>();
   readonly #heavy = new Map<string, Line>();
+  /** The answer to all calls of the last commit, if the database was away. */
+  #away: SendAnswer | undefined;
 
   /** @param fresh keeps accepted bodies for this process, which sends them soon */
   constructor(db: Database, queue: Queue, turns: AccountTurns, fresh: FreshBodies, patience = patienceMs) {
@@ -77,18 +79,24 @@ export class Acceptance {
   }
 
   async #commitInTurn(waiting: Waiting[], turns = this.#turns): Promise<SendAnswer[]> {
-    return turns
-      .take(senderOf(waiting).accountId, () => this.#commit(waiting))
-      .catch((error: unknown) => waiting.map(() => ({ error })));
+    const since = Math.min(...waiting.map((one) => one.since));
+    const commit = async () => {
+      const away = performance.now() - since < this.#patienceMs ? undefined : this.#away;
+      return away ? waiting.map(() => away) : this.#commit(waiting);
+    };
+    return turns.take(senderOf(waiting).accountId, commit).catch((error: unknown) => waiting.map(() => ({ error })));
   }
 
   async #commit(waiting: Waiting[]): Promise<SendAnswer[]> {
     const sender = senderOf(waiting);
     const calls = waiting.map(({ call }) => call);
     try {
-      return await answerAll(this.#db, this.#queue, sender, calls, this.#fresh);
+      const answers = await answerAll(this.#db, this.#queue, sender, calls, this.#fresh);
+      this.#away = undefined;
+      return answers;
     } catch (error) {
-      if (waiting.length === 1 || isUnavailable(error)) return waiting.map(() => ({ error }));
+      this.#away = isUnavailable(error) ? { error } : undefined;
+      if (waiting.length === 1 || this.#away) return waiting.map(() => ({ error }));
     }
     // One of them cannot be committed; the others must not fail because of it.
     const answers: SendAnswer[] = [];
