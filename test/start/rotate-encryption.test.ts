@@ -107,11 +107,13 @@ t.test('the generated key of the embedded database is changed, and no file is re
   const app = await starting;
   const before = await readSecrets(dataDir);
   t.match(await rotate(env), /^these processes do not know the new key yet/);
+  const { nextEncryptionKey: stored = '' } = await readSecrets(dataDir);
   t.same(openIn(dataDir), [], 'with umask 000');
   t.equal(await app.end('SIGTERM'), 0);
   t.match(await rotate(env), /secrets\.json has only the new one/);
   const after = await readSecrets(dataDir);
   t.not(after.encryptionKey, before.encryptionKey);
+  t.equal(after.encryptionKey, stored, 'a key that was stored before anything is encrypted with it');
   t.equal(after.nextEncryptionKey, undefined);
   t.same({ ...after, encryptionKey: '' }, { ...before, encryptionKey: '' });
   t.same(openIn(dataDir), []);
