@@ -43,6 +43,38 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
       values: [destinations, waitingFor],
     });
 
+  t.test('what a leaked key has sent is found, and what of it waits is stopped', async (t) => {
+    const made = await node.call('POST', '/api/v1/keys', { token, body: { name: 'leaked one' } });
+    const spam = { from: 'a@example.test', to: 'a@spam.test', subject: 'You win', text: 't' };
+    const sendIt = (fields: object = {}) =>
+      node.call('POST', '/api/v1/emails', { key: made.body.key, body: { ...spam, ...fields } });
+    await sendIt();
+    await sendIt({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() });
+    const own = await send({ to: 'a@own.test' });
+    const { page, complaints } = await view(t, node, '/keys');
+    await page.getByRole('link', { name: 'Emails sent with leaked one' }).click();
+    await page.getByText('2 emails', { exact: true }).waitFor();
+    t.equal(await page.getByLabel('API key').inputValue(), made.body.api_key.id);
+    t.equal(await page.getByRole('button', { name: 'Stop all' }).count(), 0, 'only of what is queued');
+    await page.getByLabel('Status').selectOption('queued');
+    await page.getByRole('button', { name: 'Stop all' }).click();
+    await page.getByRole('dialog').waitFor();
+    t.strictSame(await barriers(page), []);
+    await page.getByRole('dialog').getByRole('button', { name: 'Stop all' }).click();
+    await page.getByText('1 recipient is given up, 1 scheduled email is canceled.').waitFor();
+    await page.getByText('0 emails', { exact: true }).waitFor();
+    t.equal((await node.call('GET', `/api/v1/emails/${own.id}`, { key: node.key })).body.email.status, 'queued');
+    await page.getByLabel('Status').selectOption('');
+    await page.getByText('2 emails', { exact: true }).waitFor();
+    await page.locator('tbody a').first().click();
+    const sentWith = page.getByRole('link', { name: 'leaked one' });
+    await sentWith.waitFor();
+    t.match(await sentWith.getAttribute('href'), new RegExp(`/emails\\?key=${made.body.api_key.id}$`));
+    t.strictSame(complaints, []);
+    await node.db.query({ text: 'DELETE FROM emails' });
+    await node.db.query({ text: 'DELETE FROM recipients' });
+  });
+
   t.test('who gets no mail is named with how much waits, also between two tries', async (t) => {
     const small = ['one', 'two', 'three', 'four', 'five'].map((name) => `${name}.test`);
     await send({ to: ['a@later.test', 'b@later.test', 'c@later.test'] });

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
-import type { Email, ListEmailsQuery } from '../../../client/index.ts';
+import type { Email, ListEmailsQuery, StopEmailsBody } from '../../../client/index.ts';
 import { api } from '../../data/api.ts';
 import { ChoiceField, SearchField } from '../../parts/filters.tsx';
 import { addressIn, emailIdIn } from '../../words/format.ts';
@@ -53,6 +53,12 @@ export function filtersOf(state: State, all: boolean): ListEmailsQuery {
     ...(after ? { created_after: after.toISOString() } : {}),
     ...(state.before ? { created_before: state.before } : {}),
   };
+}
+
+/** What of the list a call can stop: what is queued, if something else is asked for too. Null: nothing is to be stopped here. */
+export function stoppedBy(query: ListEmailsQuery): StopEmailsBody | null {
+  const { status, held: isHeld, scheduled: isScheduled, ...search } = query;
+  return status === 'queued' && !isHeld && !isScheduled && Object.keys(search).length > 0 ? search : null;
 }
 
 /** The fields that narrow the list. */

@@ -1,12 +1,13 @@
 import { Group } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useContext, useState } from 'react';
-import type { ListEmailsQuery } from '../../../client/index.ts';
+import type { ListEmailsQuery, StopEmailsBody } from '../../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
 import { Connected } from '../../data/live.ts';
 import { Pace } from '../../data/pace.ts';
 import { useSession } from '../../data/session.ts';
+import { Confirmed } from '../../parts/action.tsx';
 import { DataTable } from '../../parts/data-table.tsx';
 import { Empty } from '../../parts/empty.tsx';
 import { Known } from '../../parts/failure.tsx';
@@ -14,11 +15,11 @@ import { ChoiceField, ClearFilters, Found } from '../../parts/filters.tsx';
 import { PageHead } from '../../parts/page.tsx';
 import { Pager, PastEnd, pageSize, rangeOf } from '../../parts/pager.tsx';
 import { VanishingButton } from '../../parts/vanishing.tsx';
-import { addressIn, count } from '../../words/format.ts';
+import { addressIn, count, plural } from '../../words/format.ts';
 import { UntilFirstEmail } from '../sandbox/until-first-email.tsx';
 import { OnTheList } from '../suppressions/suppression-standing.tsx';
 import { account, columns, type Row, recipient, useAccount } from './emails-columns.tsx';
-import { EmailFilters, filtersOf, names } from './emails-filters.tsx';
+import { EmailFilters, filtersOf, names, stoppedBy } from './emails-filters.tsx';
 
 /** Just after an email's millisecond, with which its id begins; others of that millisecond are listed again. */
 const justAfter = (id: string) => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) + 1).toISOString();
@@ -34,7 +35,9 @@ export function Emails() {
   const one = all && state.accounts !== 'all' ? state.accounts : undefined;
   const sought = addressIn(state.to ?? '');
   const [pace] = useState(() => new Pace(10_000));
-  const query: ListEmailsQuery = { ...filtersOf(state, all), ...rangeOf(page) };
+  const filters = filtersOf(state, all);
+  const query: ListEmailsQuery = { ...filters, ...rangeOf(page) };
+  const toStop = all ? null : stoppedBy(filters);
   const list = useQuery({
     queryKey: ['emails', all, one, query],
     queryFn: () =>
@@ -72,6 +75,7 @@ export function Emails() {
       <search className="filters">
         <EmailFilters state={state} change={change} all={all} />
         {isFiltered && <ClearFilters clear={clear} />}
+        {toStop && data && data.count > 0 && <StopAll search={toStop} />}
         {data && (
           <Found>
             {count(data.count)}
@@ -117,6 +121,21 @@ export function Emails() {
       )}
       {data && <Pager page={page} total={data.count} exact={data.count_exact} go={(to) => change(pageState(to))} />}
     </>
+  );
+}
+
+/** Stops all that the filters find, also on other pages of the list. */
+function StopAll({ search }: { search: StopEmailsBody }) {
+  return (
+    <Confirmed
+      name="Stop all"
+      size="xs"
+      words="Of all emails that match the filters, recipients that wait fail for good, and scheduled emails are canceled. What is being sent right now and what is held for your decision is left alone. This cannot be undone."
+      act={() => api.emails.stopMatching(search)}
+      done={({ stopped, canceled }) =>
+        `${plural(stopped, 'recipient is', 'recipients are')} given up, ${plural(canceled, 'scheduled email is', 'scheduled emails are')} canceled.`
+      }
+    />
   );
 }
 
