@@ -249,7 +249,9 @@ t.test('who may call what', async (t) => {
       const [make] = bodies[one.operation.operationId] ?? [];
       if (!make) continue;
       const answer = await caller.call(one, { body: { ...foreign, ...make() } });
-      t.ok(isTaken(answer.status), `${one.operation.operationId}: ${answer.body.detail ?? ''}`);
+      // That one refuses what it does not take: a misspelled field would stop more emails than was meant.
+      const isRight = one.operation.operationId === 'stopEmails' ? answer.status === 400 : isTaken(answer.status);
+      t.ok(isRight, `${one.operation.operationId}: ${answer.body.detail ?? ''}`);
       t.notMatch(JSON.stringify(answer.body), new RegExp(traces), one.operation.operationId);
     }
     const tables = await node.db.query<{ name: string }>({

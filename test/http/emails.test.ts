@@ -34,11 +34,13 @@ t.test('an accepted email is answered with the documented record, and nothing mo
   const read = await node.call('GET', `/api/v1/emails/${record.id}`, { key });
   t.match(read.body.email.recipients[0].next_attempt_at, instant);
   const next_attempt_at = read.body.email.recipients[0].next_attempt_at;
+  const sentWith = await node.db.prisma.apiKey.findFirst({ where: { keyPrefix: key.slice(0, 12) } });
   t.strictSame(read.body, {
     email: {
       ...record,
       tls: 'opportunistic',
       on_uncertain: 'retry',
+      api_key_id: sentWith?.id,
       recipients: [{ address: 'a@b.test', kind: 'to', ...waiting, next_attempt_at }],
       returns: [],
     },
