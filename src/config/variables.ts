@@ -68,7 +68,8 @@ export const variables: Variable[] = [
   {
     name: 'DNS_SERVERS',
     fallback: "the system's",
-    meaning: 'resolvers as `ip` or `ip:port`, comma separated, used for every lookup',
+    meaning:
+      'resolvers as `ip` or `ip:port`, comma separated, used for every lookup; in `sandbox` for those of webhooks alone, as mail has its own DNS there',
   },
   {
     name: 'DANE_RESOLVER',
@@ -76,7 +77,7 @@ export const variables: Variable[] = [
     meaning:
       'resolver for TLSA records in `direct`, as `ip` or `ip:port`. It must validate DNSSEC and set the AD bit; Sendwright trusts that bit, so the resolver must be on this machine or in a network that nobody else can write to',
   },
-  { name: 'MX_PORT', fallback: '`25`', meaning: 'port of the MX hosts' },
+  { name: 'MX_PORT', fallback: '`25`', meaning: 'port of the MX hosts. Not used in `sandbox`' },
   {
     name: 'ALLOW_PRIVATE_NETWORKS',
     fallback: '`false`',
