@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { SendRequest } from '../../src/core/emails/draft.ts';
 import { type Stopping, stopMatching, type Wanted } from '../../src/core/orders/stopping-matching.ts';
@@ -130,8 +131,8 @@ t.test('what one call has no time for is left to the next', async (t) => {
   await many({ tags: ['news'] });
   await many({ tags: ['other'] });
   const inPieces = { size: 25, ms: 0 };
-  t.match(await stop({ tag: 'news' }, inPieces), { stopped: 25, canceled: 0, rest: true });
-  const sum = { stopped: 25, canceled: 0 };
+  t.match(await stop({ tag: 'news' }, inPieces), { stopped: 25, canceled: 13, rest: true }, 'one batch of each');
+  const sum = { stopped: 25, canceled: 13 };
   let calls = 1;
   for (let rest = true; rest && calls < 20; calls += 1) {
     const result = await stop({ tag: 'news' }, inPieces);
@@ -140,13 +141,13 @@ t.test('what one call has no time for is left to the next', async (t) => {
     rest = result.rest;
   }
   t.strictSame(sum, { stopped: 60, canceled: 30 });
-  t.ok(calls > 4 && calls < 20, `${calls} calls`);
+  t.ok(calls > 2 && calls < 20, `${calls} calls`);
 });
 
 t.test(
-  'a recipient that a node claims meanwhile is left to it, and so is a scheduled email whose time comes',
+  'a recipient that a node claims meanwhile is left to it, and a scheduled email whose time comes is not canceled',
   async (t) => {
-    const { db, queue, ours, send, stop, change, statuses } = await prepare(t);
+    const { db, queue, ours, send, stop, statuses } = await prepare(t);
     const [now] = await send(ours, ['a@b.test'], [{ tags: ['news'] }]);
     let stopping: Promise<unknown> = Promise.resolve();
     await db.transaction(async (tx) => {
@@ -166,8 +167,29 @@ t.test(
       await untilOneWaits(db);
     });
     t.match(await stopping, { canceled: 0, rest: false }, 'an email is canceled whole, or not');
-    t.strictSame(await statuses([now, later].map(String)), ['queued:queued', 'queued:queued,queued']);
-    await change('job_id = NULL, next_attempt_at = $2', later, inAnHour);
+    t.strictSame(await statuses([now, later].map(String)), ['queued:queued', 'queued:queued,failed']);
     t.match(await stop({ tag: 'later' }), { stopped: 0, canceled: 1 });
   },
 );
+
+t.test('what comes back from a node while a call works is stopped, and so is what comes due meanwhile', async (t) => {
+  const { db, ours, send, stop, change, statuses } = await prepare(t);
+  const [waiting, inHand] = await send(ours, ['a@b.test'], [{ tags: ['news'] }, { tags: ['news'] }]);
+  const soon = new Date(Date.now() + 2_000);
+  const [later] = await send(ours, ['a@b.test'], [{ tags: ['news'], scheduledAt: soon }]);
+  await change('claimed_by = $2', inHand, newId());
+  let stopping: Promise<unknown> = Promise.resolve();
+  await db.transaction(async (tx) => {
+    // As when another change of many emails has it: the call has begun, and waits here.
+    await tx.query({ text: 'SELECT FROM recipients WHERE email_id = $1 FOR UPDATE', values: [waiting] });
+    stopping = stop({ tag: 'news' });
+    await untilOneWaits(db);
+    const back = `claimed_by = NULL, job_id = NULL, status = 'deferred', attempts = 1, next_attempt_at = $2`;
+    await change(back, inHand, inAnHour);
+    await sleep(soon.getTime() - Date.now() + 200);
+  });
+  t.match(await stopping, { inHand: 0, rest: false });
+  const kept = await statuses([waiting, inHand, later].map(String));
+  t.strictSame(kept.slice(0, 2), ['failed:failed', 'failed:failed']);
+  t.match(kept[2], /^(canceled:canceled|failed:failed)$/);
+});

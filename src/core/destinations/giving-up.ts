@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { notFound } from '../../errors.ts';
 import type { Queue } from '../../queue.ts';
-import { canBeGivenUp, countLeftAlone, type Giving, giveUpThose, type LeftAlone } from '../recipients/giving-up.ts';
+import { canBeGivenUp, type GivenUp, type Giving, giveUpThose, type LeftAlone } from '../recipients/giving-up.ts';
 import { stoppedForAll } from '../recipients/settlement.ts';
 import { isUnsettled, queryAllWaiting } from '../recipients/waiting.ts';
 import { heldNotesInSql } from '../recipients/waiting-for.ts';
@@ -16,13 +16,9 @@ export interface Waiting extends LeftAlone {
   waiting: number;
 }
 
-/** What one call did, and what it left. */
-export interface GivenUp extends LeftAlone {
+/** What one call did for a domain, and what it left. */
+export interface GivenUpThere extends GivenUp {
   domain: string;
-  /** How many were given up. */
-  stopped: number;
-  /** There are more: the call is to be repeated. */
-  rest: boolean;
 }
 
 /** SQL: a recipient `r` at `$1`. */
@@ -59,11 +55,10 @@ export async function giveUp(
   name: string,
   reason: string | null,
   { isTyped = false, ...giving }: Giving & { isTyped?: boolean } = {},
-): Promise<GivenUp> {
+): Promise<GivenUpThere> {
   const domain = domainIn(name);
   const concerned = { of: isThere, values: [domain] };
-  const { stopped, rest } = await giveUpThose(db, queue, concerned, stoppedForAll(domain, reason, isTyped), giving);
-  return { domain, stopped, ...(await countLeftAlone(db, concerned)), rest };
+  return { domain, ...(await giveUpThose(db, queue, concerned, stoppedForAll(domain, reason, isTyped), giving)) };
 }
 
 /** @throws ApiError 404 */

@@ -1,15 +1,7 @@
 import type { Database, Sql } from '../../db/client.ts';
 import type { Queue } from '../../queue.ts';
 import { conditions, type Filter } from '../log/email-filter.ts';
-import {
-  batchSize,
-  type Concerned,
-  callMs,
-  countLeftAlone,
-  type Giving,
-  giveUpThose,
-  type LeftAlone,
-} from '../recipients/giving-up.ts';
+import { batchSize, type Concerned, callMs, type GivenUp, type Giving, giveUpThose } from '../recipients/giving-up.ts';
 import { walk } from '../recipients/waiting.ts';
 import { cancelThose, waitsForItsTime } from './scheduling.ts';
 
@@ -17,13 +9,9 @@ import { cancelThose, waitsForItsTime } from './scheduling.ts';
 export type Wanted = Omit<Filter, 'accountId' | 'status' | 'held' | 'scheduled'>;
 
 /** What one call did, and what it left. */
-export interface Stopped extends LeftAlone {
-  /** How many recipients were given up. */
-  stopped: number;
+export interface Stopped extends GivenUp {
   /** How many emails were canceled that waited for their scheduled time. */
   canceled: number;
-  /** There are more: the call is to be repeated. */
-  rest: boolean;
 }
 
 /** How much one call does, and who is told, also of emails that were canceled. */
@@ -46,13 +34,12 @@ export async function stopMatching(
   lastResponse: string,
   { onCanceled = () => {}, ...giving }: Stopping = {},
 ): Promise<Stopped> {
-  const end = performance.now() + (giving.ms ?? callMs);
-  const { stopped, rest } = await giveUpThose(db, queue, concernedBy(accountId, wanted), lastResponse, giving);
-  const { canceled, isDone } = rest
-    ? { canceled: 0, isDone: false }
-    : await cancelMany(db, concernedBy(accountId, wanted, waitsForItsTime), { end, onCanceled, ...giving });
-  const leftAlone = await countLeftAlone(db, concernedBy(accountId, wanted));
-  return { stopped, canceled, ...leftAlone, rest: !isDone };
+  const ms = (giving.ms ?? callMs) / 2;
+  // At first, as what comes due meanwhile is given up then. Each has its own time: neither has to wait for all of the other.
+  const scheduled = concernedBy(accountId, wanted, waitsForItsTime);
+  const { canceled, isDone } = await cancelMany(db, scheduled, { ...giving, end: performance.now() + ms, onCanceled });
+  const given = await giveUpThose(db, queue, concernedBy(accountId, wanted), lastResponse, { ...giving, ms });
+  return { ...given, canceled, rest: given.rest || !isDone };
 }
 
 async function cancelMany(

@@ -39,41 +39,58 @@ export const batchSize = 500;
 /** How long one call works. */
 export const callMs = 5_000;
 
+/** What one call did, and what it left. */
+export interface GivenUp extends LeftAlone {
+  /** How many were given up. */
+  stopped: number;
+  /** There was no time for all: the call is to be repeated. */
+  rest: boolean;
+}
+
 /** SQL: a recipient `r` that can be given up. */
 export const canBeGivenUp = `r.claimed_by IS NULL AND ${isDueOrTried} AND coalesce(r.waiting_for NOT IN (${heldNotesInSql}), true)`;
 
 /**
  * Makes these recipients fail for good, in batches, each in its own transaction. Those that a node has in hand, that wait for
- * their scheduled time, or that are held are left alone; so is mail that is accepted later.
+ * their scheduled time, or that are held are left alone; so is mail that is accepted later. What a node has in hand at first and
+ * gives back meanwhile is given up too.
  *
  * @param lastResponse is shown to the owners of the mail
- * @returns how many were given up; `rest`: there was no time for all, and the call is to be repeated
  */
 export async function giveUpThose(
   db: Database,
   queue: Queue,
-  { of, within = 'true', values }: Concerned,
+  concerned: Concerned,
   lastResponse: string,
   { size = batchSize, ms = callMs, onStopped = () => {} }: Giving,
-): Promise<{ stopped: number; rest: boolean }> {
+): Promise<GivenUp> {
+  const { of, within = 'true', values } = concerned;
   const end = performance.now() + ms;
   let stopped = 0;
   let hasBegun = false;
   const condition = `${within} AND ${canBeGivenUp} AND ${of}`;
-  const selection = { due: within, wanted: condition, values, withJob: true };
-  // Not before the first batch: the next call would have to read again what comes before that.
-  const isOver = () => hasBegun && performance.now() >= end;
-  const isDone = await walk(db, selection, { size, isOver }, async (keys) => {
-    const batch = await db.transaction(async (tx) => {
+  const giveUp = async (keys: Key[]): Promise<number> => {
+    const { failed, webhookDeliveries } = await db.transaction(async (tx) => {
       await lock(tx, keys);
       return failThose(tx, queue, keys, { condition, values, lastResponse });
     });
-    if (batch.webhookDeliveries > 0) queue.webhooks.wake();
-    stopped += batch.failed;
-    onStopped(batch.failed);
+    if (webhookDeliveries > 0) queue.webhooks.wake();
+    stopped += failed;
+    onStopped(failed);
+    return failed;
+  };
+  const wanted = `${within} AND (r.claimed_by IS NOT NULL OR ${canBeGivenUp}) AND ${of}`;
+  // Not before the first batch: the next call would have to read again what comes before that.
+  const isOver = () => hasBegun && performance.now() >= end;
+  const leftInBatches: Key[][] = [];
+  const isDone = await walk(db, { due: within, wanted, values, withJob: true }, { size, isOver }, async (keys) => {
+    if ((await giveUp(keys)) < keys.length) leftInBatches.push(keys);
     hasBegun = true;
   });
-  return { stopped, rest: !isDone };
+  // Counted before they are looked at again: so whatever was in hand and comes back is in the count, or is given up here.
+  const leftAlone = await countLeftAlone(db, concerned);
+  if (isDone) for (const keys of leftInBatches) await giveUp(keys);
+  return { stopped, ...leftAlone, rest: !isDone };
 }
 
 /** In the order in which nodes settle recipients, as they may at this moment: otherwise the two could deadlock. */
@@ -88,7 +105,7 @@ async function lock(tx: Sql, keys: Key[]): Promise<void> {
 }
 
 /** Reads none of those that can be given up: they may be millions, and are counted after each call. */
-export async function countLeftAlone(db: Database, { of, within = 'true', values }: Concerned): Promise<LeftAlone> {
+async function countLeftAlone(db: Database, { of, within = 'true', values }: Concerned): Promise<LeftAlone> {
   const [row] = await db.query<LeftAlone>({
     // The notes are in the text: only then is it known that an index has just these.
     text: `SELECT count(*) FILTER (WHERE claimed_by IS NOT NULL)::int AS "inHand", count(*) FILTER (WHERE claimed_by IS NULL)::int AS held

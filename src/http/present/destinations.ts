@@ -1,6 +1,6 @@
 import type { OrderName } from '../../core/destinations/destination-orders.ts';
 import type { Standing } from '../../core/destinations/destinations.ts';
-import type { GivenUp, Waiting } from '../../core/destinations/giving-up.ts';
+import type { GivenUpThere, Waiting } from '../../core/destinations/giving-up.ts';
 import type { Woken } from '../../core/destinations/wakings.ts';
 import type { Standing as SendingAddressStanding } from '../../core/sources/warm-up.ts';
 import { iso } from './times.ts';
@@ -38,7 +38,7 @@ export function orderGiven(order: OrderName, { standing, woken }: { standing: St
 
 export const waitingFor = ({ domain, waiting, inHand, held }: Waiting) => ({ domain, waiting, in_hand: inHand, held });
 
-export const givenUp = ({ domain, stopped, inHand, held, rest }: GivenUp) => ({
+export const givenUp = ({ domain, stopped, inHand, held, rest }: GivenUpThere) => ({
   domain,
   stopped,
   in_hand: inHand,
