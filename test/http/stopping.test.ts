@@ -6,6 +6,7 @@ import { buildKey, buildSender } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startHook } from '../support/hook.ts';
 import { testKey } from '../support/keys.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually, startTestNode } from '../support/node.ts';
 import { scheduleMany } from '../support/scheduled.ts';
@@ -139,6 +140,28 @@ t.test('all waiting emails that match are stopped', async (t) => {
   t.match(await node.db.prisma.webhookDelivery.findMany({ where: { accountId } }), [{ event: 'email.failed' }]);
   const [, said] = lines.filter(({ msg }) => msg === 'waiting mail of an account was stopped');
   t.match(said, { account: account.id, by: user.id, fields: ['api_key_id'], stopped: 2, canceled: 1 });
+});
+
+t.test('many calls at once of one account that stop mail leave connections to the others', async (t) => {
+  const encryptionKey = testKey(4);
+  const node = await startTestNode(t, { ROLES: 'api', ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const { key, from } = await buildSender(node.db, encryptionKey);
+  const stranger = await buildSender(node.db, encryptionKey);
+  const send = (by: { key: string; from: string }) =>
+    node.call('POST', '/api/v1/emails', {
+      key: by.key,
+      body: { from: by.from, to: 'a@b.test', subject: 's', text: 't', tags: ['win'] },
+    });
+  const { id } = (await send({ key, from })).body.email;
+  let stops: Promise<{ status: number }[]> = Promise.resolve([]);
+  await node.db.transaction(async (tx) => {
+    await tx.query({ text: 'SELECT FROM recipients WHERE email_id = $1 FOR UPDATE', values: [id] });
+    const stop = () => node.call('POST', '/api/v1/emails/stop', { key, body: { tag: 'win' } });
+    stops = Promise.all(Array.from({ length: 30 }, stop));
+    await untilOneWaits(node.db);
+    t.match(await send(stranger), { status: 200 }, 'another account sends meanwhile');
+  });
+  t.strictSame([...new Set((await stops).map(({ status }) => status))], [200]);
 });
 
 t.test('an operator gives up what waits for a domain that is gone', async (t) => {

@@ -63,11 +63,15 @@ export const batchBody = z.object({ emails: z.unknown().optional() });
 /** Limited because each resend holds up to 20 MB of files. */
 const resendLimits: TurnLimits = { most: 3, mostOfAccount: 2, mostWaiting: 200, patienceMs: 10_000 };
 
+/** Limited because each call has two connections, for as long as it takes to read all that waits. */
+const stopLimits: TurnLimits = { most: 3, mostOfAccount: 1, mostWaiting: 200, patienceMs: 10_000 };
+
 /** `POST /emails`, `POST /emails/batch`, `DELETE` and `PATCH /emails/:id` for scheduled emails, `POST /emails/:id/release`, `…/stop` and `…/resend`, and `POST /emails/stop`. */
 export function sendingRoutes(router: Router, services: Services): void {
   const { db, queue, commitTurns, fresh } = services;
   const acceptance = new Acceptance(db, queue, commitTurns, fresh);
   const resends = new AccountTurns(resendLimits);
+  const stops = new AccountTurns(stopLimits);
   const sender = demandLoginOrKey(services, 'send');
 
   /** @param read makes the requests from the body, or refuses it */
@@ -152,17 +156,23 @@ export function sendingRoutes(router: Router, services: Services): void {
       onStopped: (some: number) => (done.stopped += some),
       onCanceled: (some: number) => (done.canceled += some),
     };
-    try {
-      ctx.body = present.stopped(await stopMatching(db, queue, accountId, wanted, stoppedNote, tellers));
-    } finally {
-      // It cannot be undone, so that it must be known who did what was done, also if an error has ended it. What was searched
-      // for may be the data of a person.
-      const by = keyId ?? sessionOf(ctx).user.id;
-      log.info(
-        { account: accountId, by, fields: Object.keys(body), ...done },
-        'waiting mail of an account was stopped',
-      );
-    }
+    await stops.take(accountId, async () => {
+      if (ctx.req.socket.destroyed) {
+        ctx.status = clientGone;
+        return;
+      }
+      try {
+        ctx.body = present.stopped(await stopMatching(db, queue, accountId, wanted, stoppedNote, tellers));
+      } finally {
+        // It cannot be undone, so that it must be known who did what was done, also if an error has ended it. What was searched
+        // for may be the data of a person.
+        const by = keyId ?? sessionOf(ctx).user.id;
+        log.info(
+          { account: accountId, by, fields: Object.keys(body), ...done },
+          'waiting mail of an account was stopped',
+        );
+      }
+    });
   });
 
   router.post('/emails/:id/resend', sender, async (ctx) => {
