@@ -11,6 +11,9 @@ import { read, readBy, textOf } from './given.ts';
 import { counted } from './table.ts';
 import { accountOf } from './whose.ts';
 
+/** How long one look at what waits lasts: nobody's call times out here, and each one reads again what it leaves alone. */
+const lookMs = 60_000;
+
 /** Options, and the fields of the API's call that they are. */
 const searches = {
   tag: 'tag',
@@ -67,7 +70,8 @@ export const stopEmails: Command = {
       const done = { stopped: 0, canceled: 0 };
       const inWords = () =>
         `${counted(done.stopped, 'recipient', 'recipients')} given up, ${counted(done.canceled, 'scheduled email', 'scheduled emails')} canceled`;
-      const tellers = {
+      const stopping = {
+        ms: lookMs,
         onStopped: (some: number) => {
           done.stopped += some;
           given.progress(inWords());
@@ -78,7 +82,7 @@ export const stopEmails: Command = {
         },
       };
       const result = await withQueue(url, async (queue) => {
-        const call = () => stopMatching(db, queue, accountId, wanted, stoppedByOperator(reason), tellers);
+        const call = () => stopMatching(db, queue, accountId, wanted, stoppedByOperator(reason), stopping);
         let one = await call();
         while (one.rest) one = await call();
         return one;

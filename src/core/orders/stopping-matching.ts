@@ -37,7 +37,7 @@ export async function stopMatching(
   const ms = (giving.ms ?? callMs) / 2;
   // At first, as what comes due meanwhile is given up then. Each has its own time: neither has to wait for all of the other.
   const scheduled = concernedBy(accountId, wanted, waitsForItsTime);
-  const { canceled, isDone } = await cancelMany(db, scheduled, { ...giving, end: performance.now() + ms, onCanceled });
+  const { canceled, isDone } = await cancelMany(db, scheduled, { ...giving, ms, onCanceled });
   const given = await giveUpThose(db, queue, concernedBy(accountId, wanted), lastResponse, { ...giving, ms });
   return { ...given, canceled, rest: given.rest || !isDone };
 }
@@ -45,18 +45,16 @@ export async function stopMatching(
 async function cancelMany(
   db: Database,
   { of, within = 'true', values }: Concerned,
-  { size = batchSize, end, onCanceled }: { size?: number; end: number; onCanceled: (canceled: number) => void },
+  { size = batchSize, ms, onCanceled }: { size?: number; ms: number; onCanceled: (canceled: number) => void },
 ): Promise<{ canceled: number; isDone: boolean }> {
   let canceled = 0;
-  let hasBegun = false;
-  const isOver = () => hasBegun && performance.now() >= end;
   const selection = { due: `${within} AND r.next_attempt_at > now()`, wanted: of, values };
-  const isDone = await walk(db, selection, { size, isOver }, async (keys) => {
+  const isDone = await walk(db, selection, { size, ms }, async (keys) => {
     const ids = [...new Set(keys.map(({ emailId }) => emailId))];
     const some = await db.transaction((tx: Sql) => cancelThose(tx, ids));
     canceled += some;
     onCanceled(some);
-    hasBegun = true;
+    return some > 0;
   });
   return { canceled, isDone };
 }

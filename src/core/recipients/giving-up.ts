@@ -19,7 +19,7 @@ export interface Concerned {
 export interface Giving {
   /** The most recipients of a batch. */
   size?: number;
-  /** How long the call works. */
+  /** How long the call works from the first of them on that it finds. */
   ms?: number;
   /** Is told how many a batch gave up, once that is committed: what follows may fail, and this cannot be undone. */
   onStopped?: (stopped: number) => void;
@@ -36,7 +36,7 @@ export interface LeftAlone {
 /** As many as are settled together at the end of a hold. */
 export const batchSize = 500;
 
-/** How long one call works. */
+/** How long one call works from the first of them on that it finds. */
 export const callMs = 5_000;
 
 /** What one call did, and what it left. */
@@ -65,9 +65,7 @@ export async function giveUpThose(
   { size = batchSize, ms = callMs, onStopped = () => {} }: Giving,
 ): Promise<GivenUp> {
   const { of, within = 'true', values } = concerned;
-  const end = performance.now() + ms;
   let stopped = 0;
-  let hasBegun = false;
   const condition = `${within} AND ${canBeGivenUp} AND ${of}`;
   const giveUp = async (keys: Key[]): Promise<number> => {
     const { failed, webhookDeliveries } = await db.transaction(async (tx) => {
@@ -80,12 +78,11 @@ export async function giveUpThose(
     return failed;
   };
   const wanted = `${within} AND (r.claimed_by IS NOT NULL OR ${canBeGivenUp}) AND ${of}`;
-  // Not before the first batch: the next call would have to read again what comes before that.
-  const isOver = () => hasBegun && performance.now() >= end;
   const leftInBatches: Key[][] = [];
-  const isDone = await walk(db, { due: within, wanted, values, withJob: true }, { size, isOver }, async (keys) => {
-    if ((await giveUp(keys)) < keys.length) leftInBatches.push(keys);
-    hasBegun = true;
+  const isDone = await walk(db, { due: within, wanted, values, withJob: true }, { size, ms }, async (keys) => {
+    const failed = await giveUp(keys);
+    if (failed < keys.length) leftInBatches.push(keys);
+    return failed > 0;
   });
   // Counted before they are looked at again: so whatever was in hand and comes back is in the count, or is given up here.
   const leftAlone = await countLeftAlone(db, concerned);

@@ -52,14 +52,18 @@ const skippedPerRow = 20;
  *
  * @param size the most recipients that are worked on together
  * @param isOver asked before each statement; true ends the walk
- * @param work processes a batch; it has to check itself whether its recipients are still as they were
+ * @param ms how long it goes on from the first of them that it finds, as a walk after this one has to read again what comes
+ *   before its own first one. What it has found by then is worked on. If that changed nothing, it goes on: the next walk would
+ *   come no farther
+ * @param work processes a batch; it has to check itself whether its recipients are still as they were. It returns false if it
+ *   changed none
  * @returns false if it was ended early
  */
 export async function walk(
   db: Database,
   selection: Selection,
-  { size, isOver = () => false }: { size: number; isOver?: () => boolean },
-  work: (keys: Key[]) => Promise<void>,
+  { size, isOver = () => false, ms = Number.POSITIVE_INFINITY }: { size: number; isOver?: () => boolean; ms?: number },
+  work: (keys: Key[]) => Promise<unknown>,
 ): Promise<boolean> {
   return db.session(async (session) => {
     await session.query({ text: 'BEGIN' });
@@ -70,17 +74,20 @@ export async function walk(
       values: selection.values,
     });
     let keys: Key[] = [];
+    let end = Number.POSITIVE_INFINITY;
     for (;;) {
       if (isOver()) return false;
       const asked = Math.min(fetchedAtOnce, size - keys.length);
       const rows = await session.query<Key | { emailId: null }>({ text: `FETCH ${asked} FROM waiting` });
       for (const row of rows) if (row.emailId !== null) keys.push(row);
+      if (keys.length > 0) end = Math.min(end, performance.now() + ms);
       const isEnd = rows.length < asked;
-      if (keys.length === size || (isEnd && keys.length > 0)) {
-        await work(keys);
+      if (keys.length === size || ((isEnd || performance.now() >= end) && keys.length > 0)) {
+        if ((await work(keys)) === false) end = Number.POSITIVE_INFINITY;
         keys = [];
       }
       if (isEnd) return true;
+      if (performance.now() >= end) return false;
     }
   });
 }
