@@ -123,6 +123,11 @@ export const stages: Record<string, Stage> = {
     await sleep(150);
   },
   'S2 inside the transaction': (scene) => atStatement(scene.random.pick(is.acceptSteps), 'before')(scene),
+  'S2 before its COMMIT': async (scene) => {
+    await atStatement(is.commitOfAccept, 'before')(scene);
+    // A 200 that does not wait for it would be out by then.
+    await sleep(100);
+  },
   'S3 committed, no 200': atStatement(is.commitOfAccept, 'after'),
   'S4 200 sent, not fetched': async ({ world, order, after }) => {
     const trap = world.node.wire?.hold(is.fetchOfMail, 'before');

@@ -32,14 +32,13 @@ const patterns = {
 
 export const anyBegin = text(/^BEGIN\b/i);
 
-/** One of the statements that accept an email, the last one being the COMMIT. */
+/** The statements that accept an email, before their COMMIT. */
 export const acceptSteps: Matches[] = [
   text(/INSERT INTO idempotency_keys\b/),
   text(/UPDATE accounts a\s+SET usage_day/),
   text(patterns.accept),
   text(/INSERT INTO recipients\b/),
   text(/INSERT INTO webhook_deliveries\b/),
-  commitAfter(patterns.accept),
 ];
 
 export const commitOfAccept = commitAfter(patterns.accept);

@@ -99,24 +99,36 @@ export const killSameMail: Scenario = {
     }),
 };
 
+/** P5: how long a stop may take, from the signal to the end of the process. */
+const stopMs = 30_000;
+
 export const drain: Scenario = {
   name: 'drain',
-  what: 'SIGTERM under load: exit code 0 within 30 s, and nothing arrives twice',
+  what: 'SIGTERM under load, and beside a silent receiver: exit code 0 within 30 s, and nothing arrives twice',
   quick: 2,
   run: (run) =>
     inWorld(run, { database: 'embedded' }, async (stage) => {
-      const { world, findings, figures } = stage;
+      const { world, order, beside, findings, figures } = stage;
       const load = startLoad(stage, perSecond);
       const took: number[] = [];
       const codes = new Set<unknown>();
       for (let round = 1; round <= run.rounds; round += 1) {
         await sleep(run.random.between(500, 2_500));
-        run.say(`drain ${round} of ${run.rounds}`);
+        // Every other time a receiver does not answer to DATA: the stop waits for it for as long as it may.
+        const isSilent = round % 2 === 1;
+        run.say(`drain ${round} of ${run.rounds}${isSilent ? ', beside a silent receiver' : ''}`);
+        const asked = world.orders.next({ manner: 'ok', people: 1 });
+        const trap = isSilent && world.mx.traps.set('data', (to) => to.includes(asked.mails[0]?.to[0] ?? ''));
+        beside.add(order(asked));
+        if (trap) await trap.hit;
         const began = performance.now();
         const code = await world.node.signal(run.random.pick(['SIGTERM', 'SIGINT'] as const));
         took.push(performance.now() - began);
         codes.add(code);
+        if (trap) trap.lift();
         if (code !== 0) findings.push({ rule: 'A10', what: `a drain ended with ${code}` });
+        if ((took.at(-1) ?? 0) > stopMs)
+          findings.push({ rule: 'A10', what: `a drain took ${took.at(-1)?.toFixed(0)} ms` });
         await world.node.start();
       }
       load.stop();
