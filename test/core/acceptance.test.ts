@@ -254,6 +254,24 @@ t.test('simultaneous calls of one API key', async (t) => {
     t.equal(most(), 1);
   });
 
+  t.test('take no turns on a plan without limits: the keys of an account commit beside each other', async (t) => {
+    let running = 0;
+    const both = Promise.withResolvers<void>();
+    const transaction = (async (work) => {
+      running += 1;
+      if (running === 2) both.resolve();
+      await both.promise;
+      return db.transaction(work);
+    }) as typeof db.transaction;
+    const acceptance = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh);
+    const senders = Array.from({ length: 2 }, () => ({ ...holder, keyId: newId() }));
+    const answers = Promise.all(senders.map((sender) => acceptance.answer(sender, call())));
+    await Promise.race([both.promise, setTimeout(10_000)]);
+    t.equal(running, 2);
+    both.resolve();
+    await answers;
+  });
+
   t.test('take turns as soon as the plan is limited, also on a key whose calls never pause', async (t) => {
     const together: number[] = [];
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

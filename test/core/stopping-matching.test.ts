@@ -142,6 +142,9 @@ t.test('what one call has no time for is left to the next', async (t) => {
   }
   t.strictSame(sum, { stopped: 60, canceled: 30 });
   t.ok(calls > 2 && calls < 20, `${calls} calls`);
+  await many({ tags: ['more'], scheduledAt: inAnHour });
+  const atOnce = await stop({ tag: 'more' }, { size: 25, ms: aMinute });
+  t.match(atOnce, { canceled: 30, rest: false }, 'but a call goes on while it has time');
 });
 
 t.test(

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { cancel } from '../../src/core/orders/scheduling.ts';
 import { stop } from '../../src/core/orders/stopping.ts';
 import { claim } from '../../src/core/recipients/recipients.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
@@ -95,4 +96,13 @@ t.test('an email that is moved to another time meanwhile counts as scheduled', a
     await untilOneWaits(db);
   });
   t.match(await stopping, { detail: /waits for its scheduled time/ });
+});
+
+t.test('an email that was canceled before its scheduled time is not said to wait for it', async (t) => {
+  const { db, queue, sender, id } = await prepare(t);
+  const at = `now() + interval '1 hour'`;
+  await db.query({ text: `UPDATE recipients SET job_id = NULL, next_attempt_at = ${at}` });
+  await db.query({ text: `UPDATE emails SET scheduled_at = ${at}` });
+  await cancel(db, sender, id);
+  await t.rejects(stop(db, queue, sender, id), { detail: 'no recipient of the email is waiting any more' });
 });
