@@ -171,6 +171,24 @@ t.test('simultaneous calls of one API key', async (t) => {
     t.match(await ask('silent'), { replayed: false });
   });
 
+  t.test('do not get the refusal of the call that they waited for, however long that took', async (t) => {
+    const [begun, busy] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const transaction = (async (work) => {
+      begun.resolve();
+      await busy.promise;
+      return db.transaction(work);
+    }) as typeof db.transaction;
+    const impatient = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh, 0);
+    const ask = (fields: Partial<SendRequest> = {}) =>
+      impatient.answer(holder, call(fields)).catch((error: Error) => error);
+    const refused = ask({ from: parseMailbox('a@elsewhere.test') });
+    await begun.promise;
+    const late = [ask(), ask()];
+    busy.resolve();
+    t.match(await refused, { status: 400 });
+    for (const answer of await Promise.all(late)) t.match(answer, { replayed: false });
+  });
+
   t.test('do not begin a commit after a long wait for a turn, if the database answered none meanwhile', async (t) => {
     const commits = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
     const begun = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
@@ -311,7 +329,11 @@ t.test('simultaneous calls of one API key', async (t) => {
       contentId: null,
       content: Buffer.alloc(1_500_000),
     };
-    const heavy = [call({ attachments: [file] }), { ...call(), requests: [...call().requests, ...call().requests] }];
+    const heavy = [
+      call({ attachments: [file] }),
+      call({ html: 'x'.repeat(1_500_000) }),
+      { ...call(), requests: [...call().requests, ...call().requests] },
+    ];
     const [refused, accepted] = await Promise.all([
       Promise.allSettled(heavy.map((one) => acceptance.answer(holder, one))),
       Promise.all(Array.from({ length: 5 }, () => acceptance.answer(holder, call()))),
