@@ -1,6 +1,6 @@
 import type { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { currentUser } from '../core/accounts/users.ts';
+import { currentAmong } from '../core/accounts/users.ts';
 import * as counts from '../core/log/email-counts.ts';
 import type { Database } from '../db/client.ts';
 import { unavailable } from '../errors.ts';
@@ -24,7 +24,7 @@ interface Viewer {
 
 /**
  * Tells the browsers that watch when emails of their account change. It takes one small query a second for all of them
- * together, every ten seconds a look at the session of each, and nothing while nobody watches.
+ * together, every ten seconds another for their sessions, and nothing while nobody watches.
  */
 export class Live {
   readonly #db: Database;
@@ -112,11 +112,14 @@ export class Live {
   /** Keeps connections alive through proxies, lets viewers see that they are, and ends those whose session is over. */
   async #beat(): Promise<void> {
     this.#beaten = performance.now();
-    for (const viewer of this.#viewers) {
-      const { id, userId, accountId, expiresAt, passwordAt } = viewer.session;
-      const isOver = expiresAt.getTime() <= Date.now();
-      const user = isOver ? null : await currentUser(this.#db, { id, userId, accountId, passwordAt }).catch(refused);
-      if (user === null) viewer.stream.end();
+    const viewers = [...this.#viewers];
+    const current = await currentAmong(
+      this.#db,
+      viewers.map(({ session }) => session),
+    );
+    for (const viewer of viewers) {
+      const isOver = viewer.session.expiresAt.getTime() <= Date.now() || !current.has(viewer.session);
+      if (isOver) viewer.stream.end();
       else this.#write(viewer, 'event: alive\ndata: {}\n\n');
     }
   }
@@ -125,10 +128,4 @@ export class Live {
     if (stream.writableLength > mostWaiting) stream.destroy();
     else if (stream.writable) stream.write(text);
   }
-}
-
-/** The sessions of a suspended account are over. Any other error says nothing about the session. */
-function refused(error: { status?: number }): null {
-  if (error.status === 403) return null;
-  throw error;
 }

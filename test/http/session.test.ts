@@ -5,6 +5,7 @@ import { mock } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { end, forgetExpired } from '../../src/core/accounts/sessions.ts';
+import type { Database } from '../../src/db/client.ts';
 import { Live } from '../../src/http/live.ts';
 import { silentLog } from '../../src/log.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
@@ -231,6 +232,43 @@ t.test('a stream ends with its login or account, or if nobody reads it, and othe
   t.ok(expired.stream.writableEnded);
   t.ok(stuck.stream.destroyed);
   t.notOk(good.stream.writableEnded);
+});
+
+t.test('however many watch, their sessions are looked at with one statement', async (t) => {
+  const { db } = await sharedNode('api');
+  const statements: string[] = [];
+  const counted: Database = {
+    ...db,
+    get prisma() {
+      statements.push('of Prisma');
+      return db.prisma;
+    },
+    query: (statement) => {
+      if (!statement.text.includes('email_counts')) statements.push(statement.text);
+      return db.query(statement);
+    },
+  };
+  const live = new Live(counted, silentLog, { beatEveryMs: 1 });
+  t.teardown(() => live.stop());
+  const viewers = await Promise.all(
+    Array.from({ length: 5 }, async () => {
+      const { id: accountId } = await buildAccount(db);
+      const user = await db.prisma.user.findFirstOrThrow({ where: { accountId } });
+      const stream = new PassThrough();
+      const expiresAt = new Date(Date.now() + 3_600_000);
+      const passwordAt = user.passwordChangedAt.getTime();
+      const session = { id: randomUUID(), userId: user.id, accountId, passwordAt, expiresAt };
+      await live.add(session as Parameters<Live['add']>[0], stream);
+      const seen = { beats: 0 };
+      stream.on('data', (chunk: Buffer) => {
+        if (String(chunk).includes('event: alive')) seen.beats += 1;
+      });
+      return seen;
+    }),
+  );
+  await eventually(async () => viewers.every(({ beats }) => beats > 0));
+  // One more may have begun that nobody has heard of yet.
+  t.ok(statements.length <= Math.max(...viewers.map(({ beats }) => beats)) + 1, `${statements.length} statements`);
 });
 
 t.test('a clock that is put back does not keep live updates from showing that they are alive', async (t) => {

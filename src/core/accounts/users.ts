@@ -86,16 +86,22 @@ function canonicalOf(email: string): string {
   }
 }
 
+/** What a token says of a login; `id` is null if it has none. */
+interface Token {
+  id: string | null;
+  userId: string;
+  accountId: string;
+  /** When the password had last been changed, in ms. */
+  passwordAt: number;
+}
+
 /**
  * The user whom a token names. Null when the token is no longer valid: that account has no such user, the password has
  * changed since, or the login was ended.
  *
  * @throws ApiError 403 when the account is suspended
  */
-export async function currentUser(
-  db: Database,
-  token: { id: string | null; userId: string; accountId: string; passwordAt: number },
-): Promise<User | null> {
+export async function currentUser(db: Database, token: Token): Promise<User | null> {
   const [user, ended] = await Promise.all([
     db.prisma.user.findFirst({
       where: { id: token.userId, accountId: token.accountId },
@@ -106,6 +112,24 @@ export async function currentUser(
   ]);
   if (!user || ended || token.passwordAt !== user.passwordChangedAt.getTime()) return null;
   return currentOf(user);
+}
+
+/** Those of many tokens for which `currentUser` would return a user, with one statement for all of them. */
+export async function currentAmong<T extends Token>(db: Database, tokens: readonly T[]): Promise<Set<T>> {
+  const rows = await db.query<{ place: number; passwordChangedAt: Date }>({
+    name: 'current-tokens',
+    text: `SELECT token.place::int, password_changed_at AS "passwordChangedAt"
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) WITH ORDINALITY AS token (id, user_id, account_id, place)
+             JOIN users ON users.id = token.user_id AND users.account_id = token.account_id
+             JOIN accounts ON accounts.id = token.account_id
+            WHERE suspended_at IS NULL AND NOT EXISTS (SELECT FROM ended_sessions WHERE ended_sessions.id = token.id)`,
+    values: [tokens.map(({ id }) => id), tokens.map(({ userId }) => userId), tokens.map(({ accountId }) => accountId)],
+  });
+  const current = rows.flatMap(({ place, passwordChangedAt }) => {
+    const token = tokens[place - 1];
+    return token?.passwordAt === passwordChangedAt.getTime() ? [token] : [];
+  });
+  return new Set(current);
 }
 
 type Row = Omit<User, 'account'> & { account: User['account'] & { suspendedAt: Date | null } };
