@@ -9,7 +9,7 @@ import type { Classification } from '../../src/smtp/deliver.ts';
 import { rules } from '../../src/smtp/rules/rules.ts';
 
 const at = new Date('2026-11-21T09:00:00Z');
-const nothingElse = { returns: [], tls: new Map(), onHoldSince: null, objection: null };
+const nothingElse = { returns: [], tls: new Map(), onHoldSince: null, delivers: true, objection: null };
 const email = { status: 'queued', createdAt: at, scheduledAt: null } as Email;
 
 function adviceFor(
@@ -158,6 +158,7 @@ interface Told {
   attempts?: Partial<Attempt>[];
   returns?: Partial<Return>[];
   onHoldSince?: Date;
+  delivers?: boolean;
   objection?: string;
 }
 
@@ -167,7 +168,7 @@ const hours = (count: number) => new Date(at.getTime() + count * 3_600_000);
 const said = (count: number) => hours(count).toISOString();
 
 /** Two hours after the email was accepted; it is tried for one. */
-function tell({ email: more, recipients, attempts = [], returns = [], onHoldSince, objection }: Told) {
+function tell({ email: more, recipients, attempts = [], returns = [], delivers = true, ...told }: Told) {
   const usual = { status: 'queued', attempts: 0, destination: 'example.com', claimedBy: null, waitingFor: null };
   const rest = { nextAttemptAt: null, lastResponse: null, crashes: 0 };
   const attempt = { recipient: jane, number: 1, at, outcome: 'deferred', classification: 'other', uncertain: false };
@@ -181,8 +182,9 @@ function tell({ email: more, recipients, attempts = [], returns = [], onHoldSinc
         (one) => ({ recipient: jane, receivedAt: at, diagnostic: null, classification: null, ...one }) as Return,
       ),
       tls: new Map([['example.com', 'opportunistic' as never]]),
-      onHoldSince: onHoldSince ?? null,
-      objection: objection ?? null,
+      onHoldSince: told.onHoldSince ?? null,
+      delivers,
+      objection: told.objection ?? null,
     },
     3_600_000,
     hours(2),
@@ -240,6 +242,32 @@ t.test('what waits and would not be sent is said to, and what can still be done'
     t.match(retried, { cause: 'retrying', sentence: / As things are it will not be sent: / });
     const begun = tellOne({ recipient: { ...due, claimedBy: 'node', claimedAt: hours(2) }, objection });
     t.equal(begun?.sentence, `Has been in delivery since ${said(2)}.`);
+  }
+});
+
+t.test('mail that is due while no node delivers is said to wait for one, and what waits anyway is not', async (t) => {
+  const [due, later] = [{ nextAttemptAt: hours(1) }, { nextAttemptAt: hours(3) }];
+  const none = 'No node that delivers mail is running.';
+  const advice = 'An operator has to start a node with the role mta, or find out why it has ended.';
+  const told = (recipient: Partial<Recipient>, given: Omit<Told, 'recipients'> = {}) =>
+    tellOne({ recipient, delivers: false, ...given });
+  t.match(told(due), {
+    cause: 'in_queue',
+    sentence: `Has been in the queue since ${said(0)}; no attempt has been made yet. ${none}`,
+    advice,
+  });
+  const tried = { status: 'deferred', attempts: 1 } as const;
+  const retried = told({ ...due, ...tried }, { attempts: [{}] });
+  t.match(retried, { cause: 'retrying', sentence: ` The next one is due at ${said(1)}. ${none}`, advice });
+  for (const other of [
+    told({ ...later, ...tried }, { attempts: [{}] }),
+    told(later, { email: { scheduledAt: hours(3) } }),
+    told({ ...due, claimedBy: 'node', claimedAt: hours(2) }),
+    told(due, { onHoldSince: hours(1) }),
+    told({ status: 'delivered', nextAttemptAt: null }),
+  ]) {
+    t.notMatch(other?.sentence, none);
+    t.not(other?.advice, advice);
   }
 });
 

@@ -105,6 +105,9 @@ export function adviceOf(recipient: Recipient, cause: Cause | null, attempt: Att
 
 const sendAgain = 'It is not tried again; send it again once that is fixed.';
 
+/** What to do where mail is due and no node would deliver it. */
+export const adviceWithoutNode = 'An operator has to start a node with the role mta, or find out why it has ended.';
+
 /** By what was objected to before the attempt. */
 const onObjection = new Map([
   [objections.domain, `Add the sending domain again if it was removed, and verify it. ${sendAgain}`],

@@ -1,7 +1,7 @@
 import type { Attempt, Email, Recipient, Return } from '../../generated/prisma/client.ts';
 import type { TlsOutlook } from '../outgoing/tls-outlook.ts';
 import { pausedBy } from '../recipients/waiting-for.ts';
-import { adviceAbout, adviceBefore, adviceOf } from './advice.ts';
+import { adviceAbout, adviceBefore, adviceOf, adviceWithoutNode } from './advice.ts';
 import { type Cause, causeOf, type Facts, isHeld } from './cause.ts';
 
 /** Why a recipient has its status, for people and for programs. */
@@ -39,6 +39,8 @@ interface Explained {
   tls: ReadonlyMap<string, TlsOutlook>;
   /** Since when the whole service sends nothing; null: it is not on hold. */
   onHoldSince: Date | null;
+  /** Whether a node that delivers mail is running. */
+  delivers: boolean;
   /** Why it would not be sent if it were due now; null: it would. */
   objection: string | null;
 }
@@ -49,7 +51,7 @@ interface Explained {
  * @param retryForMs how long after it was due a recipient is tried
  */
 export function explain(
-  { email, recipients, attempts, returns, tls, onHoldSince, objection }: Explained,
+  { email, recipients, attempts, returns, tls, onHoldSince, delivers, objection }: Explained,
   retryForMs: number,
   now: Date,
 ): Explanation {
@@ -58,15 +60,16 @@ export function explain(
     const isAbout = (row: Attempt | Return) => row.recipient === recipient.address;
     // Not by their times: the clock of the database may have been set back in between.
     const own = attempts.filter(isAbout).toSorted((a, b) => a.number - b.number);
-    const explanation = explainOne({ email, recipient, attempts: own, givesUpAt, onHoldSince, now }, objection);
+    const facts = { email, recipient, attempts: own, givesUpAt, onHoldSince, now };
+    const explanation = explainOne(facts, delivers, objection);
     const outlook = recipient.nextAttemptAt ? (tls.get(recipient.destination) ?? null) : null;
     return { ...withReturns(explanation, returns.filter(isAbout)), tls: outlook };
   });
   return { summary: summarize(email, explained), recipients: explained };
 }
 
-function explainOne(facts: Facts, objection: string | null): Omit<RecipientExplanation, 'tls'> {
-  const { recipient, attempts, givesUpAt } = facts;
+function explainOne(facts: Facts, delivers: boolean, objection: string | null): Omit<RecipientExplanation, 'tls'> {
+  const { recipient, attempts, givesUpAt, now } = facts;
   const last = attempts.at(-1) ?? null;
   // What a killed process knew is recorded when it starts again, perhaps after the recipient was given up or decided about.
   const arrival = attempts.findLast(({ outcome }) => outcome === 'delivered') ?? null;
@@ -77,14 +80,18 @@ function explainOne(facts: Facts, objection: string | null): Omit<RecipientExpla
   // The email of an attempt that has begun was looked at then.
   const foreseen = nextAttemptAt && cause !== 'being_delivered' ? objection : null;
   const sentence = `${sentenceOf(facts, cause, decisive)}${foreseen === null ? '' : ` As things are it will not be sent: ${foreseen}.`}`;
+  // What is under way, or waits for the end of a hold, says so itself.
+  const isDue = cause !== 'being_delivered' && cause !== 'on_hold' && nextAttemptAt !== null && nextAttemptAt <= now;
+  const lacksNode = isDue && !delivers;
+  const advised = lacksNode ? adviceWithoutNode : adviceOf(recipient, cause, decisive);
   return {
     address: recipient.address,
     status: recipient.status,
     cause,
     // Somebody may have decided that it was delivered although the last attempt failed.
     classification: cause === null || last?.outcome === 'delivered' ? null : (last?.classification ?? null),
-    sentence: isInDoubt ? `${sentence} ${doubtOf(attempts)}` : sentence,
-    advice: foreseen === null ? adviceOf(recipient, cause, decisive) : adviceBefore(foreseen),
+    sentence: [sentence, ...(lacksNode ? [noNode] : []), ...(isInDoubt ? [doubtOf(attempts)] : [])].join(' '),
+    advice: foreseen === null ? advised : adviceBefore(foreseen),
     attempts: recipient.attempts,
     lastAttempt: last && {
       at: last.at,
@@ -97,6 +104,8 @@ function explainOne(facts: Facts, objection: string | null): Omit<RecipientExpla
     givesUpAt: nextAttemptAt ? givesUpAt : null,
   };
 }
+
+const noNode = 'No node that delivers mail is running.';
 
 /** When the email was due at first. */
 const dueAt = ({ scheduledAt, createdAt }: Email): Date => scheduledAt ?? createdAt;

@@ -1,6 +1,7 @@
 import type Router from '@koa/router';
 import * as log from '../../core/log/email-log.ts';
 import { explain } from '../../core/log/explain.ts';
+import { anyDelivers } from '../../core/nodes/nodes.ts';
 import * as hold from '../../core/operations/hold.ts';
 import { objectionOutlook } from '../../core/outgoing/objection-outlook.ts';
 import { tlsOutlook } from '../../core/outgoing/tls-outlook.ts';
@@ -47,9 +48,10 @@ export function emailRoutes(router: Router, services: Services): void {
     const attempts = await log.attempts(db, accountId, id);
     const tls = await tlsOutlook(db, { email, recipients }, services);
     const now = services.clock.now();
-    const [onHoldSince, objection] = [await hold.find(db), await objectionOutlook(db, { email, recipients })];
+    const [onHoldSince, delivers] = [await hold.find(db), await anyDelivers(db)];
+    const objection = await objectionOutlook(db, { email, recipients });
     const { summary, recipients: explained } = explain(
-      { email, recipients, attempts, returns, tls, onHoldSince, objection },
+      { email, recipients, attempts, returns, tls, onHoldSince, delivers, objection },
       services.retryForMs,
       now,
     );
