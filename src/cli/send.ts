@@ -8,9 +8,10 @@ import type { Sendable } from '../core/emails/template-sending.ts';
 import * as log from '../core/log/email-log.ts';
 import { anyDelivers } from '../core/nodes/nodes.ts';
 import * as hold from '../core/operations/hold.ts';
+import { pausedBy } from '../core/recipients/waiting-for.ts';
 import type { Database } from '../db/client.ts';
 import { forbidden } from '../errors.ts';
-import type { Account, Email } from '../generated/prisma/client.ts';
+import type { Account, Email, Recipient } from '../generated/prisma/client.ts';
 import { sendRequest } from '../http/input/send-request.ts';
 import * as present from '../http/present.ts';
 import type { Queue } from '../queue.ts';
@@ -47,8 +48,8 @@ export const send: Command = {
     '  --account <account>          the account that sends: its id, or the email address of one of its users; the default is',
     '                               that of the first admin',
     '  --idempotency-key <key>      accepts the same email once within 24 hours, however often you run this',
-    '  --wait                       waits until the email is settled, for at most a minute; it does not wait if no node delivers',
-    '                               or the service is on hold. The exit code is 1 if the email was not sent',
+    '  --wait                       waits until the email is settled, for at most a minute; it does not wait if no node delivers,',
+    '                               the service is on hold or the destination is paused. The exit code is 1 if the email was not sent',
   ].join('\n'),
   options: {
     ...Object.fromEntries(
@@ -110,13 +111,14 @@ async function report(db: Database, accountId: string, id: string, given: Given,
   const began = Date.now();
   const obstacle = isOpen(accepted) ? await obstacleTo(db) : null;
   const waits = isSet(given, 'wait') && obstacle === null;
-  const settled = waits ? await settle(db, accountId, id, given) : { email: accepted, obstacle };
+  const settled = waits ? await settle(db, accountId, id, given) : { email: accepted, obstacle, reason: null };
   if (settled.obstacle) say(settled.obstacle);
   const { email } = settled;
   const after = waits && isOpen(email) ? `, after ${Math.round((Date.now() - began) / 1_000)} s` : '';
+  const reason = email.error ?? settled.reason;
   return {
     json: { email: present.email(email) },
-    text: `${email.id} is ${email.status}${after}${email.error ? `: ${email.error}` : ''}`,
+    text: `${email.id} is ${email.status}${after}${reason ? `: ${reason}` : ''}`,
     failed: email.status === 'failed' || email.status === 'suppressed' || (isSet(given, 'wait') && isOpen(email)),
   };
 }
@@ -168,19 +170,29 @@ async function obstacleTo(db: Database): Promise<string | null> {
   return 'No node that delivers mail is running: the email was accepted, and waits for one.';
 }
 
-/** Waits until the email is settled, there is an obstacle, or the time is up. */
+/** The same, if all who wait do so because an operator has paused their destinations. */
+function pauseOfAll(waiting: Recipient[]): string | null {
+  const paused = waiting.map(({ waitingFor }) => pausedBy(waitingFor ?? ''));
+  const [name] = paused;
+  if (!name || paused.includes(null)) return null;
+  return `The destination is paused: the email was accepted, and waits until sendwright queue resume ${name}.`;
+}
+
+/** Waits until the email is settled, there is an obstacle, or the time is up; `reason` is why it waits then, if that is known. */
 async function settle(
   db: Database,
   accountId: string,
   id: string,
   given: Given,
-): Promise<{ email: Email; obstacle: string | null }> {
+): Promise<{ email: Email; obstacle: string | null; reason: string | null }> {
   const end = Date.now() + longestWaitMs;
   for (let look = 1; ; look += 1) {
-    const email = await log.getEmail(db, accountId, id);
-    if (!isOpen(email) || Date.now() > end) return { email, obstacle: null };
-    const obstacle = look % looksPerCheck === 0 ? await obstacleTo(db) : null;
-    if (obstacle) return { email, obstacle };
+    const { email, recipients } = await log.get(db, accountId, id);
+    const waiting = recipients.filter(({ nextAttemptAt }) => nextAttemptAt !== null);
+    const reason = waiting.map(({ waitingFor, lastResponse }) => waitingFor ?? lastResponse).find(Boolean) ?? null;
+    if (!isOpen(email)) return { email, obstacle: null, reason: null };
+    const obstacle = pauseOfAll(waiting) ?? (look % looksPerCheck === 0 ? await obstacleTo(db) : null);
+    if (obstacle || Date.now() > end) return { email, obstacle, reason };
     given.progress(`${id} is ${email.status}, ${Math.ceil((end - Date.now()) / 1_000)} s left`);
     await sleep(lookEveryMs);
   }

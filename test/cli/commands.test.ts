@@ -415,6 +415,21 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   t.match(await sendwright(env, 'send', ...hello), { code: 1, said: 'sendwright: the account is suspended' });
 });
 
+t.test('send: mail to a paused destination is not waited for, and is said to wait for the resume', async (t) => {
+  const { env, sender } = await machine();
+  const domain = `${newId()}.paused.test`;
+  await sendwright(env, 'queue', 'pause', domain);
+  const hello = ['--from', sender.from, '--account', sender.account.id, '--subject', 's', '--text', 't', '--wait'];
+  const begun = performance.now();
+  const sent = await sendwright(env, 'send', ...hello, '--to', `a@${domain}`);
+  t.match(sent, {
+    code: 1,
+    printed: new RegExp(` is queued, after \\d+ s: paused: ${domain}$`),
+    said: `The destination is paused: the email was accepted, and waits until sendwright queue resume ${domain}.`,
+  });
+  t.ok(performance.now() - begun < 40_000);
+});
+
 t.test('send: if no node delivers, or all is on hold, it says so and does not wait', async (t) => {
   const url = await createDatabase();
   const db = connect(url, silentLog);
