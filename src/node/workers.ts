@@ -145,7 +145,10 @@ export class Workers {
         const how = await running.ended;
         if (signal.aborted) return;
         if (performance.now() - running.startedAt > healthyAfterMs) pauseMs = firstPauseMs;
-        log.error({ worker: running.worker.id, ended: how, pauseMs }, 'a worker has ended; starting another one');
+        const fields = { worker: running.worker.id, ended: how, pauseMs };
+        // It was told to stop, by an operator or by the system, and did.
+        if (how === inGoodOrder) log.warn(fields, 'a worker has ended; starting another one');
+        else log.error(fields, 'a worker has ended; starting another one');
         await this.#makeUpFor(running);
       }
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined);

@@ -152,7 +152,12 @@ t.test('a killed worker is replaced, and its messages in flight are settled at o
   await eventually(async () => childrenOf(app.pid).length === 2);
   t.notOk(childrenOf(app.pid).includes(killed));
   t.match(await eventually(async () => (await measured(port)).length === 2 && measured(port)), [/[12]/, '3']);
-  t.match(app.stdout(), /"ended":"SIGKILL".*"a worker has ended; starting another one"/);
+  t.match(app.stdout(), /"level":50.*"ended":"SIGKILL".*"a worker has ended; starting another one"/);
+  process.kill(childrenOf(app.pid)[0] ?? 0, 'SIGTERM');
+  const inOrder = /"level":40.*"ended":"exit code 0".*"a worker has ended; starting another one"/;
+  await eventually(async () => inOrder.test(app.stdout()), 20_000);
+  t.match(app.stdout(), inOrder, 'what an operator has ended is no error');
+  await eventually(async () => String(await measured(port)) === '3,4', 20_000);
 
   // Both are told to stop: messages in flight are finished, others stay for the next start.
   const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => post(app, key, `drain ${index}`)));
