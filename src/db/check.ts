@@ -1,4 +1,5 @@
 import { type Database, reliedOn, type Sql } from './client.ts';
+import { remedyOfReadOnly } from './failure.ts';
 
 const oldestVersion = 150_000;
 
@@ -96,7 +97,7 @@ function refuseKind({ version, versionName, database, encoding, readOnly, unsafe
     return `the database ${quoted(database)} has the encoding ${encoding}, which cannot hold all mail: set DATABASE_URL to one made with ENCODING 'UTF8' TEMPLATE template0`;
   }
   if (readOnly) {
-    return `the database ${quoted(database)} is read-only: set DATABASE_URL to the primary server, and default_transaction_read_only off`;
+    return `the database ${quoted(database)} is read-only: ${remedyOfReadOnly}`;
   }
   if (unsafe && !allowUnsafe) {
     return `the database has ${unsafe} off, so accepted mail can be lost: switch it on, or set ALLOW_UNSAFE_DATABASE=true`;

@@ -3,12 +3,16 @@ import pg from 'pg';
 import { oneLine, outOfFiles, StartError, TakenPorts } from '../process/start-error.ts';
 import { causesOf, isOfUnknownAuthority, isUnavailable } from './errors.ts';
 
+/** What to do about a standby, or a database that was made read-only. */
+export const remedyOfReadOnly = 'set DATABASE_URL to the primary server, and default_transaction_read_only off';
+
 /** What an operator can do, by SQLSTATE (PostgreSQL's appendix A). */
 const remedies: Record<string, string> = {
   '28P01': 'set the right user and password in DATABASE_URL',
   '28000': 'set a user in DATABASE_URL that may log in, and check pg_hba.conf of the server',
   '3D000': 'create it, or name another in DATABASE_URL',
   '42501': "make the role of DATABASE_URL the owner of the database and everything in it, or GRANT it the owner's role",
+  '25006': remedyOfReadOnly,
   '53300': "raise the limit, or stop the database's other clients",
   '53100': 'make room on the disk of the database',
 };

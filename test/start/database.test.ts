@@ -66,6 +66,14 @@ t.test('a read-only database, such as a standby: QUE-10', async (t) => {
     await refusalOf(testEnv(database, { DATA_DIR: await makeFolder(t) })),
     `the database "${name}" is read-only: set DATABASE_URL to the primary server, and default_transaction_read_only off`,
   );
+  const db = connect(database, silentLog);
+  t.teardown(() => db.close());
+  const refused = await db.query({ text: 'SELECT FROM accounts FOR SHARE' }).catch((error) => error);
+  t.equal(
+    startErrorOf(refused)?.message,
+    'the database refuses (cannot execute SELECT FOR SHARE in a read-only transaction): set DATABASE_URL to the primary server, and default_transaction_read_only off',
+    'what commands say',
+  );
 });
 
 t.test('a pooler that gives one session to several clients', async (t) => {
