@@ -5,10 +5,13 @@ import { SMTPServer, type SMTPServerSession } from 'smtp-server';
 import { type Arrival, store, wasTried } from '../core/operations/sandbox-messages.ts';
 import { selfSignedCertificate } from '../crypto/certificate.ts';
 import type { Database } from '../db/client.ts';
+import { isUnavailable } from '../db/errors.ts';
 import type { Logger } from '../log.ts';
 import { withALabels } from '../mail/address/address.ts';
 import { parseReturnPath } from '../mail/links/token.ts';
+import { oneLine } from '../process/start-error.ts';
 import type { Resolve } from '../smtp/dns/resolver.ts';
+import { Trouble } from '../trouble.ts';
 import type { ReturnKind, Returns } from './returns.ts';
 import { mailboxHost, noTlsHost } from './zone.ts';
 
@@ -83,6 +86,13 @@ interface Listening {
 
 async function serve({ name, host, port }: Place, options: MailboxOptions): Promise<Listening> {
   const offersTls = name === mailboxHost;
+  const { log } = options;
+  const away = new Trouble(log, { failing: 'the sandbox refuses mail for now, because the database is away' });
+  const failed = (error: Error, doing: string) => {
+    const { message } = error;
+    if (isUnavailable(error)) away.failed({ ...error, message: oneLine(message) });
+    else log.error({ error: message }, `the sandbox could not ${doing}`);
+  };
   const server = new SMTPServer({
     name,
     banner: 'Sendwright sandbox',
@@ -96,7 +106,7 @@ async function serve({ name, host, port }: Place, options: MailboxOptions): Prom
     closeTimeout: 1_000,
     onRcptTo: (address, session, callback) => {
       refuse(address.address, offersTls, session, options).then(callback, (error: Error) => {
-        options.log.error({ error: error.message }, 'the sandbox could not decide about a recipient');
+        failed(error, 'decide about a recipient');
         callback(refusal(451, '4.3.0 the sandbox could not decide'));
       });
     },
@@ -109,7 +119,7 @@ async function serve({ name, host, port }: Place, options: MailboxOptions): Prom
           if (reply !== null) callback(null, reply);
         },
         (error: Error) => {
-          options.log.error({ error: error.message }, 'the sandbox could not store a message');
+          failed(error, 'store a message');
           callback(refusal(451, '4.3.0 the sandbox could not store the message'));
         },
       );
@@ -119,7 +129,7 @@ async function serve({ name, host, port }: Place, options: MailboxOptions): Prom
     server.once('error', reject);
     server.listen(port, host, resolve);
   });
-  server.on('error', (error) => options.log.warn({ error: error.message }, 'a connection to the sandbox failed'));
+  server.on('error', (error) => log.warn({ error: error.message }, 'a connection to the sandbox failed'));
   const address = server.server.address();
   if (address === null || typeof address === 'string') throw new Error('the sandbox listens on no port');
   return { host, port: address.port, close: () => new Promise((resolve) => server.close(() => resolve())) };
