@@ -24,7 +24,7 @@ export const rotateEncryption = {
     '  2. Run this command with the same two keys. You can interrupt it and run it again at any time.',
     '  3. Set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart the nodes, one after the other.',
     '',
-    'With the embedded database:',
+    'With the embedded database (if ENCRYPTION_KEY is set, the three steps above are those for it too):',
     '  Stop Sendwright and run this command. If Sendwright must keep running: run it, restart Sendwright, and run it again.',
     '',
     'Backups made before still need the old key: keep it for as long as you keep them.',
@@ -32,7 +32,8 @@ export const rotateEncryption = {
   async run(env, say) {
     const config = readConfig(env);
     if (config.databaseUrl) return rotateExternal(config, config.databaseUrl, say);
-    if (config.encryptionKey) return rotateEmbedded(config, await existingSecrets(config), keysOf(config), say);
+    if (config.encryptionKey)
+      return withNextStep(await rotateEmbedded(config, await existingSecrets(config), keysOf(config), say));
     return rotateGenerated(config, say);
   },
 } satisfies Command;
@@ -52,7 +53,11 @@ function keysOf({ encryptionKey, nextEncryptionKey }: Config): Keys {
 }
 
 async function rotateExternal(config: Config, databaseUrl: string, say: Say): Promise<Output> {
-  const { json, text } = await rotateIn(databaseUrl, keysOf(config), say);
+  return withNextStep(await rotateIn(databaseUrl, keysOf(config), say));
+}
+
+/** With what the operator has to do about keys in the environment. */
+function withNextStep({ json, text }: Output): Output {
   const then =
     'Nothing uses the old key any more: on every node set ENCRYPTION_KEY to the new key, remove ENCRYPTION_KEY_NEXT, and restart it. Keep the old key for as long as you keep backups made before.';
   return { json, text: `${text}\n${then}` };

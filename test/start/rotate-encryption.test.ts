@@ -119,6 +119,30 @@ t.test('the generated key of the embedded database is changed, and no file is re
   t.same(openIn(dataDir), []);
 });
 
+t.test(
+  'the key of an embedded database that is in the environment is changed, and where to put the new one is said',
+  async (t) => {
+    const env = { DATA_DIR: join(await makeFolder(t), 'data'), ENCRYPTION_KEY: old };
+    const both = { ...env, ENCRYPTION_KEY_NEXT: next };
+    const ports = { SUBMISSION_PORT: '0', SUBMISSIONS_PORT: '0' };
+    const app = await startSendwright({ ...env, ...ports });
+    t.match(await rotate(both), /^these processes do not know the new key yet/);
+    t.equal(await app.end('SIGTERM'), 0);
+    t.match(await rotate(env), /^ENCRYPTION_KEY_NEXT is missing: /);
+    t.match(
+      await rotate(both),
+      /^Everything is encrypted with the key [\s\S]*set ENCRYPTION_KEY to the new key, remove /,
+    );
+    const { encryptionKey, nextEncryptionKey } = await readSecrets(env.DATA_DIR);
+    t.notOk(
+      [encryptionKey, nextEncryptionKey].some((key) => key && Buffer.from(key, 'base64').toString('hex') === next),
+    );
+    t.match(await refusalOf({ ...env, ...ports, HTTP_PORT: '0' }), /^ENCRYPTION_KEY is not the key of this database/);
+    const again = await startSendwright({ ...env, ...ports, ENCRYPTION_KEY: next });
+    t.equal(await again.end('SIGTERM'), 0);
+  },
+);
+
 t.test('secrets and a folder that others could reach are closed to them', async (t) => {
   const dataDir = await makeFolder(t);
   await readSecrets(dataDir);
