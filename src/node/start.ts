@@ -45,14 +45,17 @@ export async function start(config: Config, options: StartOptions): Promise<void
   if (!loading) {
     const node = await startWorkers(config, foundation, stops).catch(explained);
     await showFirstScreen(config, node, null, say);
-    log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode, workers: config.workers }, 'ready');
+    log.info({ ...servedAt(config, node), mode: config.deliveryMode, workers: config.workers }, 'ready');
     return;
   }
   const { startNode } = await loading;
   const node = await startNode(config, { ...foundation, dashboard: await readDashboard() }, stops).catch(explained);
   await showFirstScreen(config, node, await showSandbox(config, node, sandboxKey), say);
-  log.info({ baseUrl: node.baseUrl, mode: config.deliveryMode }, 'ready');
+  log.info({ ...servedAt(config, node), mode: config.deliveryMode }, 'ready');
 }
+
+/** Where the API and the dashboard are, if this process serves them. */
+const servedAt = ({ roles }: Config, { baseUrl }: { baseUrl: string }) => (roles.has('api') ? { baseUrl } : {});
 
 /**
  * The code of a node is two thirds of all, and is loaded while PostgreSQL starts. A first process that leaves the work to its
