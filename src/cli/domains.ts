@@ -21,7 +21,8 @@ export const listDomains: Command = {
   help: [
     'Usage: sendwright domains list [--account <account>]',
     '',
-    'Lists at most 1,000 domains of all accounts, or those of one account.',
+    'Lists at most 1,000 domains of all accounts, or those of one account. WARNING is what the last daily check of a verified',
+    'domain found; sendwright domains check looks now.',
     '',
     '  --account <account>  its id, or the email address of one of its users',
   ].join('\n'),
