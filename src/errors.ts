@@ -33,7 +33,11 @@ export const invalidRequest = (detail?: string) => new ApiError(400, 'invalid re
 
 /** 400 for an email from a domain that its account may not send from yet. @param isAdded as for `notVerified` */
 export const fromDomainNotVerified = (domain: string, isAdded: boolean) =>
-  new ApiError(400, 'from domain not verified', { detail: `from: ${notVerified(domain, isAdded)}` });
+  new ApiError(400, domainNotVerified, { detail: `from: ${notVerified(domain, isAdded)}` });
+
+const domainNotVerified = 'from domain not verified';
+
+export const isFromDomainNotVerified = ({ message }: ApiError) => message === domainNotVerified;
 
 /** @param isAdded whether the account has the domain, unverified */
 export const notVerified = (domain: string, isAdded: boolean) =>

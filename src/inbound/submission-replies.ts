@@ -1,5 +1,5 @@
 import { isUnavailable } from '../db/errors.ts';
-import { ApiError } from '../errors.ts';
+import { ApiError, isFromDomainNotVerified } from '../errors.ts';
 import { LoopError, SenderError } from '../mail/submission/submission.ts';
 import { MimeError } from '../mail/text/mime-error.ts';
 import { badContent, inCircles, notNow, Refusal, tooLarge } from './refusal.ts';
@@ -26,7 +26,7 @@ export function refusalOf(error: unknown, domain: string): Refusal | null {
   const detail = error.detail?.replace(/^from: /, 'From: ') ?? '';
   const sentence = [error.message, detail].filter(Boolean).join(': ');
   if (error.status === 403) return badSender(`From: this API key may not send for ${domain}`);
-  if (error.message === 'from domain not verified') return badSender(detail);
+  if (isFromDomainNotVerified(error)) return badSender(detail);
   if (error.status === 409)
     return new Refusal(554, '5.5.0', 'X-Sendwright-Idempotency-Key: was used with another message');
   if (error.status === 413) return tooLarge(sentence);
