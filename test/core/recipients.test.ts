@@ -320,7 +320,7 @@ t.test('rows and jobs', async (t) => {
       t.strictSame(held, [{ emailId: id, crashes: 20 }], 'it is reported');
       t.equal((await wakeDue(db, queue)).woken, 0, 'nobody takes it any more');
       const [email, recipients] = [await db.prisma.email.findUniqueOrThrow({ where: { id } }), [await find()]];
-      const nothingElse = { returns: [], tls: new Map(), onHoldSince: null, objection: null };
+      const nothingElse = { returns: [], tls: new Map(), onHoldSince: null, delivers: true, objection: null };
       const told = explain({ email, recipients, attempts: [], ...nothingElse }, 3_600_000, new Date());
       t.match(told.summary, /until somebody decides: a process of this service ended 20 times in a row/);
       t.match(told.recipients, [{ cause: 'crashed', nextAttemptAt: null, advice: /release/ }]);
