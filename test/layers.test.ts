@@ -202,3 +202,8 @@ t.test('no file is too long to read in one sitting', async (t) => {
     t.ok(lines <= mostLines, `src/${file} has ${lines} lines: which second thing does it do?`);
   }
 });
+
+t.test('mailauth is loaded when it is first needed', async (t) => {
+  const loading = files.filter((file) => /^(?:import|export) .*'mailauth\//m.test(sourceOf(file)));
+  t.strictSame(loading, [], 'and not by each start: docs/decisions.md');
+});

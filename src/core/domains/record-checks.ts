@@ -1,4 +1,3 @@
-import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { type Keyring, open } from '../../crypto/seal.ts';
 import type { Domain } from '../../generated/prisma/client.ts';
 import { sign } from '../../mail/compose/dkim.ts';
@@ -111,6 +110,8 @@ async function probeDkim(
   const privateKey = parsePrivateKey(open(where.keyring, sealed, domains.sealContext(id)));
   const message = Buffer.from(`From: probe@${domain}\r\nSubject: probe\r\n\r\nprobe\r\n`);
   const header = await sign(message, [{ domain, selector, privateKey }], new Date());
+  // When it is first needed: loading it would be a fifth of each start.
+  const { dkimVerify } = await import('mailauth/lib/dkim/verify.js');
   const verdict = await dkimVerify(Buffer.concat([header, message]), { resolver: where.resolve });
   const status = verdict.results[0]?.status;
   if (status?.result === 'pass') return null;

@@ -1,4 +1,3 @@
-import { spf } from 'mailauth/lib/spf/index.js';
 import type { Resolve } from '../../smtp/dns/resolver.ts';
 import { cleanRemoteText } from '../../smtp/replies/reply.ts';
 
@@ -24,6 +23,8 @@ export interface SpfAnswer {
 
 /** Evaluates SPF (RFC 7208) for a sender. No published record makes it throw. */
 export async function askSpf({ sender, ip, mailHostname, resolve, timeoutMs }: SpfQuestion): Promise<SpfAnswer> {
+  // When it is first needed: loading it would be a fifth of each start.
+  const { spf } = await import('mailauth/lib/spf/index.js');
   const { status } = await spf({
     sender,
     ip,
