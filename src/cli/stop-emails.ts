@@ -2,6 +2,7 @@ import * as keys from '../core/accounts/keys.ts';
 import { stopMatching } from '../core/orders/stopping-matching.ts';
 import { stoppedByOperator } from '../core/recipients/settlement.ts';
 import type { Database } from '../db/client.ts';
+import { ApiError, notFound } from '../errors.ts';
 import { parseWanted } from '../http/input/email-search.ts';
 import * as present from '../http/present.ts';
 import { stopRequest } from '../http/routes/destinations.ts';
@@ -102,9 +103,15 @@ export const stopEmails: Command = {
 /** The account whose emails are meant; a key belongs to one. */
 async function ownerOf(db: Database, given: Given): Promise<{ accountId: string; keyId: string | undefined }> {
   const [account, named] = [textOf(given, 'account'), textOf(given, 'key')];
-  const key = named === undefined ? undefined : await keys.findNamed(db, named);
+  const key = named === undefined ? undefined : await keys.findNamed(db, named).catch(asUnknownKey);
   if (key && account === undefined) return { accountId: key.accountId, keyId: key.id };
   return { accountId: (await accountOf(db, account)).id, keyId: key?.id };
+}
+
+/** Which of the options it was that named nothing. Its value is not shown, as it may be a key. */
+function asUnknownKey(error: unknown): never {
+  if (!(error instanceof ApiError)) throw error;
+  throw notFound('key: there is none with this id, and none that reads so');
 }
 
 /** The body of the API's call. */
