@@ -98,7 +98,10 @@ t.test('emails stop: waiting mail of an account is stopped, by what finds it in 
   t.match(unnamed, { code: 2, said: /say which emails: --key, --tag, / });
   const misspelled = await sendwright(env, 'emails', 'stop', '--account', account, '--created-after', 'today');
   t.match(misspelled, { code: 2, said: /created_after: must be an RFC 3339/ });
-  t.match(await sendwright(env, 'emails', 'stop', '--key', 'sk_live_no'), { code: 1, said: /^sendwright: key: there is none/ });
+  t.match(await sendwright(env, 'emails', 'stop', '--key', 'sk_live_no'), {
+    code: 1,
+    said: /^sendwright: key: there is none/,
+  });
   const others = await buildSender(node.db, encryptionKey);
   t.match(await told(env, 'emails', 'stop', '--account', others.account.id, '--key', leaked), { stopped: 0 });
 
