@@ -58,7 +58,14 @@ const transientStatuses = [500, 502, 503, 504];
 const transientErrors = ['network error', 'timeout'];
 
 /** Operations that are idempotent although they are a `POST`. */
-const repeatablePosts: OperationId[] = ['logIn', 'renderTemplate', 'verifyDomain', 'addSuppression', 'unsubscribe'];
+const repeatablePosts: OperationId[] = [
+  'logIn',
+  'renderTemplate',
+  'verifyDomain',
+  'addSuppression',
+  'unsubscribe',
+  'stopEmails',
+];
 
 interface Route {
   method: string;

@@ -325,7 +325,29 @@ t.test('rows and jobs', async (t) => {
       t.match(told.summary, /until somebody decides: a process of this service ended 20 times in a row/);
       t.match(told.recipients, [{ cause: 'crashed', nextAttemptAt: null, advice: /release/ }]);
 
+      const ids = [await send('a@held.test', 'b@held.test'), await send('c@held.test')];
+      const holdAll = (emailId: string) =>
+        db.query({
+          text: 'UPDATE recipients SET waiting_for = $2, next_attempt_at = $3, job_id = NULL WHERE email_id = $1 AND position < 1',
+          values: [emailId, heldNote, pausedUntil],
+        });
+      for (const one of ids) await holdAll(one);
+      const states = async () => {
+        const rows = await db.prisma.recipient.findMany({
+          where: { emailId: { in: ids } },
+          orderBy: { address: 'asc' },
+        });
+        return rows.map(({ status, waitingFor, lastResponse }) => `${status}, ${waitingFor ?? lastResponse}`);
+      };
       t.match(await release(db, queue, holder, id, 'retry'), { released: 1 });
+      const waits = `queued, ${heldNote}`;
+      t.strictSame(await states(), [waits, 'queued, null', waits], 'others stay held');
+      t.match(await release(db, queue, holder, ids[0] ?? '', 'failed'), { released: 1 });
+      const failed = 'failed, taken for not delivered, as was decided';
+      t.strictSame(await states(), [failed, 'queued, null', waits], 'what is not held is not decided about');
+      t.match(await release(db, queue, holder, ids[1] ?? '', 'delivered'), { released: 1 });
+      t.strictSame(await states(), [failed, 'queued, null', 'delivered, taken for delivered, as was decided']);
+      await db.query({ text: 'DELETE FROM recipients WHERE email_id = ANY($1)', values: [ids] });
       await due();
       t.equal((await wakeDue(db, queue)).woken, 1);
       t.match(await crash(), { crashes: 1, waitingFor: null }, 'the count starts again');
