@@ -63,6 +63,7 @@ t.test('it can be sent again to some of its recipients', async (t) => {
   for (const [named, detail] of [
     [[], 'recipients: must name at least one recipient'],
     [['bob@b.test', 'x@b.test'], 'recipients[1]: is not a recipient of this email'],
+    [['x@b.test', 'bob@b.test'], 'recipients[0]: is not a recipient of this email'],
     [['bob'], /^recipients\[0\]: not an email address/],
     [7, 'recipients: must be a string or an array of strings'],
   ] as const)
