@@ -58,7 +58,7 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     t.equal(await page.getByRole('button', { name: 'Stop all' }).count(), 0, 'only of what is queued');
     await page.getByLabel('Status').selectOption('queued');
     await page.getByRole('button', { name: 'Stop all' }).click();
-    await page.getByRole('dialog').waitFor();
+    await page.getByRole('dialog').getByText('that match the filters (2)').waitFor();
     t.strictSame(await barriers(page), []);
     await page.getByRole('dialog').getByRole('button', { name: 'Stop all' }).click();
     await page.getByText('1 recipient is given up, 1 scheduled email is canceled.').waitFor();

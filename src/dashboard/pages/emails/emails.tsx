@@ -75,7 +75,10 @@ export function Emails() {
       <search className="filters">
         <EmailFilters state={state} change={change} all={all} />
         {isFiltered && <ClearFilters clear={clear} />}
-        {toStop && data && data.count > 0 && <StopAll search={toStop} />}
+        {/* Not beside what the filters before found. */}
+        {toStop && data && !list.isPlaceholderData && data.count > 0 && (
+          <StopAll search={toStop} found={`${count(data.count)}${data.count_exact ? '' : ' and more'}`} />
+        )}
         {data && (
           <Found>
             {count(data.count)}
@@ -124,13 +127,13 @@ export function Emails() {
   );
 }
 
-/** Stops all that the filters find, also on other pages of the list. */
-function StopAll({ search }: { search: StopEmailsBody }) {
+/** Stops all that the filters find, also on other pages of the list. @param props.found how many, in words */
+function StopAll({ search, found }: { search: StopEmailsBody; found: string }) {
   return (
     <Confirmed
       name="Stop all"
       size="xs"
-      words="Of all emails that match the filters, recipients that wait fail for good, and scheduled emails are canceled. What is being sent right now and what is held for your decision is left alone. This cannot be undone."
+      words={`Of all emails that match the filters (${found}), recipients that wait fail for good, and scheduled emails are canceled. What is being sent right now and what is held for your decision is left alone. This cannot be undone.`}
       act={() => api.emails.stopMatching(search)}
       done={({ stopped, canceled }) =>
         `${plural(stopped, 'recipient is', 'recipients are')} given up, ${plural(canceled, 'scheduled email is', 'scheduled emails are')} canceled.`
