@@ -3,6 +3,7 @@ import * as keys from '../../core/accounts/keys.ts';
 import { currentUser, type User } from '../../core/accounts/users.ts';
 import type { Database } from '../../db/client.ts';
 import { forbidden, unauthorized } from '../../errors.ts';
+import type { AccountTurns } from '../../pace/account-turns.ts';
 import { refuseQuery } from '../input/query-fault.ts';
 import type { Services } from '../services.ts';
 import { aboutCredential, type Wanted } from './credential.ts';
@@ -17,7 +18,7 @@ export interface Session extends Claims {
 }
 
 /** The status in the log and the metrics of a request whose client has gone, as in nginx. */
-export const clientGone = 499;
+const clientGone = 499;
 
 /** What gates need to check a credential. */
 type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'readTurns'>;
@@ -116,13 +117,21 @@ function inTurn({ readTurns }: Pick<Gate, 'readTurns'>): Middleware {
     const accountId = accountOf(ctx);
     const isRead = ctx.method === 'GET' || ctx.method === 'HEAD';
     if (accountId === null || !isRead) return next();
-    await readTurns.take(accountId, async () => {
-      // The client has gone, so nothing needs to be read.
-      if (ctx.req.socket.destroyed) ctx.status = clientGone;
-      else await next();
-    });
+    await takeTurn(readTurns, accountId, ctx, next);
   };
 }
+
+/** Does the work in a turn of the account. If the client has gone by then, nobody needs it. */
+export const takeTurn = (
+  turns: AccountTurns,
+  accountId: string,
+  ctx: Context,
+  work: () => Promise<void>,
+): Promise<void> =>
+  turns.take(accountId, async () => {
+    if (ctx.req.socket.destroyed) ctx.status = clientGone;
+    else await work();
+  });
 
 const inOrder =
   (first: Middleware, second: Middleware): Middleware =>

@@ -19,7 +19,7 @@ import { grouped } from '../../numbers.ts';
 import { AccountTurns, type TurnLimits } from '../../pace/account-turns.ts';
 import { givingWay } from '../../pace/give-way.ts';
 import { readJson, readJsonObject, readOptionalJson, refuseFields } from '../body/body.ts';
-import { clientGone, demandLoginOrKey, demandWholeAccount, senderOf, sessionOf } from '../credentials/auth.ts';
+import { demandLoginOrKey, demandWholeAccount, senderOf, sessionOf, takeTurn } from '../credentials/auth.ts';
 import { refuseFixedFields } from '../fixed-fields.ts';
 import { readIdempotency } from '../idempotency.ts';
 import { parseWanted } from '../input/email-search.ts';
@@ -156,11 +156,7 @@ export function sendingRoutes(router: Router, services: Services): void {
       onStopped: (some: number) => (done.stopped += some),
       onCanceled: (some: number) => (done.canceled += some),
     };
-    await stops.take(accountId, async () => {
-      if (ctx.req.socket.destroyed) {
-        ctx.status = clientGone;
-        return;
-      }
+    await takeTurn(stops, accountId, ctx, async () => {
       try {
         ctx.body = present.stopped(await stopMatching(db, queue, accountId, wanted, stoppedNote, tellers));
       } finally {
@@ -183,11 +179,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     if (asked) throw noSuchField(asked, 'recipients');
     const { recipients } = parse(resendRequest, body);
     // Its files are in memory until the answer, although the request itself is small and counts for nothing.
-    await resends.take(accountId, async () => {
-      if (ctx.req.socket.destroyed) {
-        ctx.status = clientGone;
-        return;
-      }
+    await takeTurn(resends, accountId, ctx, async () => {
       const read = async () => [await resendable(db, accountId, idOf(ctx), recipients)];
       // Null without recipients, to match the fingerprints of calls to earlier releases, which had no body.
       await send(ctx, recipients ? body : null, read, presentSingle);
