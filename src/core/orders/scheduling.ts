@@ -7,6 +7,7 @@ import { parseMailbox } from '../../mail/address/address.ts';
 import type { Sender } from '../accounts/keys.ts';
 import { demandSendFrom } from '../domains/sender-domains.ts';
 import * as log from '../log/email-log.ts';
+import { lockAll } from '../recipients/settlement.ts';
 import { heldNotes } from '../recipients/waiting-for.ts';
 
 /**
@@ -29,11 +30,7 @@ export async function cancel(db: Database, sender: Sender, id: string): Promise<
  * @returns how many
  */
 export async function cancelThose(tx: Sql, ids: string[]): Promise<number> {
-  // In the order in which nodes settle recipients, as they may at this moment: otherwise the two could deadlock.
-  await tx.query({
-    text: 'SELECT FROM recipients WHERE email_id = ANY($1) ORDER BY email_id, position FOR NO KEY UPDATE',
-    values: [ids],
-  });
+  await lockAll(tx, ids);
   const canceled = await tx.query<{ id: string }>({
     // A separate statement, so that it sees what was changed while the locks were awaited.
     text: `WITH canceled AS (

@@ -156,12 +156,16 @@ async function writeOutcomes(tx: Sql, settlements: Settlement[]): Promise<{ sett
 async function lockOthers(tx: Sql, settled: Settled[], concerned: { emailId: string }[]): Promise<void> {
   const locked = new Set(settled.map((row) => row.email_id));
   const others = new Set(concerned.map(({ emailId }) => emailId).filter((id) => !locked.has(id)));
-  if (others.size === 0) return;
+  if (others.size > 0) await lockAll(tx, [...others]);
+}
+
+/** Locks all recipients of these emails, in the order in which every node settles them, so that no two deadlock. */
+export async function lockAll(tx: Sql, emailIds: string[]): Promise<void> {
   await tx.query({
     name: 'settlement-hold-still',
     text: `SELECT FROM recipients WHERE email_id = ANY(${unseen('$1::uuid[]')}::uuid[])
             ORDER BY email_id, position FOR NO KEY UPDATE`,
-    values: [[...others]],
+    values: [emailIds],
   });
 }
 
