@@ -1,6 +1,8 @@
 import { giveUp } from '../core/destinations/giving-up.ts';
+import type { LeftAlone } from '../core/recipients/giving-up.ts';
 import * as present from '../http/present.ts';
 import { stopRequest } from '../http/routes/destinations.ts';
+import type { Queue } from '../queue.ts';
 import type { Command } from './command.ts';
 import { withDatabase, withQueue } from './database.ts';
 import { read, textOf } from './given.ts';
@@ -26,23 +28,36 @@ export const stopDestination: Command = {
         stopped += some;
         given.progress(`${stopped} recipients`);
       };
-      const result = await withQueue(url, async (queue) => {
-        const call = () => giveUp(db, queue, name, reason, { isTyped: true, onStopped });
-        let one = await call();
-        while (one.rest) one = await call();
-        return one;
-      }).catch((error: unknown) => {
+      const call = (queue: Queue) => giveUp(db, queue, name, reason, { isTyped: true, onStopped });
+      const result = await untilNoneRests(url, call).catch((error: unknown) => {
         if (stopped > 0)
           say(
             `${counted(stopped, 'recipient was', 'recipients were')} given up before the error: repeat this for the rest.`,
           );
         throw error;
       });
-      const { domain, inHand, held } = result;
-      const lines = [`${counted(stopped, 'recipient', 'recipients')} at ${domain} given up.`];
-      if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
-      if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
+      const lines = [
+        `${counted(stopped, 'recipient', 'recipients')} at ${result.domain} given up.`,
+        ...linesOnLeftAlone(result),
+      ];
       return { json: present.givenUp({ ...result, stopped }), text: lines.join('\n') };
     });
   },
 };
+
+/** Repeats the call as long as there was more than it had time for. @returns what the last one did */
+export const untilNoneRests = <Done extends { rest: boolean }>(
+  url: string,
+  call: (queue: Queue) => Promise<Done>,
+): Promise<Done> =>
+  withQueue(url, async (queue) => {
+    let done = await call(queue);
+    while (done.rest) done = await call(queue);
+    return done;
+  });
+
+/** What the operator has to know of the recipients that were not given up. */
+export const linesOnLeftAlone = ({ inHand, held }: LeftAlone): string[] => [
+  ...(inHand > 0 ? [`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`] : []),
+  ...(held > 0 ? [`${counted(held, 'is', 'are')} held until the owner of the email decides.`] : []),
+];

@@ -6,8 +6,10 @@ import { ApiError, notFound } from '../errors.ts';
 import { parseWanted } from '../http/input/email-search.ts';
 import * as present from '../http/present.ts';
 import { stopRequest } from '../http/routes/destinations.ts';
+import type { Queue } from '../queue.ts';
 import { type Command, type Given, Misuse } from './command.ts';
-import { withDatabase, withQueue } from './database.ts';
+import { withDatabase } from './database.ts';
+import { linesOnLeftAlone, untilNoneRests } from './give-up.ts';
 import { read, readBy, textOf } from './given.ts';
 import { counted } from './table.ts';
 import { accountOf } from './whose.ts';
@@ -82,20 +84,13 @@ export const stopEmails: Command = {
           given.progress(inWords());
         },
       };
-      const result = await withQueue(url, async (queue) => {
-        const call = () => stopMatching(db, queue, accountId, wanted, stoppedByOperator(reason), stopping);
-        let one = await call();
-        while (one.rest) one = await call();
-        return one;
-      }).catch((error: unknown) => {
+      const call = (queue: Queue) => stopMatching(db, queue, accountId, wanted, stoppedByOperator(reason), stopping);
+      const result = await untilNoneRests(url, call).catch((error: unknown) => {
         if (done.stopped + done.canceled > 0) say(`${inWords()} before the error: repeat this for the rest.`);
         throw error;
       });
-      const { inHand, held } = result;
-      const lines = [`${inWords()}.`];
-      if (inHand > 0) lines.push(`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`);
-      if (held > 0) lines.push(`${counted(held, 'is', 'are')} held until the owner of the email decides.`);
-      return { json: present.stopped({ ...result, ...done }), text: lines.join('\n') };
+      const text = [`${inWords()}.`, ...linesOnLeftAlone(result)].join('\n');
+      return { json: present.stopped({ ...result, ...done }), text };
     });
   },
 };
