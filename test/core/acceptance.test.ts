@@ -5,6 +5,7 @@ import type { SendRequest } from '../../src/core/emails/draft.ts';
 import type { Accepted, SendCall } from '../../src/core/emails/emails.ts';
 import { FreshBodies } from '../../src/core/emails/fresh-bodies.ts';
 import * as templates from '../../src/core/emails/templates.ts';
+import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { parseMailbox } from '../../src/mail/address/address.ts';
 import { AccountTurns } from '../../src/pace/account-turns.ts';
@@ -14,6 +15,20 @@ import { openQueue } from '../support/db.ts';
 import { newTurns } from '../support/turns.ts';
 
 const fresh = new FreshBodies({ room: 0 });
+
+/** Transactions of which each of the first waits until the test settles its commit; `last` is the number of the latest, from 0. */
+function gated(db: Database, count: number) {
+  const commits = Array.from({ length: count }, () => Promise.withResolvers<void>());
+  const begun = Array.from({ length: count }, () => Promise.withResolvers<void>());
+  let at = -1;
+  const transaction = (async (work) => {
+    at += 1;
+    begun[at]?.resolve();
+    await commits[at]?.promise;
+    return db.transaction(work);
+  }) as typeof db.transaction;
+  return { transaction, commits, begun, last: () => at };
+}
 
 t.test('simultaneous calls of one API key', async (t) => {
   const { db, queue } = await openQueue(t);
@@ -145,15 +160,7 @@ t.test('simultaneous calls of one API key', async (t) => {
 
   t.test('end with the commit that they waited for, if the database answers none', async (t) => {
     const silence = () => new Error('Query read timeout');
-    const commits = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const begun = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    let at = -1;
-    const transaction = (async (work) => {
-      at += 1;
-      begun[at]?.resolve();
-      await commits[at]?.promise;
-      return db.transaction(work);
-    }) as typeof db.transaction;
+    const { transaction, commits, begun, last } = gated(db, 2);
     const silent = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh, 200);
     const ask = (key: string | null = null) => silent.answer(holder, call({}, key)).catch((error: Error) => error);
     const first = ask('silent');
@@ -164,10 +171,10 @@ t.test('simultaneous calls of one API key', async (t) => {
     commits[0]?.reject(silence());
     for (const answer of await Promise.all([first, ...late])) t.match(answer, { message: 'Query read timeout' });
     await begun[1]?.promise;
-    t.equal(at, 1, 'only those that had just come try again');
+    t.equal(last(), 1, 'only those that had just come try again');
     commits[1]?.reject(silence());
     for (const answer of await Promise.all(recent)) t.match(answer, { message: 'Query read timeout' });
-    t.equal(at, 1, 'nor does a second call with the same idempotency key');
+    t.equal(last(), 1, 'nor does a second call with the same idempotency key');
     t.match(await ask('silent'), { replayed: false });
   });
 
@@ -190,15 +197,7 @@ t.test('simultaneous calls of one API key', async (t) => {
   });
 
   t.test('do not begin a commit after a long wait for a turn, if the database answered none meanwhile', async (t) => {
-    const commits = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
-    const begun = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
-    let at = -1;
-    const transaction = (async (work) => {
-      at += 1;
-      begun[at]?.resolve();
-      await commits[at]?.promise;
-      return db.transaction(work);
-    }) as typeof db.transaction;
+    const { transaction, commits, begun, last } = gated(db, 4);
     const silent = new Acceptance({ ...db, transaction }, queue, newTurns(), fresh, 200);
     const batch = (): SendCall => ({ ...call(), requests: [...call().requests, ...call().requests] });
     const ask = () => silent.answer(holder, batch()).catch((error: Error) => error);
@@ -210,7 +209,7 @@ t.test('simultaneous calls of one API key', async (t) => {
     for (const commit of commits.slice(0, 3)) commit.reject(new Error('Query read timeout'));
     for (const answer of await Promise.all([...first, ...late])) t.match(answer, { message: 'Query read timeout' });
     await begun[3]?.promise;
-    t.equal(at, 3, 'only the one that has just come tries again');
+    t.equal(last(), 3, 'only the one that has just come tries again');
     commits[3]?.resolve();
     t.match(await recent, { replayed: false });
   });

@@ -15,6 +15,7 @@ import { Status, Tags } from '../../parts/status.tsx';
 import { sameEmail, whyNoCall } from '../../words/commands.ts';
 import { forPeople, isForLater, messageIdOf, plural, shownSubject, whatBecame } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
+import { useKeys } from '../keys/all-keys.ts';
 import { OnTheList } from '../suppressions/suppression-standing.tsx';
 import { Attempts } from './email-attempts.tsx';
 import { EmailContentPanel } from './email-content.tsx';
@@ -325,7 +326,7 @@ function Facts({ email, source }: { email: EmailWithRecipients; source: string[]
 
 /** The API key, with a link to all that was sent with it. */
 function SentWith({ keyId }: { keyId: string }) {
-  const { data } = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const { data } = useKeys();
   const name = data?.api_keys.find(({ id }) => id === keyId)?.name ?? keyId;
   return (
     <>

@@ -1,10 +1,9 @@
-import { useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
 import type { Email, ListEmailsQuery, StopEmailsBody } from '../../../client/index.ts';
-import { api } from '../../data/api.ts';
 import { ChoiceField, SearchField } from '../../parts/filters.tsx';
 import { addressIn, emailIdIn } from '../../words/format.ts';
 import { intervalsOf, type Span, spans } from '../../words/spans.ts';
+import { useKeys } from '../keys/all-keys.ts';
 
 const statuses = ['queued', 'sent', 'failed', 'suppressed', 'canceled'] as const;
 
@@ -114,7 +113,7 @@ export function EmailFilters(props: {
 
 /** Shown once a link has named a key: the other ones can be chosen then. */
 function KeyField({ value, change }: { value: string; change: (value: string | null) => void }) {
-  const { data } = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const { data } = useKeys();
   const keys = (data?.api_keys ?? []).map(({ id, name }) => ({ value: id, label: name }));
   // A key of another account is not in the list.
   const choices = keys.some((key) => key.value === value) ? keys : [{ value, label: value }, ...keys];

@@ -23,6 +23,7 @@ import { now } from '../../words/clock.ts';
 import { firstEmail } from '../../words/commands.ts';
 import { plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
+import { useKeys } from './all-keys.ts';
 import { maySendFrom } from './first-sender.ts';
 import { revokeIt, standing } from './key-standing.ts';
 
@@ -93,7 +94,7 @@ const columns: Column<ApiKey>[] = [
 export function Keys() {
   const session = useSession();
   const [state, change] = useAddressState(['new', 'q', 'status', 'page']);
-  const query = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const query = useKeys();
   const { data } = query;
   const wanted = state.status ?? 'active';
   const shown = data?.api_keys.filter(

@@ -17,6 +17,7 @@ import { Status } from '../../parts/status.tsx';
 import { firstEmail, ownAddress, someKey } from '../../words/commands.ts';
 import { isForLater, plural, shownSubject, whatBecame } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
+import { useKeys } from '../keys/all-keys.ts';
 import { chooseSender } from '../keys/first-sender.ts';
 import { revokeIt } from '../keys/key-standing.ts';
 import { SandboxMessageView } from '../sandbox/sandbox-message.tsx';
@@ -28,7 +29,7 @@ export function Start() {
   const [newKey, setNewKey] = useState<string | null>(null);
   useShownOnce(newKey && 'the key', revokeIt);
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list(), refetchInterval: 10_000 });
-  const keys = useQuery({ queryKey: ['keys'], queryFn: () => api.keys.list() });
+  const keys = useKeys();
   const latest = useQuery({
     queryKey: ['emails', 'latest'],
     queryFn: () => api.emails.list({ limit: 1 }),
