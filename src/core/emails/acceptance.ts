@@ -44,7 +44,7 @@ export class Acceptance {
   readonly #countedTurns = new AccountTurns(countedLimits);
   readonly #light = new Map<string, Line>();
   readonly #heavy = new Map<string, Line>();
-  /** The answer to all calls of the last commit, if the database was away. */
+  /** The answer to all calls of the last commit, of whatever account, if the database was away. */
   #away: SendAnswer | undefined;
 
   /** @param fresh keeps accepted bodies for this process, which sends them soon */
@@ -72,16 +72,48 @@ export class Acceptance {
     // A batch is worth a commit of its own.
     if (one.call.requests.length > 1) return (await this.#commitInTurn([one]))[0] as SendAnswer;
     return isHeavy(one.call)
-      ? inLine(this.#heavy, one, this.#patienceMs, (waiting) => this.#commitInTurn(waiting))
-      : inLine(this.#light, one, this.#patienceMs, (waiting) =>
+      ? this.#inLine(this.#heavy, one, (waiting) => this.#commitInTurn(waiting))
+      : this.#inLine(this.#light, one, (waiting) =>
           isCounted(senderOf(waiting).plan) ? this.#commitInTurn(waiting, this.#countedTurns) : this.#commit(waiting),
         );
+  }
+
+  /** Commits a call together with those of its key that come while another commit of this line is under way. */
+  async #inLine(lines: Map<string, Line>, one: Waiting, commit: Commit): Promise<SendAnswer> {
+    // All users of an account share one line.
+    const keyId = one.sender.keyId ?? one.sender.accountId;
+    const line = lines.get(keyId) ?? this.#newLine(commit);
+    lines.set(keyId, line);
+    const answer = await line.add(one);
+    // A line that was removed while it was idle may have been replaced by another one, which others use.
+    if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
+    return answer;
+  }
+
+  #newLine(commit: Commit): Line {
+    return new Batcher((waiting) => eachKeyOnce(waiting, commit), {
+      most: mostCalls,
+      weigh: ({ call }) => bytesOf(call),
+      heaviest: mostBytes,
+      instead: ({ since }) => this.#insteadOfCommit(since),
+    });
+  }
+
+  /**
+   * A database may answer reads and no COMMIT, as while its synchronous standby is away. Then a commit takes as long as an
+   * answer is waited for, and a call that has waited for it would wait as long again for its own: it is answered with the same
+   * error. One that has just come tries again.
+   *
+   * @param since when the call came
+   */
+  #insteadOfCommit(since: number): SendAnswer | undefined {
+    return performance.now() - since < this.#patienceMs ? undefined : this.#away;
   }
 
   async #commitInTurn(waiting: Waiting[], turns = this.#turns): Promise<SendAnswer[]> {
     const since = Math.min(...waiting.map((one) => one.since));
     const commit = async () => {
-      const away = performance.now() - since < this.#patienceMs ? undefined : this.#away;
+      const away = this.#insteadOfCommit(since);
       return away ? waiting.map(() => away) : this.#commit(waiting);
     };
     return turns.take(senderOf(waiting).accountId, commit).catch((error: unknown) => waiting.map(() => ({ error })));
@@ -107,38 +139,6 @@ export class Acceptance {
 
 /** The sender of calls that are committed together: all have one key, and the last call read it and the plan most recently. */
 const senderOf = (waiting: Waiting[]) => (waiting.at(-1) as Waiting).sender;
-
-/** Commits a call together with those of its key that come while another commit of this line is under way. */
-async function inLine(lines: Map<string, Line>, one: Waiting, patience: number, commit: Commit): Promise<SendAnswer> {
-  // All users of an account share one line.
-  const keyId = one.sender.keyId ?? one.sender.accountId;
-  const line = lines.get(keyId) ?? newLine(patience, commit);
-  lines.set(keyId, line);
-  const answer = await line.add(one);
-  // A line that was removed while it was idle may have been replaced by another one, which others use.
-  if (line.idle && lines.get(keyId) === line) lines.delete(keyId);
-  return answer;
-}
-
-/**
- * A database may answer reads and no COMMIT, as while its synchronous standby is away. Then a commit takes as long as an answer
- * is waited for, and a call that has waited for it would wait as long again for its own: it is answered with the same error.
- * One that has just come tries again.
- */
-function newLine(patience: number, commit: Commit): Line {
-  let away: SendAnswer | undefined;
-  const run = async (waiting: Waiting[]) => {
-    const answers = await eachKeyOnce(waiting, commit);
-    away = answers.find(isAwayIn);
-    return answers;
-  };
-  return new Batcher(run, {
-    most: mostCalls,
-    weigh: ({ call }) => bytesOf(call),
-    heaviest: mostBytes,
-    instead: ({ since }) => (performance.now() - since < patience ? undefined : away),
-  });
-}
 
 const isAwayIn = (answer: SendAnswer | undefined): boolean =>
   answer !== undefined && 'error' in answer && isUnavailable(answer.error);
