@@ -55,6 +55,7 @@ export class WebhookDispatcher {
   readonly #inDoubt: ClaimsInDoubt;
   readonly #intake: BatchLoop;
   readonly #trouble: Trouble;
+  readonly #releasing: Trouble;
   readonly #abort = new AbortController();
   /** Claims whose calls begin once they are loaded. */
   #ready: calls.Claim[] = [];
@@ -87,6 +88,10 @@ export class WebhookDispatcher {
     this.#trouble = new Trouble(tools.log, {
       failing: 'no webhook jobs could be taken; trying again',
       over: 'webhook jobs can be taken again',
+    });
+    this.#releasing = new Trouble(tools.log, {
+      failing: 'webhook deliveries could not be released; trying again',
+      over: 'webhook deliveries can be released again',
     });
     this.#intake = new BatchLoop({
       prepare: () => this.#freeInDoubt(),
@@ -283,14 +288,16 @@ export class WebhookDispatcher {
    */
   async #release(claims: calls.Claim[]): Promise<void> {
     if (claims.length === 0) return;
-    const releasing = new Trouble(this.#tools.log, { failing: 'webhook deliveries could not be released' });
     for (;;) {
       const error = await calls.release(this.#db, claims).then(
         () => null,
         (reason: Error) => reason,
       );
-      if (!error) break;
-      releasing.failed(error);
+      if (!error) {
+        this.#releasing.worked();
+        break;
+      }
+      this.#releasing.failed(error);
       if (this.#stopping) break;
       await sleep(pollEveryMs);
     }

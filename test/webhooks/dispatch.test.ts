@@ -7,6 +7,7 @@ import * as lines from '../../src/core/webhooks/webhook-lines.ts';
 import * as webhooks from '../../src/core/webhooks/webhooks.ts';
 import type { Database } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
+import { type Logger, silentLog } from '../../src/log.ts';
 import type { Connect } from '../../src/smtp/calls/checked-socket.ts';
 import { createResolver } from '../../src/smtp/dns/resolver.ts';
 import { figure } from '../support/figure.ts';
@@ -446,6 +447,35 @@ t.test('crashes', async (t) => {
       t.equal(hook.calls.length, 3);
     },
   );
+
+  t.test('calls that cannot be given back are logged once, however many there are', async (t) => {
+    const hook = await startHook(t);
+    const { accountId, id } = await scene.endpoint(hook.url);
+    let away = true;
+    let loads = 0;
+    const through: Database = {
+      ...db,
+      query: (statement) => {
+        const isLoad = statement.name === 'webhook-deliveries-load';
+        if (!away || !(isLoad || statement.text.includes('claimed_by = c.node_id'))) return db.query(statement);
+        if (isLoad) loads += 1;
+        throw new Error('the connection was lost');
+      },
+    };
+    const said: string[] = [];
+    const log = {
+      ...silentLog,
+      warn: (_fields: unknown, sentence: string) => said.push(sentence),
+    } as unknown as Logger;
+    await scene.start(t, { through, log });
+    for (let n = 1; n <= 3; n++) {
+      await scene.emit(accountId, 'email.sent');
+      await eventually(async () => loads === n);
+    }
+    away = false;
+    t.equal((await scene.settled(id)).length, 3);
+    t.equal(said.filter((sentence) => sentence.includes('could not be released')).length, 1, `${said}`);
+  });
 
   t.test('a call that somebody waits for goes before those that wait here for its endpoint', async (t) => {
     const { promise, resolve } = Promise.withResolvers<number>();
