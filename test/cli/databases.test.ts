@@ -88,6 +88,10 @@ t.test('a command refuses the database of another version, and says which of the
     code: 1,
     said: `${refused} a newer version of Sendwright: use the commands of that version, even if the nodes have gone back to this one`,
   });
+  t.match(await sendwright(env, 'migrate'), {
+    code: 0,
+    printed: /^Nothing was applied: the schema is that of a newer version of Sendwright/,
+  });
   await db.query({
     text: `DELETE FROM _prisma_migrations WHERE migration_name >= (SELECT max(migration_name) FROM _prisma_migrations
             WHERE migration_name < '2999')`,
