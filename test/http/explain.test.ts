@@ -3,6 +3,7 @@ import { buildAccount, buildKey } from '../support/build.ts';
 import { startDirectNode } from '../support/direct.ts';
 import { startSink } from '../support/mx.ts';
 import { eventually } from '../support/node.ts';
+import { startMailer } from './scene.ts';
 
 t.test('the state of an email is explained', async (t) => {
   let hold = () => {};
@@ -128,4 +129,18 @@ t.test('the state of an email is explained', async (t) => {
   t.equal((await explain(slow.id, await buildKey(node.db, other.id))).status, 404);
   t.equal((await explain('nonsense')).status, 404);
   hold();
+});
+
+t.test('an email that no node would deliver is said to wait for one', async (t) => {
+  const { node, send, key } = await startMailer();
+  const { status, body } = await send({});
+  t.equal(status, 200);
+  const explained = await node.call('GET', `/api/v1/emails/${body.email.id}/explain`, { key });
+  t.match(explained.body.recipients, [
+    {
+      cause: 'in_queue',
+      sentence: / No node that delivers mail is running\.$/,
+      advice: /start a node with the role mta/,
+    },
+  ]);
 });
