@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import * as orders from '../../src/core/destinations/destination-orders.ts';
-import { wakeRest } from '../../src/core/destinations/wakings.ts';
+import { lockName, wakeRest } from '../../src/core/destinations/wakings.ts';
 import * as domains from '../../src/core/domains/domains.ts';
 import { parkForPause } from '../../src/core/recipients/recipients.ts';
 import { heldNote, pausedUntil, pauseOf } from '../../src/core/recipients/waiting-for.ts';
@@ -13,6 +13,7 @@ import { Rounds } from '../../src/pace/rounds.ts';
 import { buildSender } from '../support/build.ts';
 import { buildClaim } from '../support/claim.ts';
 import { openQueue } from '../support/db.ts';
+import { untilOneWaits } from '../support/locks.ts';
 import { eventually } from '../support/node.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
@@ -374,6 +375,65 @@ t.test('only two calls at a time make mail due, which leaves connections for oth
   await wakeRest(db, silentLog, never, { size: 100 });
   t.same([await due(), await left()], [600, 0]);
   t.ok(woken.some(({ rest }) => rest));
+  await pause('slow.test');
+  const next = await orders.resume(counted, 'slow.test', { ms: aMinute });
+  t.same(next, { recipients: 600, rest: false }, 'those that are over leave room');
+});
+
+t.test('orders for a name, and the batches of each, wait for their turn', async (t) => {
+  const { db, pause, nobodyIsAtIt } = await prepare(t);
+  await pause('slow.test');
+  await orders.resume(db, 'slow.test', { ms: 0 });
+  await nobodyIsAtIt();
+  const order = {
+    'a batch': () => wakeRest(db, silentLog, never),
+    'a resume': () => orders.resume(db, 'slow.test'),
+    'a flush': () => orders.flush(db, 'slow.test', ['slow.test']),
+    'a release of what is parked': () => orders.wakeParked(db, 'slow.test', ['slow.test']),
+    'a pause': () => orders.pause(db, 'slow.test'),
+  };
+  for (const [what, give] of Object.entries(order)) {
+    let isOver = false;
+    let given: Promise<unknown> | undefined;
+    await db.transaction(async (tx) => {
+      await lockName(tx, 'slow.test');
+      given = give().then(() => (isOver = true));
+      await Promise.race([given, untilOneWaits(db, '%pg_advisory_xact_lock%')]);
+      t.notOk(isOver, what);
+      await orders.pause(db, 'other.test');
+    });
+    await given;
+  }
+});
+
+t.test('what another node is just taking up keeps no node from the next', async (t) => {
+  const { db, pause, count, nobodyIsAtIt } = await prepare(t);
+  for (const name of ['slow.test', 'other.test']) {
+    await pause(name);
+    await orders.resume(db, name, { ms: 0 });
+  }
+  await nobodyIsAtIt();
+  await db.transaction(async (tx) => {
+    await tx.query({ text: `SELECT FROM destination_wakings WHERE name = 'slow.test' FOR UPDATE` });
+    await Promise.race([wakeRest(db, silentLog, never), sleep(aMinute, null, { ref: false })]);
+    t.equal(await count(`destination = 'other.test' AND next_attempt_at <= now()`), 600);
+  });
+});
+
+t.test('a pause is known with the time at which it was first given', async (t) => {
+  const { db } = await openQueue(t);
+  const paused = async () => {
+    await orders.pause(db, 'slow.test');
+    const [order] = await orders.list(db);
+    return order?.pausedAt?.getTime() ?? Number.NaN;
+  };
+  const first = await paused();
+  t.ok(Math.abs(Date.now() - first) < aMinute);
+  t.equal(await paused(), first);
+  await orders.resume(db, 'slow.test');
+  await sleep(2);
+  const again = await paused();
+  t.ok(again > first && again - first < aMinute, 'and after a resume, with that of the next');
 });
 
 t.test('nothing becomes due for a domain that keeps its pool', async (t) => {

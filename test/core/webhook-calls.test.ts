@@ -114,6 +114,12 @@ t.test('calls of nodes that are late', async (t) => {
         { status: 'pending', attemptCount: 1, jobId: null, claimedBy: null },
         'but not a stale one',
       );
+
+      const last = await scene.endpoint(url);
+      await scene.emit(last.accountId, 'email.sent');
+      const ending = [outcome(await take(), 'succeeded'), outcome(await takeFromDead(), 'failed')];
+      await settle(...(order === 'before' ? ending : ending.toReversed()));
+      t.match(await only(last.id), { status: 'succeeded', attempts: { length: 1 } }, 'even if that was the last try');
     });
 
   t.test('what a node gives back is left alone once it is taken anew, by the same node', async (t) => {
@@ -167,6 +173,44 @@ t.test('calls of nodes that are late', async (t) => {
     }
   });
 });
+
+t.test(
+  'a node takes what a job stands for now, and of an endpoint that fails only as much as it calls at once',
+  async (t) => {
+    const scene = await openScene(t);
+    const { db, queue } = scene;
+    const take = () => db.transaction((tx) => queue.webhooks.take(tx, 100, []));
+    const claim = (jobs: Awaited<ReturnType<typeof take>>) => db.transaction((tx) => calls.claim(tx, newId(), jobs));
+    const { id, accountId } = await scene.endpoint(url);
+    for (let made = 0; made < 6; made += 1) await scene.emit(accountId, 'email.sent');
+    const former = await take();
+    t.equal(former.length, 6);
+    await lines.sweep(db, null, 100);
+    await lines.wakeDue(db, queue);
+    t.strictSame(await claim(former), [], 'they have other jobs by now');
+    const taken = await scene.deliveries(id);
+    t.strictSame(
+      [...new Set(taken.map(({ claimedBy }) => claimedBy))],
+      [null],
+      'nobody would make a call that is held in vain',
+    );
+
+    await db.prisma.webhook.update({ where: { id }, data: { failingSince: days(1) } });
+    const claimed = await claim(await take());
+    t.equal(claimed.length, 4);
+    t.strictSame(
+      (await scene.deliveries(id)).map(({ claimedBy, jobId, nextAttemptAt }) => [
+        claimedBy,
+        jobId,
+        nextAttemptAt !== null,
+      ]),
+      taken.map(({ id: deliveryId }) => {
+        const held = claimed.find((each) => each.deliveryId === deliveryId);
+        return [held?.nodeId ?? null, held?.jobId ?? null, true];
+      }),
+    );
+  },
+);
 
 t.test('what calls say about their endpoint', async (t) => {
   const scene = await openScene(t);
