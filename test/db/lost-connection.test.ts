@@ -4,10 +4,10 @@ import { PassThrough } from 'node:stream';
 import t from 'tap';
 import { connect, type Database } from '../../src/db/client.ts';
 import { isUnavailable } from '../../src/db/errors.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog, silentLog } from '../../src/log.ts';
 import { createQueue } from '../../src/queue.ts';
 import { createDatabase } from '../support/db.ts';
-import { throughProxy } from '../support/gate.ts';
+import { startGate, throughProxy } from '../support/gate.ts';
 
 /** ErrorResponse and ReadyForQuery of PostgreSQL's protocol, as a session says that it was terminated. */
 const fields = ['SFATAL', 'VFATAL', 'C57P01', 'Mterminating connection due to administrator command', ''].join('\0');
@@ -165,3 +165,25 @@ t.test("QUE-09: pg-boss's own sessions that end at any answer", async (t) => {
     if (!hasFallen) return t.ok(place > 1, `${place} places`);
   }
 });
+
+t.test(
+  'a transaction in which the server falls silent fails within 15 s, and its connection is not used again',
+  async (t) => {
+    const gate = await startGate(await createDatabase());
+    t.teardown(() => gate.close());
+    const db = connect(gate.url, silentLog, 1);
+    t.teardown(() => db.close());
+    let silentSince = 0;
+    const doomed = db.transaction(async (tx) => {
+      await tx.query({ text: 'SELECT 1' });
+      gate.set('mute');
+      silentSince = performance.now();
+      await tx.query({ text: 'SELECT 1' });
+    });
+    await t.rejects(doomed, /Query read timeout/);
+    const tookMs = performance.now() - silentSince;
+    t.ok(tookMs < 15_000, `${tookMs} ms: it is waited for once, and not for a ROLLBACK as well`);
+    gate.set('open');
+    t.strictSame(await db.query({ text: 'SELECT 1 AS one' }), [{ one: 1 }]);
+  },
+);
