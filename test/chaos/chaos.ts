@@ -2,11 +2,11 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asked } from '../support/command-line.ts';
+import { choose } from './choice.ts';
 import { clearOnExit } from './leftovers.ts';
 import { type Options, readOptions, usage } from './options.ts';
 import { Random } from './random.ts';
 import type { Result, Scenario } from './run.ts';
-import { scenarios } from './scenarios/all.ts';
 import { tableOf } from './table.ts';
 
 /**
@@ -47,32 +47,6 @@ async function main(options: Options): Promise<void> {
   if (!bad && !options.keep) await rm(home, { recursive: true, force: true, maxRetries: 10 });
   // Sockets kept open for the next call are no reason to stay.
   process.exit(bad ? 1 : 0);
-}
-
-/** @throws TypeError with a sentence about what is wrong */
-function choose({ only, long, stages }: Options): Scenario[] {
-  const named = (wanted: string, { name }: Scenario) => name === wanted || name.startsWith(`${wanted}-`);
-  const unknown = only.filter((wanted) => !scenarios.some((scenario) => named(wanted, scenario)));
-  if (unknown.length > 0) {
-    throw new TypeError(
-      `no such scenario: ${unknown.join(', ')}; there are ${scenarios.map(({ name }) => name).join(', ')}`,
-    );
-  }
-  const asked = scenarios.filter((scenario) =>
-    only.length === 0 ? long || !scenario.long : only.some((wanted) => named(wanted, scenario)),
-  );
-  const chosen = asked
-    .map((scenario) => (scenario.stages ? { ...scenario, stages: withStart(scenario.stages, stages) } : scenario))
-    .filter((scenario) => scenario.stages?.length !== 0);
-  if (stages.length > 0 && !chosen.some((scenario) => scenario.stages))
-    throw new TypeError(`no stage of the selected scenarios begins with ${stages.join(' or ')}`);
-  return chosen;
-}
-
-/** `S1` is not the start of `S10`. */
-function withStart(names: string[], starts: string[]): string[] {
-  if (starts.length === 0) return names;
-  return names.filter((name) => starts.some((start) => name.startsWith(start) && !/\w/.test(name[start.length] ?? '')));
 }
 
 function tell({ name, findings, tookMs }: Outcome): void {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { nothing, onlyNumber } from '../support/command-line.ts';
+import { choose } from './choice.ts';
 import { readOptions, usage } from './options.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -47,6 +48,16 @@ t.test('every option of npm run chaos is in its usage', async (t) => {
   );
   t.equal(named.length, 8);
   for (const option of named) t.doesNotThrow(() => readOptions([option]), option);
+});
+
+t.test('--only takes the scenario of this name, or those that begin with it if there is none', async (t) => {
+  const chosen = (...only: string[]) =>
+    choose({ only, long: false, stages: [] })
+      .map(({ name }) => name)
+      .sort();
+  t.strictSame(chosen('random', 'two-nodes'), ['random', 'two-nodes'], 'and not random-bytes');
+  t.strictSame(chosen('stages'), ['stages-after', 'stages-sending']);
+  t.throws(() => chosen('rand'), /no such scenario: rand/);
 });
 
 t.test('a tool that takes one number takes nothing else', async (t) => {
