@@ -20,6 +20,33 @@ export const sender = 'chaos.test';
 /** What the receiving server does with the first attempt: see `mx.ts`. */
 const manners = ['ok', 'ok', 'ok', 'ok', 'slow', 'later', 'dot', 'no'] as const;
 
+/**
+ * What is easily wrong on the wire or in a signature: lines to stuff, to break and to end, spaces that relaxed forms remove, and
+ * whatever is not ASCII.
+ */
+const contents = {
+  // A dot at the start of a line, and one alone: these must be stuffed on the wire.
+  dots: (tag: string) => ({ text: `.\n..\n${'Hello\n'.repeat(20)}.${tag}\n` }),
+  'long lines': (tag: string) => ({ text: `${`${tag} `.repeat(400)}\n${'.'.repeat(2_000)}\n${'x'.repeat(999)}` }),
+  'ends of lines': (tag: string) => ({ text: `${tag}\r.\r.\n\rspaces \t \n\ttab\n \n\n \n\n` }),
+  'other letters': (tag: string) => ({
+    text: `.${'Grüße \u{1F600}\u65E5\u672C '.repeat(200)}\n${tag}\n`,
+    from: `"${'Zoë, '.repeat(30)}" <a@${sender}>`,
+    headers: { 'X-Note': 'ü and a word '.repeat(20) },
+  }),
+  html: (tag: string) => ({ text: `${tag} \n`, html: `<p>${'<b>bold</b> '.repeat(300)}\r\n.\r\n${tag}é</p>` }),
+  file: (tag: string) => ({
+    text: `${tag}\n`,
+    attachments: [
+      {
+        filename: `${'ä'.repeat(100)}.txt`,
+        content: Buffer.from(`a\rb\n.\r\n${'y'.repeat(1_500)}`).toString('base64'),
+        content_type: 'text/plain',
+      },
+    ],
+  }),
+};
+
 /** Makes orders, each different from all others of a run. */
 export class Orders {
   readonly #random: Random;
@@ -56,8 +83,7 @@ export class Orders {
       from: `a@${sender}`,
       to,
       subject: tag,
-      // A dot at the start of a line, and one alone: these must be stuffed on the wire.
-      text: `.\n..\n${'Hello\n'.repeat(20)}.${tag}\n`,
+      ...random.pick(Object.values(contents))(tag),
       ...(bytes > 0 && { attachments: [attachment, attachment] }),
     };
     return { tag, to, body };

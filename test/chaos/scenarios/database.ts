@@ -146,7 +146,7 @@ export const connectionsCut: Scenario = {
         })),
         { name: 'all cut', within: refusedMs, do: async () => wire.cut() },
         { name: 'refused, 2 s to 10 s', within: refusedMs, do: () => setFor('shut', 2_000, 10_000) },
-        { name: 'half-open, 5 s to 30 s', within: slowestMs, do: () => setFor('mute', 5_000, 30_000) },
+        { name: 'half-open, 25 s to 35 s', within: slowestMs, do: () => setFor('mute', 25_000, 35_000) },
       ];
       const enough = Array.from({ length: Math.ceil(run.rounds / turns.length) }, () => turns).flat();
       await disturb(run, stage, enough.slice(0, run.rounds));
