@@ -4,6 +4,8 @@ import { type Alone, at, change, healthy, memoryOf, withNodeAlone } from '../alo
 import type { Scenario } from '../run.ts';
 
 const samples = 300;
+/** On an otherwise idle machine. */
+const mostSlower = 1.2;
 
 /** How long each of these calls of a healthy client takes, in ms; each must have its 200. */
 async function callsOf({ node, key }: Alone, name: string, count: number): Promise<number[]> {
@@ -40,6 +42,11 @@ export const slowClients: Scenario = {
       figures['calls, ms, median (p95): alone'] = `${control.toFixed(1)} (${at(before, 0.95).toFixed(1)})`;
       figures['calls, ms, median (p95): with them'] =
         `${beside.toFixed(1)} (${at(during, 0.95).toFixed(1)}), ${change(control, beside)}`;
+      if (beside > control * mostSlower)
+        findings.push({
+          rule: 'A10',
+          what: `calls took ${change(control, beside)} with slow clients; was the machine idle?`,
+        });
       figures['memory of the process, MB'] = await memoryOf(node.pid);
       // Clients that do not complete their header are disconnected; Node checks twice a minute.
       await sleep(headersWithinMs + 32_000);

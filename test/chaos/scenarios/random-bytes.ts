@@ -15,6 +15,8 @@ const greetingMs = 500;
 /** A reply is waited for this long: input that became a line of a message, or is incomplete on purpose, gets none. */
 const patienceMs = 10;
 const most = { memoryMb: 512 };
+/** Of the inputs, about a third get one. */
+const fewestReplies = 0.1;
 
 const verbs = [
   'EHLO',
@@ -79,6 +81,8 @@ export const randomInput: Scenario = {
       figures['inputs a second'] = Math.round(tally.sent / ((performance.now() - began) / 1_000));
       figures['calls of a healthy client, ms, median: alone'] = alone.toFixed(1);
       figures['the same beside them'] = `${during.toFixed(1)}, ${change(alone, during)}`;
+      if (tally.answers < tally.sent * fewestReplies)
+        findings.push({ rule: 'A10', what: `${tally.answers} replies to ${tally.sent} inputs` });
       const memory = await memoryOf(node.pid);
       figures['memory of the process at the end, MB'] = memory;
       if (memory > most.memoryMb) findings.push({ rule: 'A10', what: `the process has ${memory} MB` });
