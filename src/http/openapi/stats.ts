@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mostGroups } from '../../core/log/stats.ts';
+import { mostGroups } from '../../core/log/stats-statement.ts';
 import { grouped } from '../../numbers.ts';
 import { statsQuery } from '../routes/stats.ts';
 import type { Group } from './operation.ts';

@@ -1,4 +1,4 @@
-import type { Bucket } from '../../core/log/stats.ts';
+import type { Bucket } from '../../core/log/stats-buckets.ts';
 import { iso } from './times.ts';
 
 export function bucket(row: Bucket) {
