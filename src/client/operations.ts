@@ -247,7 +247,7 @@ export interface Operations {
     query: GetStatsQuery;
     answer: {
       /** The start of the range. */ from: string;
-      /** The end of the range. */ to: string;
+      /** The end of the range; if you omitted it, when the counts were made. */ to: string;
       /** The length of each interval. */ interval: 'hour' | 'day';
       /** The grouping; null: none. */ group_by: 'domain' | 'tag' | 'type' | 'destination' | 'provider' | null;
       /** How many groups have emails in the range. Of more than 1,000, only those with the most emails are listed. Null without `group_by`. */

@@ -245,7 +245,7 @@ export interface Bucket {
   /** Recipients that failed for good. */ failed: number;
   /** The failed recipients by class of failure. */ failed_by_class: Record<string, number>;
   /** Attempts that a server answered with "later". */ deferrals: number;
-  /** The time from when an email was due until the recipient's server accepted it; null if nothing was delivered. */
+  /** The time from when an email was due until the recipient's server accepted it, from 1 s on to three digits; null if nothing was delivered. */
   latency_ms: {
     /** The median. */ p50: number;
     /** The 95th percentile. */ p95: number;

@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { PlanName } from '../core/accounts/plans.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
-import type { ProviderOf } from '../core/log/stats.ts';
+import type { Statistics } from '../core/log/stats.ts';
 import type { Installation } from '../core/operations/doctor.ts';
 import type { TokenKeys } from '../core/secrets/service-secrets.ts';
 import type { Keyring } from '../crypto/seal.ts';
@@ -38,8 +38,8 @@ export interface Services {
   sandbox: boolean;
   /** What the doctor checks apart from DNS and the database. */
   installation: Installation;
-  /** The provider that runs a destination's mail servers, the same as for delivery limits. */
-  providerOf: ProviderOf;
+  /** Its providers are the same as for delivery limits. */
+  statistics: Statistics;
   /** How the transport looks up MX hosts. */
   lookUp: LookUpOptions;
   /** The TLS policies of the transport. */

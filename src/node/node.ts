@@ -3,6 +3,7 @@ import { watchMachine } from '../chores/machine.ts';
 import type { Config } from '../config.ts';
 import type { Surroundings } from '../core/domains/record-checks.ts';
 import { FreshBodies } from '../core/emails/fresh-bodies.ts';
+import { Statistics } from '../core/log/stats.ts';
 import { reportHeld } from '../core/nodes/nodes.ts';
 import { watchDepth } from '../core/operations/queue-depth.ts';
 import { tokenKeys as readTokenKeys } from '../core/secrets/service-secrets.ts';
@@ -281,7 +282,7 @@ function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurn
     allowPrivateNetworks: config.allowPrivateNetworks,
     defaultPlan: config.defaultPlan,
     lookUp: lookUpOf(config, internet),
-    providerOf: (destination, mxHost) => siteOf(destination, mxHost, providers).name,
+    statistics: new Statistics(parts.db, (destination, mxHost) => siteOf(destination, mxHost, providers).name),
     tlsPolicies: parts.tlsPolicies,
     clock: parts.lease.clock,
     tokenKeys: parts.tokenKeys,

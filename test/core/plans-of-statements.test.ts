@@ -6,8 +6,7 @@ import { wakeDue } from '../../src/core/emails/mail-lines.ts';
 import { conditions, type Filter } from '../../src/core/log/email-filter.ts';
 import * as log from '../../src/core/log/email-log.ts';
 import { search } from '../../src/core/log/email-search.ts';
-import { collect } from '../../src/core/log/stats.ts';
-import { mostGroups } from '../../src/core/log/stats-statement.ts';
+import { Statistics } from '../../src/core/log/stats.ts';
 import { Unanswered } from '../../src/core/nodes/unanswered.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import { type Claim, claim, sweep } from '../../src/core/recipients/recipients.ts';
@@ -502,8 +501,12 @@ t.test('statistics read only what was accepted in their time, whatever the plann
     for (const groupBy of [null, 'provider'] as const)
       await db.transaction(async (tx) => {
         const before = [await read(tx), await read(tx, 'attempts_%')];
-        const query = { from: ago(1), to: ago(-1), interval: 'hour', groupBy } as const;
-        const { buckets } = await collect({ ...db, ...tx }, sender.account.id, query, (_, host) => host);
+        const query = { from: ago(1), to: ago(-1), until: ago(-1), interval: 'hour', groupBy } as const;
+        const { buckets } = await new Statistics({ ...db, ...tx }, (_, host) => host).collect(
+          sender.account.id,
+          query,
+          '',
+        );
         t.equal(
           buckets.reduce((sum, { pending }) => sum + pending, 0),
           10,
@@ -513,119 +516,4 @@ t.test('statistics read only what was accepted in their time, whatever the plann
         t.ok(Math.max(...rows) < 1_000, `${rows} recipients and attempts by ${groupBy}, with ${statistics} statistics`);
       });
   }
-});
-
-t.test('the statistics of an account with much mail are counted some days at a time, and are the same', async (t) => {
-  const db = await openDatabase(t);
-  const sender = await buildSender(db, Buffer.alloc(32));
-  const noon = Math.floor(Date.now() / 86_400_000) * 86_400_000 - 43_200_000;
-  const days = [4, 3, 2, 1, 0].map((ago) => new Date(noon - ago * 86_400_000));
-  for (const [index, day] of days.entries())
-    await db.query({
-      text: `WITH ids AS (SELECT id, n::int FROM unnest($1::uuid[]) WITH ORDINALITY AS one (id, n)),
-                  added AS (
-             INSERT INTO emails (id, account_id, domain_id, status, "from", "to", cc, bcc, reply_to, subject, tags, from_address, from_domain,
-                                 recipient_addresses, message_id, pending, created_at)
-             SELECT id, $2, $3, 'sent', 'a@b.test', '{}', '{}', '{}', '{}', 's', ARRAY['t' || n % 3, 'day' || $4], 'a@b.test', 'b.test', '{}', id, 0,
-                    $5::timestamptz FROM ids),
-                  attempted AS (
-             INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
-             SELECT id, id, n || '@d' || n % 2 || '.test', 1, $5::timestamptz, 1, 'mx' || $4 || '.test', 'dot', 'deferred', 'later' FROM ids)
-             INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
-             SELECT $2, id, 0, 'to', n || '@d' || n % 2 || '.test', 'd' || n % 2 || '.test', 'delivered', $5::timestamptz + n * interval '1 ms' FROM ids`,
-      values: [
-        Array.from({ length: 20 }, () => newId(day)),
-        ...[sender.account.id, sender.domainId, `${index}`, day.toISOString()],
-      ],
-    });
-  const [from, to] = [new Date(noon - 6 * 86_400_000 + 1), new Date(noon + 3_600_000)];
-  for (const groupBy of [null, 'tag', 'type', 'destination', 'provider'] as const) {
-    const counted: number[] = [];
-    const noting = {
-      ...db,
-      query: async <Row>(statement: Statement) => {
-        const rows = await db.query<Row & { accepted?: number }>(statement);
-        const emails = rows.reduce((sum, { accepted = 0 }) => sum + accepted, 0);
-        if (/accepted AS/.test(statement.text)) counted.push(emails / (groupBy === 'tag' ? 2 : 1));
-        return rows;
-      },
-    };
-    const asked = { from, to, interval: 'day', groupBy } as const;
-    const nameOf = (_: string, host: string) => host;
-    const whole = await collect(noting, sender.account.id, asked, nameOf);
-    t.strictSame(counted.splice(0), [100], 'few are counted at once');
-    t.strictSame(await collect(noting, sender.account.id, asked, nameOf, 30), whole, `by ${groupBy}`);
-    t.strictSame(counted, [40, 40, 20], `emails of each statement, by ${groupBy}`);
-  }
-  // More groups than are listed: the largest of all are not the largest of each day.
-  await db.query({
-    text: `UPDATE emails SET tags = ARRAY(SELECT id || '-' || n FROM generate_series(1, 25) n) || '{all}'`,
-  });
-  await db.query({
-    text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
-           SELECT account_id, email_id, n, 'to', 'a@' || email_id || '-' || n || '.test', email_id || '-' || n || '.test', 'delivered', settled_at
-             FROM recipients, generate_series(1, 25) n`,
-  });
-  for (const groupBy of ['tag', 'destination', 'provider'] as const) {
-    const ranges = new Set<string>();
-    const noting = (sql: Sql): Sql => ({
-      query: (statement) => {
-        if (/FROM emails/.test(statement.text)) ranges.add(String(statement.values?.slice(1, 3)));
-        return sql.query(statement);
-      },
-    });
-    const noted: Database = { ...db, ...noting(db), session: (work) => db.session((session) => work(noting(session))) };
-    const asked = { from, to, interval: 'day', groupBy } as const;
-    const whole = await collect(noted, sender.account.id, asked, (_, host) => host);
-    t.strictSame([(whole.groupCount ?? 0) > mostGroups, ranges.size], [true, 1]);
-    ranges.clear();
-    t.strictSame(await collect(noted, sender.account.id, asked, (_, host) => host, 30), whole, `by ${groupBy}`);
-    t.equal(ranges.size, 3, `no statement reads more than a part, by ${groupBy}`);
-    await db.query({
-      text: `DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$`,
-    });
-    const restricted: Database = {
-      ...db,
-      session: (work) =>
-        db.session(async (session) => {
-          await session.query({ text: 'SET ROLE pg_read_all_data' });
-          return work(session);
-        }),
-    };
-    t.strictSame(
-      await collect(restricted, sender.account.id, asked, (_, host) => host, 30),
-      whole,
-      `a role that may make no temporary tables, by ${groupBy}`,
-    );
-  }
-});
-
-t.test('the statistics of many groups are put together without comparing each group with each', async (t) => {
-  const db = await openDatabase(t);
-  const sender = await buildSender(db, Buffer.alloc(32));
-  await scheduleMany(db, sender, { emails: 10, to: 'receiver.test', at: new Date() });
-  await db.query({
-    text: `UPDATE emails SET tags = ARRAY(SELECT emails.id || '-' || n FROM generate_series(1, 200) n)`,
-  });
-  let compared = 0;
-  const explaining = {
-    ...db,
-    query: async <Row>(statement: Statement) => {
-      const plan = await db.query({ ...statement, text: `EXPLAIN (ANALYZE, FORMAT JSON) ${statement.text}` });
-      for (const [, rows] of JSON.stringify(plan).matchAll(/"Rows Removed by (?:Join )?Filter":(\d+)/g))
-        compared += Number(rows);
-      return db.query<Row>(statement);
-    },
-  };
-  const hour = 3_600_000;
-  const query = {
-    from: new Date(Date.now() - hour),
-    to: new Date(Date.now() + hour),
-    interval: 'day',
-    groupBy: 'tag',
-  } as const;
-  const { buckets, groupCount } = await collect(explaining, sender.account.id, query, (_, host) => host);
-  t.strictSame([buckets.length, groupCount], [mostGroups, 2_000]);
-  t.ok(buckets.every(({ accepted, pending }) => accepted === 1 && pending === 1));
-  t.ok(compared < 2_000, `${compared} rows were looked at in vain`);
 });

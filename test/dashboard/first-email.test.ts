@@ -206,6 +206,20 @@ t.test('the dashboard', inBrowser, async (t) => {
     }
   });
 
+  t.test('numbers that the server counted some minutes ago say so, and new ones do not', async (t) => {
+    const { page } = await view(t, node, '/overview');
+    await page.getByText('In the queue').waitFor();
+    const note = page.getByText(/Counting this much mail takes a while: these numbers are from/);
+    t.equal(await note.count(), 0);
+    await page.route('**/api/v1/stats?*', async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      await route.fulfill({ response, json: { ...json, to: new Date(Date.parse(json.to) - 300_000).toISOString() } });
+    });
+    await page.goto(`${node.baseUrl}/overview`);
+    t.match(await note.textContent(), /these numbers are from 5 min ago\.$/);
+  });
+
   t.test('of more than a hundred webhook calls for an email the earlier ones can be loaded', async (t) => {
     const call = { status: 'succeeded', event: 'email.sent', attempts: [], created_at: new Date(), webhook_id: 'w' };
     const calls = Array.from({ length: 130 }, (_, n) => ({

@@ -1,6 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { databaseCodeOf } from '../../db/errors.ts';
 import { floorId } from '../../ids.ts';
+import { SharedAnswers } from '../../pace/shared-answers.ts';
 import { byHour } from './email-counts.ts';
 import { type Bucket, Buckets } from './stats-buckets.ts';
 import {
@@ -23,12 +24,16 @@ export type ProviderOf = (destination: string, mxHost: string) => string;
 export interface StatsQuery {
   from: Date;
   to: Date;
+  /** Where counting ends: later than `to` if that is now, as the database's clock may be ahead. */
+  until: Date;
   interval: Interval;
   /** Null: everything together. */
   groupBy: Grouping | null;
 }
 
 export interface Stats {
+  /** What was counted: if others asked for it before, until an earlier time. */
+  query: StatsQuery;
   buckets: Bucket[];
   /** How many groups there are; null without a grouping. */
   groupCount: number | null;
@@ -37,21 +42,52 @@ export interface Stats {
 /** Emails that one statement counts: some millions would take longer than a statement may. */
 const countedAtOnce = 100_000;
 
+/** An answer that needs several statements is kept for so many times as long as it took, if there are not too many buckets. */
+const keptTimes = 20;
+const mostKept = 50_000;
+
 /**
- * Counts over the account's emails accepted from `from` until before `to`, oldest stretch first. Of more than `mostGroups` groups,
- * those with the most emails.
- *
- * @param atOnce how many emails one statement counts, if there are not more of one hour
+ * Counts the emails of accounts. What takes long is counted once for all who ask for it at the same time, and then kept for a
+ * while: a screen that shows an account's millions, and asks for them twice a minute, would keep the database busy all the time.
  */
-export async function collect(
+export class Statistics {
+  readonly #db: Database;
+  readonly #nameOf: ProviderOf;
+  readonly #atOnce: number;
+  readonly #shared = new SharedAnswers<Stats>({
+    times: keptTimes,
+    weigh: ({ buckets }) => buckets.length,
+    most: mostKept,
+  });
+
+  /** @param atOnce how many emails one statement counts, if there are not more of one hour */
+  constructor(db: Database, nameOf: ProviderOf, atOnce = countedAtOnce) {
+    this.#db = db;
+    this.#nameOf = nameOf;
+    this.#atOnce = atOnce;
+  }
+
+  /**
+   * Counts over the account's emails accepted from `from` until before `until`, oldest stretch first. Of more than `mostGroups`
+   * groups, those with the most emails.
+   *
+   * @param asked the same for calls that differ only in the times that they begin at: those of many emails may share an answer
+   */
+  async collect(accountId: string, query: StatsQuery, asked: string): Promise<Stats> {
+    const parts = await partsOf(this.#db, accountId, query, this.#atOnce);
+    const count = () => countAll(this.#db, accountId, query, parts, this.#nameOf);
+    return parts.length === 1 ? count() : this.#shared.get(`${accountId} ${asked}`, count);
+  }
+}
+
+async function countAll(
   db: Database,
   accountId: string,
   query: StatsQuery,
+  parts: Part[],
   nameOf: ProviderOf,
-  atOnce = countedAtOnce,
 ): Promise<Stats> {
-  const parts = await partsOf(db, accountId, query, atOnce);
-  const ranges = parts.map(({ from, to }) => [accountId, floorId(from), floorId(to)]);
+  const ranges = parts.map(({ from, until }) => [accountId, floorId(from), floorId(until)]);
   const providers = query.groupBy === 'provider' ? [JSON.stringify(await findProviders(db, ranges, nameOf))] : [];
   const values = ranges.map((range) => [...range, ...providers]);
   const count = (range: string[]) =>
@@ -64,18 +100,18 @@ export async function collect(
     // Which groups are the largest of all does not show in a part.
     if ((rows[0]?.groups ?? 0) > mostGroups || buckets.groups > mostGroups)
       return (
-        (await collectLargest(db, query, values)) ??
-        statsOf(query, await count([accountId, floorId(query.from), floorId(query.to), ...providers]))
+        (await countLargest(db, query, values)) ??
+        statsOf(query, await count([accountId, floorId(query.from), floorId(query.until), ...providers]))
       );
   }
-  return { buckets: buckets.end(), groupCount: query.groupBy && buckets.groups };
+  return { query, buckets: buckets.end(), groupCount: query.groupBy && buckets.groups };
 }
 
 /** What one statement has counted. */
-function statsOf({ groupBy }: StatsQuery, rows: Counted[]): Stats {
-  const buckets = new Buckets(groupBy !== null);
+function statsOf(query: StatsQuery, rows: Counted[]): Stats {
+  const buckets = new Buckets(query.groupBy !== null);
   buckets.add(rows);
-  return { buckets: buckets.end(), groupCount: groupBy && (rows[0]?.groups ?? 0) };
+  return { query, buckets: buckets.end(), groupCount: query.groupBy && (rows[0]?.groups ?? 0) };
 }
 
 /** PostgreSQL gives the right to make temporary tables to all, and an operator may take it away. */
@@ -85,7 +121,7 @@ const insufficientPrivilege = '42501';
  * @param ranges the values of each part, for `selectBuckets`
  * @returns null if our role may not make the table that this takes
  */
-async function collectLargest(db: Database, query: StatsQuery, ranges: string[][]): Promise<Stats | null> {
+async function countLargest(db: Database, query: StatsQuery, ranges: string[][]): Promise<Stats | null> {
   const largest = await findLargest(db, query, ranges).catch((error: unknown) => {
     if (databaseCodeOf(error) === insufficientPrivilege) return null;
     throw error;
@@ -97,7 +133,7 @@ async function collectLargest(db: Database, query: StatsQuery, ranges: string[][
     const text = selectBuckets(query.interval, query.groupBy, `$${range.length + 1}::text[]`);
     buckets.add(await db.query<Counted>({ text, values: [...range, names] }));
   }
-  return { buckets: buckets.end(), groupCount: largest[0]?.groups ?? 0 };
+  return { query, buckets: buckets.end(), groupCount: largest[0]?.groups ?? 0 };
 }
 
 /**
@@ -128,15 +164,15 @@ async function findLargest(
   });
 }
 
+interface Part {
+  from: Date;
+  until: Date;
+}
+
 /** Cuts the range at full hours, between stretches that have `atOnce` emails together. Oldest part first. */
-async function partsOf(
-  db: Database,
-  accountId: string,
-  { from, to }: StatsQuery,
-  atOnce: number,
-): Promise<{ from: Date; to: Date }[]> {
+async function partsOf(db: Database, accountId: string, { from, until }: StatsQuery, atOnce: number): Promise<Part[]> {
   const all = { accountId, status: null, type: null };
-  const hours = await byHour(db, '', all, { from: new Date(from.getTime() - hourMs), to });
+  const hours = await byHour(db, '', all, { from: new Date(from.getTime() - hourMs), to: until });
   const cuts: Date[] = [];
   let emails = 0;
   for (const hour of hours.toReversed()) {
@@ -146,8 +182,7 @@ async function partsOf(
     }
     emails += hour.emails;
   }
-  const ends = [...cuts, to];
-  return ends.map((end, index) => ({ from: index === 0 ? from : (ends[index - 1] ?? from), to: end }));
+  return [...cuts, until].map((end, index) => ({ from: cuts[index - 1] ?? from, until: end }));
 }
 
 /** The provider of each destination that a server was seen of. */

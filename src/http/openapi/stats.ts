@@ -31,7 +31,7 @@ const bucket = z
       })
       .nullable()
       .describe(
-        "The time from when an email was due until the recipient's server accepted it; null if nothing was delivered.",
+        "The time from when an email was due until the recipient's server accepted it, from 1 s on to three digits; null if nothing was delivered.",
       ),
   })
   .meta({ id: 'Bucket', description: 'What happened to the emails that were accepted in one hour or day.' });
@@ -48,14 +48,14 @@ export const statsGroup: Group = {
       path: '/api/v1/stats',
       summary: 'Get statistics',
       description:
-        'Counts by hour or day in UTC, computed at the time of the call from the emails that the log still has: of a week that was over 30 days ago, those that were due or ended since, and later none. Keep the numbers of older days yourself. Hours and days without emails are left out. Grouped by `destination` or `provider`, an email is accepted in the group of each of its recipients, and everything else is counted where the recipient is who it is about.',
+        'Counts by hour or day in UTC, computed at the time of the call from the emails that the log still has: of a week that was over 30 days ago, those that were due or ended since, and later none. Keep the numbers of older days yourself. Counts of more than some 100,000 emails may take seconds: they are kept for twenty times as long as that took, for everyone who asks the same again, and `to`, if you omit it, is when they were made. Hours and days without emails are left out. Grouped by `destination` or `provider`, an email is accepted in the group of each of its recipients, and everything else is counted where the recipient is who it is about.',
       access: { key: 'read', orLogin: true },
       query: statsQuery,
       answer: {
         description: 'The counts.',
         schema: z.object({
           from: time('The start of the range.'),
-          to: time('The end of the range.'),
+          to: time('The end of the range; if you omitted it, when the counts were made.'),
           interval: oneOf(['hour', 'day'], 'The length of each interval.'),
           group_by: oneOf(groupings, 'The grouping; null: none.').nullable(),
           group_count: integer(

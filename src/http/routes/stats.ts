@@ -1,7 +1,6 @@
 import type Router from '@koa/router';
 import { z } from 'zod';
 import { shortlyAfterNow } from '../../clock.ts';
-import { collect } from '../../core/log/stats.ts';
 import { invalidRequest } from '../../errors.ts';
 import { demandLoginOrKey, senderOf } from '../credentials/auth.ts';
 import { oneOf, parse, timestampInQuery } from '../input/validation.ts';
@@ -43,13 +42,14 @@ export function statsRoutes(router: Router, services: Services): void {
     }
     const { accountId } = senderOf(ctx);
     const until = input.to ?? shortlyAfterNow(services.clock);
-    const query = { from, to: until, interval, groupBy: input.group_by ?? null };
-    const { buckets, groupCount } = await collect(services.db, accountId, query, services.providerOf);
+    const query = { from, to, until, interval, groupBy: input.group_by ?? null };
+    const stats = await services.statistics.collect(accountId, query, JSON.stringify(input));
+    const { query: counted, buckets, groupCount } = stats;
     ctx.body = {
-      from: from.toISOString(),
-      to: to.toISOString(),
+      from: counted.from.toISOString(),
+      to: counted.to.toISOString(),
       interval,
-      group_by: input.group_by ?? null,
+      group_by: counted.groupBy,
       group_count: groupCount,
       buckets: buckets.map(present.bucket),
     };

@@ -9,7 +9,9 @@ import { useSession } from '../../data/session.ts';
 import { Chart } from '../../parts/chart.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Failed, Waiting } from '../../parts/failure.tsx';
+import { Moment } from '../../parts/moment.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
+import { now } from '../../words/clock.ts';
 import { compact, count, duration, durationOnAxis, durationSteps, percent, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { intervalsOf, type Span } from '../../words/spans.ts';
@@ -39,17 +41,23 @@ function Scope({ hasOthers }: { hasOthers: boolean }) {
   );
 }
 
+/** Numbers that are older, in ms, say so. */
+const worthSayingMs = 60_000;
+
 async function numbersOf(range: Range) {
   const { span, interval } = ranges[range];
   const times = intervalsOf(span);
   const from = times[0]?.toISOString() ?? '';
-  const [{ buckets }, grouped, queue, any] = await Promise.all([
+  const [{ buckets, to }, grouped, queue, any] = await Promise.all([
     api.stats.get({ from, interval }),
     api.stats.get({ from, interval, group_by: 'provider' }),
     api.emails.list({ limit: 1, status: 'queued' }),
     api.emails.list({ limit: 1 }),
   ]);
-  return { times, buckets, byProvider: together(grouped.buckets), queued: queue.count, any: any.count > 0 };
+  const counted = to < grouped.to ? to : grouped.to;
+  // Counts of much mail are kept by the server, for as long as it takes to make them many times.
+  const countedAt = now() - Date.parse(counted) > worthSayingMs ? counted : null;
+  return { times, buckets, byProvider: together(grouped.buckets), queued: queue.count, any: any.count > 0, countedAt };
 }
 
 /** How sending is going. */
@@ -99,6 +107,11 @@ export function Overview() {
             words="Once there is mail, this page shows how delivery is going."
           />
         </div>
+      )}
+      {data?.countedAt && (
+        <p className="dim">
+          Counting this much mail takes a while: these numbers are from <Moment at={data.countedAt} />.
+        </p>
       )}
       {data?.any && (
         <div className="overview">

@@ -1,0 +1,237 @@
+import t from 'tap';
+import { Statistics, type Stats, type StatsQuery } from '../../src/core/log/stats.ts';
+import { mostGroups } from '../../src/core/log/stats-statement.ts';
+import type { Database, Sql, Statement } from '../../src/db/client.ts';
+import { newId } from '../../src/ids.ts';
+import { buildSender } from '../support/build.ts';
+import { openDatabase } from '../support/db.ts';
+import { scheduleMany } from '../support/scheduled.ts';
+
+const hourMs = 3_600_000;
+
+/** Emails that were accepted at this time, each with an attempt that was deferred, and then delivered. */
+async function addEmails(
+  db: Database,
+  sender: { account: { id: string }; domainId: string },
+  { at, count, label, everyMs = 1 }: { at: Date; count: number; label: number; everyMs?: number },
+): Promise<void> {
+  await db.query({
+    text: `WITH ids AS (SELECT id, n::int FROM unnest($1::uuid[]) WITH ORDINALITY AS one (id, n)),
+                added AS (
+           INSERT INTO emails (id, account_id, domain_id, status, "from", "to", cc, bcc, reply_to, subject, tags, from_address, from_domain,
+                               recipient_addresses, message_id, pending, created_at)
+           SELECT id, $2, $3, 'sent', 'a@b.test', '{}', '{}', '{}', '{}', 's', ARRAY['t' || n % 3, 'day' || $4], 'a@b.test', 'b.test', '{}', id, 0,
+                  $5::timestamptz FROM ids),
+                attempted AS (
+           INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason)
+           SELECT id, id, n || '@d' || n % 2 || '.test', 1, $5::timestamptz, 1, 'mx' || $4 || '.test', 'dot', 'deferred', 'later' FROM ids)
+           INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
+           SELECT $2, id, 0, 'to', n || '@d' || n % 2 || '.test', 'd' || n % 2 || '.test', 'delivered',
+                  $5::timestamptz + n * $6 * interval '1 ms' FROM ids`,
+    values: [
+      Array.from({ length: count }, () => newId(at)),
+      ...[sender.account.id, sender.domainId, `${label}`, at.toISOString(), everyMs],
+    ],
+  });
+}
+
+t.test('the statistics of an account with much mail are counted some days at a time, and are the same', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const noon = Math.floor(Date.now() / 86_400_000) * 86_400_000 - 43_200_000;
+  const days = [4, 3, 2, 1, 0].map((ago) => new Date(noon - ago * 86_400_000));
+  for (const [index, day] of days.entries()) await addEmails(db, sender, { at: day, count: 20, label: index });
+  const [from, to] = [new Date(noon - 6 * 86_400_000 + 1), new Date(noon + 3_600_000)];
+  for (const groupBy of [null, 'tag', 'type', 'destination', 'provider'] as const) {
+    const counted: number[] = [];
+    const noting = {
+      ...db,
+      query: async <Row>(statement: Statement) => {
+        const rows = await db.query<Row & { accepted?: number }>(statement);
+        const emails = rows.reduce((sum, { accepted = 0 }) => sum + accepted, 0);
+        if (/accepted AS/.test(statement.text)) counted.push(emails / (groupBy === 'tag' ? 2 : 1));
+        return rows;
+      },
+    };
+    const asked = { from, to, until: to, interval: 'day', groupBy } as const;
+    const nameOf = (_: string, host: string) => host;
+    const whole = await new Statistics(noting, nameOf).collect(sender.account.id, asked, '');
+    t.strictSame(counted.splice(0), [100], 'few are counted at once');
+    t.strictSame(
+      await new Statistics(noting, nameOf, 30).collect(sender.account.id, asked, ''),
+      whole,
+      `by ${groupBy}`,
+    );
+    t.strictSame(counted, [40, 40, 20], `emails of each statement, by ${groupBy}`);
+  }
+  // More groups than are listed: the largest of all are not the largest of each day.
+  await db.query({
+    text: `UPDATE emails SET tags = ARRAY(SELECT id || '-' || n FROM generate_series(1, 25) n) || '{all}'`,
+  });
+  await db.query({
+    text: `INSERT INTO recipients (account_id, email_id, position, kind, address, destination, status, settled_at)
+           SELECT account_id, email_id, n, 'to', 'a@' || email_id || '-' || n || '.test', email_id || '-' || n || '.test', 'delivered', settled_at
+             FROM recipients, generate_series(1, 25) n`,
+  });
+  for (const groupBy of ['tag', 'destination', 'provider'] as const) {
+    const ranges = new Set<string>();
+    const noting = (sql: Sql): Sql => ({
+      query: (statement) => {
+        if (/FROM emails/.test(statement.text)) ranges.add(String(statement.values?.slice(1, 3)));
+        return sql.query(statement);
+      },
+    });
+    const noted: Database = { ...db, ...noting(db), session: (work) => db.session((session) => work(noting(session))) };
+    const asked = { from, to, until: to, interval: 'day', groupBy } as const;
+    const whole = await new Statistics(noted, (_, host) => host).collect(sender.account.id, asked, '');
+    t.strictSame([(whole.groupCount ?? 0) > mostGroups, ranges.size], [true, 1]);
+    ranges.clear();
+    t.strictSame(
+      await new Statistics(noted, (_, host) => host, 30).collect(sender.account.id, asked, ''),
+      whole,
+      `by ${groupBy}`,
+    );
+    t.equal(ranges.size, 3, `no statement reads more than a part, by ${groupBy}`);
+    await db.query({
+      text: `DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$`,
+    });
+    const restricted: Database = {
+      ...db,
+      session: (work) =>
+        db.session(async (session) => {
+          await session.query({ text: 'SET ROLE pg_read_all_data' });
+          return work(session);
+        }),
+    };
+    t.strictSame(
+      await new Statistics(restricted, (_, host) => host, 30).collect(sender.account.id, asked, ''),
+      whole,
+      `a role that may make no temporary tables, by ${groupBy}`,
+    );
+  }
+});
+
+t.test('the statistics of many groups are put together without comparing each group with each', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  await scheduleMany(db, sender, { emails: 10, to: 'receiver.test', at: new Date() });
+  await db.query({
+    text: `UPDATE emails SET tags = ARRAY(SELECT emails.id || '-' || n FROM generate_series(1, 200) n)`,
+  });
+  let compared = 0;
+  const explaining = {
+    ...db,
+    query: async <Row>(statement: Statement) => {
+      const plan = await db.query({ ...statement, text: `EXPLAIN (ANALYZE, FORMAT JSON) ${statement.text}` });
+      for (const [, rows] of JSON.stringify(plan).matchAll(/"Rows Removed by (?:Join )?Filter":(\d+)/g))
+        compared += Number(rows);
+      return db.query<Row>(statement);
+    },
+  };
+  const hour = 3_600_000;
+  const query = {
+    from: new Date(Date.now() - hour),
+    to: new Date(Date.now() + hour),
+    until: new Date(Date.now() + hour),
+    interval: 'day',
+    groupBy: 'tag',
+  } as const;
+  const { buckets, groupCount } = await new Statistics(explaining, (_, host) => host).collect(
+    sender.account.id,
+    query,
+    '',
+  );
+  t.strictSame([buckets.length, groupCount], [mostGroups, 2_000]);
+  t.ok(buckets.every(({ accepted, pending }) => accepted === 1 && pending === 1));
+  t.ok(compared < 2_000, `${compared} rows were looked at in vain`);
+});
+
+t.test('a day with much mail is counted some hours at a time, and its figures are the same', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const midnight = Math.floor(Date.now() / 86_400_000) * 86_400_000 - 86_400_000;
+  // Others were fast, or slow, at other hours: what stands in the middle shows only if all are put together.
+  for (const [hour, everyMs] of [
+    [1, 1],
+    [2, 50],
+    [5, 997],
+    [23, 60_000],
+  ] as const)
+    await addEmails(db, sender, { at: new Date(midnight + hour * hourMs + 1), count: 20, label: hour, everyMs });
+  const until = new Date(midnight + 86_400_000);
+  for (const groupBy of [null, 'tag', 'destination', 'provider'] as const) {
+    const query = { from: new Date(midnight - 5 * hourMs), to: until, until, interval: 'day', groupBy } as const;
+    let statements = 0;
+    const noting: Database = {
+      ...db,
+      query: (statement) => {
+        if (statement.text.includes('chosen AS')) statements += 1;
+        return db.query(statement);
+      },
+    };
+    const nameOf = (_: string, host: string) => host;
+    const whole = await new Statistics(noting, nameOf).collect(sender.account.id, query, '');
+    t.equal(statements, 1);
+    t.strictSame(
+      await new Statistics(noting, nameOf, 20).collect(sender.account.id, query, ''),
+      whole,
+      `by ${groupBy}`,
+    );
+    t.equal(statements, 1 + 4, 'each hour that has mail by itself');
+    if (groupBy === null)
+      t.match(whole.buckets, [
+        {
+          ...{ start: new Date(midnight), accepted: 80, delivered: 80, deferrals: 80 },
+          // As if all 80 stood in one row: between the third hour's first and the second's last, and two of the last hour.
+          latencyMs: { p50: 999, p95: 963_000, p99: 1_152_600 },
+        },
+      ]);
+  }
+});
+
+t.test('statistics of much mail are counted once for all who ask, and then not again at once', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const hour = Math.floor(Date.now() / hourMs) * hourMs - 3 * hourMs;
+  for (const n of [0, 1]) await addEmails(db, sender, { at: new Date(hour + n * hourMs), count: 10, label: n });
+  let statements = 0;
+  const gate = Promise.withResolvers<void>();
+  const noting: Database = {
+    ...db,
+    query: async (statement) => {
+      if (!statement.text.includes('chosen AS')) return db.query(statement);
+      statements += 1;
+      await gate.promise;
+      return db.query(statement);
+    },
+  };
+  const queryUntil = (until: Date): StatsQuery => {
+    return { from: new Date(hour), to: until, until, interval: 'hour', groupBy: null };
+  };
+  const earlier = queryUntil(new Date(hour + 2 * hourMs));
+  const later = queryUntil(new Date(hour + 2 * hourMs + 1));
+  const accepted = ({ buckets }: Stats) => buckets.map((bucket) => bucket.accepted);
+  const large = new Statistics(noting, (_, host) => host, 10);
+  const asked = [earlier, later].map((query) => large.collect(sender.account.id, query, 'the last hours'));
+  const other = large.collect(sender.account.id, later, 'by something else');
+  setTimeout(gate.resolve, 300);
+  const [first, second] = await Promise.all(asked);
+  t.strictSame([first && accepted(first), second], [[10, 10], first], 'who asks meanwhile gets the same');
+  t.strictSame(accepted(await other), [10, 10]);
+  t.equal(statements, 2 + 2, 'two for each question');
+  await addEmails(db, sender, { at: new Date(hour), count: 1, label: 2 });
+  const third = await large.collect(sender.account.id, later, 'the last hours');
+  t.strictSame([third.query, accepted(third)], [earlier, [10, 10]], 'it says until when it was counted');
+  t.equal(statements, 4);
+  const stranger = await buildSender(db, Buffer.alloc(32));
+  t.strictSame(accepted(await large.collect(stranger.account.id, later, 'the last hours')), []);
+  const small = new Statistics(db, (_, host) => host, 100);
+  for (const count of [12, 13]) {
+    await addEmails(db, sender, { at: new Date(hour), count: 1, label: 3 });
+    t.strictSame(
+      accepted(await small.collect(sender.account.id, later, 'the last hours')),
+      [count, 10],
+      'few are counted anew',
+    );
+  }
+});

@@ -1,0 +1,80 @@
+import { mock } from 'node:test';
+import t from 'tap';
+import { SharedAnswers } from '../../src/pace/shared-answers.ts';
+
+t.test('answers that take long', async (t) => {
+  let at = 0;
+  const ticks = mock.method(performance, 'now', () => at);
+  t.teardown(() => ticks.mock.restore());
+  const begin = () => {
+    const shared = new SharedAnswers<string>({ times: 20, weigh: ({ length }) => length, most: 10 });
+    const worked: string[] = [];
+    /** Asks, and answers after so many ms. */
+    const ask = async (question: string, answer: string, ms: number) =>
+      shared.get(question, async () => {
+        worked.push(answer);
+        await Promise.resolve();
+        at += ms;
+        return answer;
+      });
+    return { shared, worked, ask };
+  };
+
+  t.test('are kept for a multiple of the time that they took', async (t) => {
+    const { worked, ask } = begin();
+    t.equal(await ask('a', 'one', 100), 'one');
+    at += 1_999;
+    t.equal(await ask('a', 'two', 100), 'one');
+    t.equal(await ask('b', 'three', 100), 'three', 'for one question');
+    t.equal(await ask('a', 'four', 100), 'four');
+    t.strictSame(worked, ['one', 'three', 'four']);
+  });
+
+  t.test('are worked out once for all who ask meanwhile', async (t) => {
+    const { shared } = begin();
+    const { promise, resolve } = Promise.withResolvers<string>();
+    let times = 0;
+    const work = () => {
+      times += 1;
+      return promise;
+    };
+    const answers = [shared.get('a', work), shared.get('a', work)];
+    at += 1_000_000;
+    answers.push(shared.get('a', work));
+    resolve('one');
+    t.strictSame(await Promise.all(answers), ['one', 'one', 'one']);
+    t.equal(times, 1);
+  });
+
+  t.test('are not kept if they fail', async (t) => {
+    const { shared, ask } = begin();
+    const failing = async () => {
+      at += 1_000;
+      throw new Error('away');
+    };
+    await t.rejects(Promise.all([shared.get('a', failing), shared.get('a', failing)]), { message: 'away' });
+    t.equal(await ask('a', 'one', 1), 'one');
+  });
+
+  t.test('make room for those that were asked for later', async (t) => {
+    const { worked, ask } = begin();
+    const { promise, resolve } = Promise.withResolvers<string>();
+    for (const [question, answer] of [
+      ['a', '12345'],
+      ['b', '1234'],
+      ['c', '12'],
+    ] as const)
+      await ask(question, answer, 1_000);
+    worked.length = 0;
+    await ask('b', 'again', 1_000);
+    await ask('c', 'again', 1_000);
+    t.strictSame(worked, []);
+    await ask('a', '1', 1_000);
+    t.strictSame(worked, ['1'], 'only the first one has gone');
+    resolve('');
+    await promise;
+    await ask('d', '12345678901', 1_000);
+    await ask('d', 'too much to be kept', 1_000);
+    t.strictSame(worked, ['1', '12345678901', 'too much to be kept']);
+  });
+});
