@@ -380,6 +380,31 @@ t.test('only two calls at a time make mail due, which leaves connections for oth
   t.same(next, { recipients: 600, rest: false }, 'those that are over leave room');
 });
 
+t.test('the end of one such call makes room for one more', async (t) => {
+  const { db, pause } = await prepare(t);
+  for (const name of ['slow.test', 'other.test']) await pause(name);
+  const gates = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+  let begun = 0;
+  const gated: Database = {
+    ...db,
+    async session(work, statementMs) {
+      await gates[begun++]?.promise;
+      return db.session(work, statementMs);
+    },
+  };
+  const first = orders.resume(gated, 'slow.test');
+  const second = orders.resume(gated, 'other.test');
+  await eventually(async () => begun === 2);
+  gates[0]?.resolve();
+  await first;
+  const third = orders.resume(gated, 'slow.test');
+  await eventually(async () => begun === 3);
+  t.same(await orders.resume(gated, 'third.test'), { recipients: 0, rest: true });
+  for (const { resolve } of gates) resolve();
+  await Promise.all([second, third]);
+  t.equal(begun, 3);
+});
+
 t.test('orders for a name, and the batches of each, wait for their turn', async (t) => {
   const { db, pause, nobodyIsAtIt } = await prepare(t);
   await pause('slow.test');

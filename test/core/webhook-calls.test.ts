@@ -74,6 +74,24 @@ t.test('calls of nodes that are late', async (t) => {
       t.match(await only(id), { status: 'succeeded', attemptCount: 2, attempts: { length: 3 }, jobId: null });
     });
 
+  t.test('nor one from between two tries before that, once there was a new one', async (t) => {
+    const { id, accountId } = await scene.endpoint(url);
+    await scene.emit(accountId, 'email.sent');
+    const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000);
+    await settle(outcome(await take(), 'pending', { at: ago(60) }));
+    await db.query({
+      text: `UPDATE webhook_deliveries SET next_attempt_at = now() - interval '1 ms' WHERE webhook_id = $1`,
+      values: [id],
+    });
+    const frozen = await take();
+    await settle(outcome(await takeFromDead(), 'failed', { at: ago(30), attemptCount: 2 }));
+    await retry(db, queue, accountId, frozen.deliveryId);
+    await settle(outcome(await take(), 'pending'));
+    t.match(await only(id), { status: 'pending', attemptCount: 1, attempts: { length: 3 } });
+    await settle(outcome(frozen, 'succeeded', { at: ago(40) }));
+    t.match(await only(id), { status: 'pending', attempts: { length: 3 }, nextAttemptAt: Date });
+  });
+
   t.test('what a node had taken before says nothing about what it has taken anew, unless it succeeded', async (t) => {
     const { id, accountId } = await scene.endpoint(url);
     await scene.emit(accountId, 'email.sent');

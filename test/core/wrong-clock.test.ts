@@ -255,6 +255,38 @@ t.test(
 );
 
 t.test(
+  'of webhook calls whose jobs are taken back, those with another job or at a node stay as they are',
+  async (t) => {
+    const { db, queue } = await openQueue(t);
+    const { account, domain } = await buildSender(db);
+    const keyring = new Keyring(Buffer.alloc(32));
+    await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+    const requests = Array.from({ length: 3 }, () => requestOf(`s@${domain}`, ['a@receiver.test']));
+    await accept(db, queue, holderOf(account), requests);
+    const calls = await db.query<{ id: string }>({
+      text: 'SELECT id FROM webhook_deliveries WHERE job_id IS NOT NULL ORDER BY id',
+    });
+    const [, held, other] = calls.map(({ id }) => id);
+    const set = (id: string | undefined, column: string) =>
+      db.query({ text: `UPDATE webhook_deliveries SET ${column} = $2 WHERE id = $1`, values: [id, newId()] });
+    await set(held, 'claimed_by');
+    await set(other, 'job_id');
+    await db.query({
+      text: `UPDATE pgboss.job SET start_after = start_after + interval '1 day' WHERE name = 'webhook'`,
+    });
+    await takeBackCallsAhead(db, new Date(), () => false);
+    const rows = await db.query({
+      text: 'SELECT job_id IS NULL AS waiting, claimed_by IS NOT NULL AS held FROM webhook_deliveries ORDER BY id',
+    });
+    t.same(rows, [
+      { waiting: true, held: false },
+      { waiting: false, held: true },
+      { waiting: false, held: false },
+    ]);
+  },
+);
+
+t.test(
   'a clock that was ahead for long leaves more behind than one statement takes, and none of it waits',
   async (t) => {
     const { db, queue } = await openQueue(t);
