@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
+import { eventTypes } from '../../src/core/webhooks/webhooks.ts';
 import { createApp } from '../../src/http/app.ts';
 import { openApiDocument } from '../../src/http/openapi/document.ts';
 import type { Services } from '../../src/http/services.ts';
@@ -226,6 +227,23 @@ t.test('the document and its page are served, and the page loads nothing', async
     t.notMatch(policy, /unsafe/);
   }
 });
+
+t.test(
+  'the page says of a field what each entry may be, which names may be chosen, and how many there may be',
+  async (t) => {
+    const node = await sharedNode('api');
+    const { body: page } = await node.call('GET', '/docs');
+    const fieldOf = (operation: string, name: string) => {
+      const section = page.slice(page.indexOf(`<section id="${operation}">`));
+      return section.slice(section.indexOf(`<tr><td><code>${name}</code>`)).split('</tr>')[0];
+    };
+    for (const event of eventTypes) t.match(fieldOf('createWebhook', 'events'), `<code>${event}</code>`);
+    t.match(fieldOf('createKey', 'scopes'), 'Each is one of <code>send</code>, <code>read</code>.');
+    t.match(fieldOf('sendEmail', 'tags'), 'At most 50 entries. Each has at most 256 characters.');
+    t.match(fieldOf('sendEmail', 'headers'), 'At most 50 entries.');
+    t.match(fieldOf('createTemplate', 'alias'), 'Must match <code>^[A-Za-z0-9._-]+$</code>.');
+  },
+);
 
 t.test('where a schema can express what is refused, it does', async (t) => {
   const node = await sharedNode('api');

@@ -55,7 +55,7 @@ h2 { margin: 3rem 0 0 } h3 { margin: 1.5rem 0 .3rem } h4 { margin: 1.2rem 0 .3re
 code, pre { font: 13.5px/1.45 ui-monospace, monospace } .call { font-weight: 600 }
 pre { background: var(--panel); padding: .8rem 1rem; overflow-x: auto; border-radius: .4rem; margin: .4rem 0 }
 table { border-collapse: collapse; width: 100%; font-size: 14px } td, th { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line) }
-td:first-child { white-space: nowrap } small { color: var(--soft) } details { margin: .4rem 0 } summary { cursor: pointer; color: var(--soft) }
+td:first-child { white-space: nowrap } td:last-child { overflow-wrap: anywhere } small { color: var(--soft) } details { margin: .4rem 0 } summary { cursor: pointer; color: var(--soft) }
 @media (max-width: 50rem) { body { display: block } nav { position: static; height: auto; border: 0 } main { padding: 0 1rem 3rem; overflow-wrap: anywhere }
   table, tbody, tr, td { display: block } td:first-child { white-space: normal } td:not(:last-child) { border: 0; padding-bottom: 0 } }
 `;
@@ -235,18 +235,34 @@ function typeOf({ type, format, anyOf, items, const: value }: JsonSchema): strin
   return typeof format === 'string' ? `${name} (${format})` : name;
 }
 
-function boundsOf({ enum: values, maxLength, maxItems, maximum, default: fallback }: JsonSchema): string {
+function boundsOf({
+  enum: values,
+  maxLength,
+  pattern,
+  maxItems,
+  items,
+  maxProperties,
+  maximum,
+  default: fallback,
+}: JsonSchema): string {
+  const { enum: ofEntries, maxLength: longestEntry } = (items ?? {}) as JsonSchema;
   return [
-    Array.isArray(values) &&
-      `One of ${values
-        .filter((value) => value !== null)
-        .map((value) => `\`${value}\``)
-        .join(', ')}.`,
+    Array.isArray(values) && `One of ${shownValues(values)}.`,
     maxLength !== undefined && `At most ${grouped(Number(maxLength))} characters.`,
+    pattern !== undefined && `Must match \`${pattern}\`.`,
     maxItems !== undefined && `At most ${grouped(Number(maxItems))} entries.`,
+    Array.isArray(ofEntries) && `Each is one of ${shownValues(ofEntries)}.`,
+    longestEntry !== undefined && `Each has at most ${grouped(Number(longestEntry))} characters.`,
+    maxProperties !== undefined && `At most ${grouped(Number(maxProperties))} entries.`,
     maximum !== undefined && `At most ${grouped(Number(maximum))}.`,
     fallback !== undefined && `Default: \`${fallback}\`.`,
   ]
     .filter(Boolean)
     .join(' ');
 }
+
+const shownValues = (values: unknown[]) =>
+  values
+    .filter((value) => value !== null)
+    .map((value) => `\`${value}\``)
+    .join(', ');
