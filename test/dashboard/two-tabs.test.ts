@@ -31,6 +31,29 @@ t.test('two tabs', inBrowser, async (t) => {
     );
   });
 
+  t.test('what was done before something failed, or without an answer, is shown', async (t) => {
+    await made('/admin/accounts', { name: 'Half changed', email: 'half-changed@accounts.test' });
+    const { page } = await view(t, node, '/accounts');
+    await page.getByRole('button', { name: 'Change Half changed' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name', { exact: true }).fill('Half renamed');
+    await dialog.getByLabel('Add credit').fill('much');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText('must be a number').waitFor();
+    await page.keyboard.press('Escape');
+    const row = page.getByRole('row', { name: /Half renamed/ });
+    await row.waitFor();
+    await page.route('**/api/v1/admin/accounts/*', async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await row.getByRole('button', { name: 'Suspend' }).click();
+    await dialog.getByRole('button', { name: 'Suspend' }).click();
+    await page.getByText('The server does not answer.').waitFor();
+    await page.keyboard.press('Escape');
+    await row.getByText('suspended', { exact: true }).waitFor();
+  });
+
   t.test('of the events of a webhook as well', async (t) => {
     const { webhook } = await made('/webhooks', { url: 'https://two.tabs.test/', events: ['email.failed'] });
     const { page } = await view(t, node, '/settings');

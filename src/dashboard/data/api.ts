@@ -119,13 +119,7 @@ export const queries: QueryClient = new QueryClient({
     },
     onSuccess: (_, { queryHash }) => noticeReturn(queryHash),
   }),
-  mutationCache: new MutationCache({
-    onError: (error) => {
-      noticeEnd(error);
-      // Somebody else removed or changed the object, and this page still shows its old state.
-      if (isStatus(error, 404) || isStatus(error, 409)) void askAgain();
-    },
-  }),
+  mutationCache: new MutationCache({ onError: noticeEnd }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,

@@ -36,14 +36,13 @@ export function noteShown(error: unknown): void {
 /** How long the effects of a failure take to be drawn, in ms. */
 const drawnMs = 60;
 
-/** Shows the error unless a field has shown it by then, or the login page says it. */
+/** Shows the error unless a field has shown it by then. */
 function tellUnlessShown(error: Error): void {
-  if (isStatus(error, 401)) return;
   setTimeout(() => shownAtField.has(error) || tellFailure(error), drawnMs);
 }
 
 /**
- * Runs work on the server, reports success or why it failed, and refetches what is shown.
+ * Runs work on the server, reports success or why it failed, and refetches what is shown either way.
  *
  * @param done the success message; null if what follows says enough
  */
@@ -61,7 +60,13 @@ export function useAction<Input, Output>(
       then?.(output);
       await askAgain();
     },
-    onError: tellUnlessShown,
+    onError: (error) => {
+      // The login page says it.
+      if (isStatus(error, 401)) return;
+      tellUnlessShown(error);
+      // Part of it may be done, or all of it without an answer, or somebody else has changed the object.
+      void askAgain();
+    },
   });
 }
 
