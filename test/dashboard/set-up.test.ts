@@ -302,6 +302,7 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const fields = {
       name: 'Asks',
       from: 'a@example.test',
+      reply_to: ['{{{TEAM}}}@example.test'],
       subject: 'Dear {{{WHO}}}, {{{HOW}}}',
       html: '<p>{{ UNDECLARED }} <a href="{{UNSUBSCRIBE_URL}}">',
       variables,
@@ -309,9 +310,11 @@ t.test('setting up with the dashboard', inBrowser, async (t) => {
     const { template } = (await node.call('POST', '/api/v1/templates', { token, body: fields })).body;
     const { page, complaints } = await view(t, node, '/templates');
     await go(page, `/templates/${template.id}`, 'Asks');
-    await page.getByText('Enter a value for WHO, UNDECLARED to see the preview.').waitFor();
+    await page.getByText('Enter a value for WHO, UNDECLARED, TEAM to see the preview.').waitFor();
     t.strictSame(complaints, [], 'and the service was not asked in vain');
+    await page.getByText('Used but not declared:').getByRole('button', { name: 'TEAM' }).waitFor();
     await page.getByLabel('UNDECLARED', { exact: true }).fill('here');
+    await page.getByLabel('TEAM', { exact: true }).fill('help');
     await page.getByLabel('WHO', { exact: true }).fill('Ann');
     await page.getByText('Dear Ann, well').waitFor();
     t.equal(await page.getByText('Enter a value for').count(), 0);

@@ -5,16 +5,19 @@ export interface Draft {
   name: string;
   alias: string;
   from: string;
+  /** Not among the fields; kept for the names in braces. */
+  reply_to: string[];
   subject: string;
   html: string;
   text: string;
   variables: Template['variables'];
 }
 
-export const draftOf = ({ name, alias, from, subject, html, text, variables }: Template): Draft => ({
+export const draftOf = ({ name, alias, from, reply_to, subject, html, text, variables }: Template): Draft => ({
   name,
   alias: alias ?? '',
   from: from ?? '',
+  reply_to,
   subject: subject ?? '',
   html: html ?? '',
   text: text ?? '',
@@ -22,11 +25,13 @@ export const draftOf = ({ name, alias, from, subject, html, text, variables }: T
 });
 
 /** The names in braces, in order of appearance. */
-export const placeholders = ({ subject, html, text, from }: Draft): string[] => [
+export const placeholders = ({ subject, html, text, from, reply_to }: Draft): string[] => [
   ...new Set(
-    [...`${subject} ${from} ${html} ${text}`.matchAll(/\{\{\{?\s{0,9}([A-Za-z_]\w{0,63})\s{0,9}\}\}/g)].map(
-      ([, key = '']) => key,
-    ),
+    [
+      ...`${subject} ${from} ${html} ${text} ${reply_to.join(' ')}`.matchAll(
+        /\{\{\{?\s{0,9}([A-Za-z_]\w{0,63})\s{0,9}\}\}/g,
+      ),
+    ].map(([, key = '']) => key),
   ),
 ];
 
