@@ -22,6 +22,8 @@ export interface Opened {
   url: string;
   db: Database;
   keyring: Keyring;
+  /** Its server was already running. Otherwise it is ours: a signal stops it, and then ends the process. */
+  joined: boolean;
 }
 
 const connections = 5;
@@ -51,7 +53,7 @@ export async function withDatabase<T>(
     if (!joined) await migrate(url);
     const db = connect(url, silentLog, connections);
     try {
-      const opened = { config, url, db, keyring };
+      const opened = { config, url, db, keyring, joined };
       const schema = joined ? await schemaOf(db).catch(throwFirst(config)) : 'ours';
       if (schema === 'none') return await withoutTables(opened);
       if (schema !== 'ours') throw new StartError(otherVersions[schema]);

@@ -1,9 +1,10 @@
+import { constants } from 'node:os';
 import { giveUp } from '../core/destinations/giving-up.ts';
 import type { LeftAlone } from '../core/recipients/giving-up.ts';
 import * as present from '../http/present.ts';
 import { stopRequest } from '../http/routes/destinations.ts';
 import type { Queue } from '../queue.ts';
-import type { Command } from './command.ts';
+import type { Command, Say } from './command.ts';
 import { withDatabase, withQueue } from './database.ts';
 import { read, textOf } from './given.ts';
 import { counted } from './table.ts';
@@ -22,20 +23,16 @@ export const stopDestination: Command = {
   async run(env, say, given) {
     const [name = ''] = given.operands;
     const { reason = null } = read(stopRequest, { reason: textOf(given, 'reason') });
-    return withDatabase(env, say, async ({ db, url }) => {
+    return withDatabase(env, say, async ({ db, url, joined }) => {
       let stopped = 0;
       const onStopped = (some: number) => {
         stopped += some;
         given.progress(`${stopped} recipients`);
       };
       const call = (queue: Queue) => giveUp(db, queue, name, reason, { isTyped: true, onStopped });
-      const result = await untilNoneRests(url, call).catch((error: unknown) => {
-        if (stopped > 0)
-          say(
-            `${counted(stopped, 'recipient was', 'recipients were')} given up before the error: repeat this for the rest.`,
-          );
-        throw error;
-      });
+      const soFar = () => (stopped > 0 ? `${counted(stopped, 'recipient was', 'recipients were')} given up` : null);
+      given.progress('reading what waits');
+      const result = await untilNoneRests({ url, joined, say, soFar }, call);
       const lines = [
         `${counted(stopped, 'recipient', 'recipients')} at ${result.domain} given up.`,
         ...linesOnLeftAlone(result),
@@ -45,16 +42,50 @@ export const stopDestination: Command = {
   },
 };
 
-/** Repeats the call as long as there was more than it had time for. @returns what the last one did */
-export const untilNoneRests = <Done extends { rest: boolean }>(
-  url: string,
+interface Stopping {
+  /** Of the database, and whether its server is another process's. */
+  url: string;
+  joined: boolean;
+  say: Say;
+  /** What was given up until now, which cannot be undone; null if nothing. */
+  soFar(): string | null;
+}
+
+/**
+ * Repeats the call as long as there was more than it had time for. If an error or a signal ends it, the operator is told what was
+ * done by then.
+ *
+ * @returns what the last one did
+ */
+export async function untilNoneRests<Done extends { rest: boolean }>(
+  { url, joined, say, soFar }: Stopping,
   call: (queue: Queue) => Promise<Done>,
-): Promise<Done> =>
-  withQueue(url, async (queue) => {
-    let done = await call(queue);
-    while (done.rest) done = await call(queue);
-    return done;
-  });
+): Promise<Done> {
+  let isOver = false;
+  const sayBefore = (end: string) => {
+    const done = isOver ? null : soFar();
+    isOver = true;
+    if (done !== null) say(`${done} before ${end}: repeat this for the rest.`);
+  };
+  const interrupt = (signal: NodeJS.Signals) => {
+    sayBefore(signal);
+    // Otherwise the database is stopped at first.
+    if (joined) process.exit(128 + constants.signals[signal]);
+  };
+  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  try {
+    return await withQueue(url, async (queue) => {
+      let done = await call(queue);
+      while (done.rest) done = await call(queue);
+      return done;
+    });
+  } catch (error) {
+    sayBefore('the error');
+    throw error;
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+  }
+}
 
 /** What the operator has to know of the recipients that were not given up. */
 export const linesOnLeftAlone = ({ inHand, held }: LeftAlone): string[] => [

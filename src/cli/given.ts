@@ -24,27 +24,38 @@ export const listOf = ({ options }: Given, name: string): string[] =>
 
 export const isSet = ({ options }: Given, name: string): boolean => options[name] === true;
 
+/** Options by the fields of the API that they are. */
+export type OptionOf = Record<string, string>;
+
 /**
  * Parses values as the API does.
  *
+ * @param optionOf names options where the API names fields
  * @throws Misuse that names the field
  */
-export const read = <T extends z.ZodType>(schema: T, input: unknown): z.output<T> =>
-  readBy((unread) => parse(schema, unread), input);
+export const read = <T extends z.ZodType>(schema: T, input: unknown, optionOf?: OptionOf): z.output<T> =>
+  readBy((unread) => parse(schema, unread), input, optionOf);
 
 /**
  * The same with a parser of the API.
  *
  * @throws Misuse, as `read` does
  */
-export function readBy<Input, Output>(parser: (input: Input) => Output, input: Input): Output {
+export function readBy<Input, Output>(parser: (input: Input) => Output, input: Input, optionOf: OptionOf = {}): Output {
   try {
     return parser(input);
   } catch (error) {
-    if (error instanceof ApiError) throw new Misuse(error.detail ?? error.message);
+    if (error instanceof ApiError) throw new Misuse(asTyped(error.detail ?? error.message, optionOf));
     throw error;
   }
 }
+
+/** Nobody has typed the field that a refusal begins with, as `scheduled_at: …` or `to[1]: …`. */
+const asTyped = (refusal: string, optionOf: OptionOf): string =>
+  refusal.replace(/^(\w+)(?=(\[\d+\])?: )/, (field) => {
+    const option = Object.hasOwn(optionOf, field) ? optionOf[field] : undefined;
+    return option === undefined ? field : `--${option}`;
+  });
 
 /**
  * Reads a file, or standard input if the file is `-`.

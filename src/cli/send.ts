@@ -17,7 +17,7 @@ import * as present from '../http/present.ts';
 import type { Queue } from '../queue.ts';
 import { type Command, type Given, Misuse, type Output, type Say } from './command.ts';
 import { withDatabase, withQueue } from './database.ts';
-import { contentOf, isSet, listOf, read, textOf } from './given.ts';
+import { contentOf, isSet, listOf, type OptionOf, read, textOf } from './given.ts';
 import { accountOf } from './whose.ts';
 
 const longestWaitMs = 60_000;
@@ -29,6 +29,12 @@ const looksPerCheck = 10;
 const texts = ['from', 'subject', 'html', 'text', 'type'];
 const lists = ['to', 'cc', 'bcc', 'tag'];
 const fieldNames = [...texts, ...lists, 'scheduled-at'];
+
+const optionOf: OptionOf = {
+  ...Object.fromEntries(fieldNames.map((name) => [name, name])),
+  tags: 'tag',
+  scheduled_at: 'scheduled-at',
+};
 
 export const send: Command = {
   summary: 'accepts an email, which a running node delivers',
@@ -62,7 +68,7 @@ export const send: Command = {
   },
   async run(env, say, given) {
     const input = await inputOf(given);
-    const request = read(sendRequest, input);
+    const request = read(sendRequest, input, textOf(given, 'file') === undefined ? optionOf : {});
     const idempotency = idempotencyOf(given, input);
     return withDatabase(env, say, async ({ db, url }) => {
       const account = await accountOf(db, textOf(given, 'account'));

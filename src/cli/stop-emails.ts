@@ -10,7 +10,7 @@ import type { Queue } from '../queue.ts';
 import { type Command, type Given, Misuse } from './command.ts';
 import { withDatabase } from './database.ts';
 import { linesOnLeftAlone, untilNoneRests } from './give-up.ts';
-import { read, readBy, textOf } from './given.ts';
+import { type OptionOf, read, readBy, textOf } from './given.ts';
 import { counted } from './table.ts';
 import { accountOf } from './whose.ts';
 
@@ -28,6 +28,8 @@ const searches = {
   'created-after': 'created_after',
   'created-before': 'created_before',
 } as const;
+
+const optionOf: OptionOf = Object.fromEntries(Object.entries(searches).map(([option, field]) => [field, option]));
 
 export const stopEmails: Command = {
   summary: 'stops waiting mail of an account, such as half a newsletter',
@@ -60,7 +62,7 @@ export const stopEmails: Command = {
   },
   async run(env, say, given) {
     const { reason = null } = read(stopRequest, { reason: textOf(given, 'reason') });
-    return withDatabase(env, say, async ({ db, url }) => {
+    return withDatabase(env, say, async ({ db, url, joined }) => {
       const { accountId, keyId } = await ownerOf(db, given);
       const fields = asked(given, keyId);
       if (Object.keys(fields).length === 0)
@@ -69,7 +71,7 @@ export const stopEmails: Command = {
             .map((name) => `--${name}`)
             .join(', ')}`,
         );
-      const wanted = readBy(parseWanted, fields);
+      const wanted = readBy(parseWanted, fields, optionOf);
       const done = { stopped: 0, canceled: 0 };
       const inWords = () =>
         `${counted(done.stopped, 'recipient', 'recipients')} given up, ${counted(done.canceled, 'scheduled email', 'scheduled emails')} canceled`;
@@ -84,11 +86,10 @@ export const stopEmails: Command = {
           given.progress(inWords());
         },
       };
+      given.progress('reading what waits');
       const call = (queue: Queue) => stopMatching(db, queue, accountId, wanted, stoppedByOperator(reason), stopping);
-      const result = await untilNoneRests(url, call).catch((error: unknown) => {
-        if (done.stopped + done.canceled > 0) say(`${inWords()} before the error: repeat this for the rest.`);
-        throw error;
-      });
+      const soFar = () => (done.stopped + done.canceled > 0 ? inWords() : null);
+      const result = await untilNoneRests({ url, joined, say, soFar }, call);
       const text = [`${inWords()}.`, ...linesOnLeftAlone(result)].join('\n');
       return { json: present.stopped({ ...result, ...done }), text };
     });
@@ -100,7 +101,10 @@ async function ownerOf(db: Database, given: Given): Promise<{ accountId: string;
   const [account, named] = [textOf(given, 'account'), textOf(given, 'key')];
   const key = named === undefined ? undefined : await keys.findNamed(db, named).catch(asUnknownKey);
   if (key && account === undefined) return { accountId: key.accountId, keyId: key.id };
-  return { accountId: (await accountOf(db, account)).id, keyId: key?.id };
+  const { id: accountId } = await accountOf(db, account);
+  if (key && key.accountId !== accountId)
+    throw new Misuse('--key is one of another account: leave out --account, which the key says');
+  return { accountId, keyId: key?.id };
 }
 
 /** Which of the options it was that named nothing. Its value is not shown, as it may be a key. */

@@ -395,7 +395,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   });
   for (const [args, said] of [
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
-    [[...hello, '--scheduled-at', 'tomorrow'], /scheduled_at: must be an RFC 3339 timestamp/],
+    [[...hello, '--scheduled-at', 'tomorrow'], /--scheduled-at: must be an RFC 3339 timestamp/],
     [[...from, '--to', 'a@b.test', '--subject', 's', '--text', '-', '--html', '-'], /only one of --text and --html/],
     [[...hello, '--idempotency-key', ''], /--idempotency-key must have 1 to 256 characters/],
     [[...hello, '--idempotency-key', 'k'.repeat(257)], /--idempotency-key must have 1 to 256 characters/],

@@ -1,3 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { findWaiting } from '../../src/core/destinations/giving-up.ts';
 import { heldNotes, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
@@ -97,16 +101,25 @@ t.test('emails stop: waiting mail of an account is stopped, by what finds it in 
   const unnamed = await sendwright(env, 'emails', 'stop', '--account', account);
   t.match(unnamed, { code: 2, said: /say which emails: --key, --tag, / });
   const misspelled = await sendwright(env, 'emails', 'stop', '--account', account, '--created-after', 'today');
-  t.match(misspelled, { code: 2, said: /created_after: must be an RFC 3339/ });
+  t.match(misspelled, { code: 2, said: /stop: --created-after: must be an RFC 3339/ });
   t.match(await sendwright(env, 'emails', 'stop', '--key', 'sk_live_no'), {
     code: 1,
     said: /^sendwright: key: there is none/,
   });
   const others = await buildSender(node.db, encryptionKey);
-  t.match(await told(env, 'emails', 'stop', '--account', others.account.id, '--key', leaked), { stopped: 0 });
+  // Nothing of it is there, which would read as if the key had nothing waiting.
+  t.match(await sendwright(env, 'emails', 'stop', '--account', others.account.id, '--key', leaked), {
+    code: 2,
+    said: /--key is one of another account/,
+  });
+  t.match(await sendwright(env, 'emails', 'stop', '--account', account, '--to', 'b.test'), {
+    code: 2,
+    said: /stop: --to: must be an address, or @ and a domain/,
+  });
 
   const stopped = await sendwright(env, 'emails', 'stop', '--key', leaked, '--reason', 'the key leaked');
   t.match(stopped, { code: 0, printed: '2 recipients given up, 1 scheduled email canceled.' });
+  t.equal(stopped.progress[0], 'reading what waits', 'a million that do not match take a while');
   t.match(await read(spam), {
     status: 'failed',
     error: 'stopped before it was delivered, as an operator decided on the command line: the key leaked',
@@ -121,4 +134,55 @@ t.test('emails stop: waiting mail of an account is stopped, by what finds it in 
     rest_waits: false,
   });
   t.match(await read(own), { status: 'failed' });
+});
+
+t.test('emails stop says what was stopped before a signal ended it', async (t) => {
+  const node = await sharedNode('api');
+  const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const sender = await buildSender(node.db, encryptionKey);
+  const { id } = sender.account;
+  const at = new Date(Date.now() + 3_600_000);
+  const to = `d${Date.now()}.test`;
+  await scheduleMany(node.db, sender, { emails: 600, to, at });
+  const canceled = () => node.db.prisma.email.count({ where: { accountId: id, status: 'canceled' } });
+  const last = await node.db.prisma.recipient.findFirstOrThrow({ where: { accountId: id } });
+  await node.db.query({
+    text: "UPDATE recipients SET next_attempt_at = next_attempt_at + interval '1 hour' WHERE email_id = $1",
+    values: [last.emailId],
+  });
+  await node.db.transaction(async (tx) => {
+    // It comes last, and the hundred of the second batch have to wait for it.
+    await tx.query({ text: 'SELECT FROM emails WHERE id = $1 FOR UPDATE', values: [last.emailId] });
+    const args = ['--no-warnings', 'src/cli.ts', 'emails', 'stop', '--account', id, '--to', `@${to}`];
+    const command = spawn(process.execPath, args, {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const ended = once(command, 'exit');
+    const said = text(command.stderr);
+    while ((await canceled()) === 0) {
+      await sleep(50);
+      // A transaction that does nothing for long is ended.
+      await tx.query({ text: 'SELECT' });
+    }
+    command.kill('SIGINT');
+    t.match(await ended, [130, null]);
+    t.equal(
+      await said,
+      '0 recipients given up, 500 scheduled emails canceled before SIGINT: repeat this for the rest.\n',
+    );
+  });
+  t.equal(await canceled(), 500);
+  t.match(await told(env, 'emails', 'stop', '--account', id, '--to', `@${to}`), { code: 0, canceled: 100 });
+});
+
+t.test('send names the option that is wrong', async (t) => {
+  const node = await sharedNode('api');
+  const env = testEnv(node.databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex') });
+  const send = (...more: string[]) => sendwright(env, 'send', '--from', 'a@b.test', '--text', 't', ...more);
+  t.match(await send('--to', 'c@d.test'), { code: 2, said: /^sendwright send: --subject: is required/ });
+  t.match(await send('--to', 'c@d.test', '--to', 'c', '--subject', 's'), { code: 2, said: / --to\[1\]: not an email/ });
+  t.match(await send('--to', 'c@d.test', '--subject', 's', '--scheduled-at', 'soon'), {
+    said: / --scheduled-at: must be/,
+  });
 });

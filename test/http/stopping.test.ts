@@ -122,11 +122,19 @@ t.test('all waiting emails that match are stopped', async (t) => {
     [{ tag: 'win', statsu: 'queued' }, /^statsu: is not a field of this call, which takes type, tag, /],
     [{ tag: 'win', status: 'queued' }, /^status: is not a field of this call/],
     [{ api_key_id: 'shop' }, /^api_key_id: must be the id of an API key/],
+    [{ to: 'd.test' }, /^to: must be an address, or @ and a domain/],
+    [{ from: domain }, /^from: must be a whole address; domain takes/],
+    [{ from: `@${domain}` }, /^from: must be a whole address; domain takes/],
+    [{ domain: `@${domain}` }, /^domain: must be a sender domain, without @/],
     [{ tag: '' }, /^tag: must not be empty/],
     [{ tag: null }, /^tag: must be a string/],
     [[], /object/],
   ] as const)
     t.match(await stop(body), { status: 400, body: { error: 'invalid request', detail } }, JSON.stringify(body));
+  t.match(await stop({ api_key_id }, { key: stranger.key }), {
+    status: 400,
+    body: { error: 'invalid request', detail: 'api_key_id: this account has no such key' },
+  });
   const reader = await buildKey(node.db, account.id, { scopes: ['read'] });
   t.match(await stop({ api_key_id }, { key: reader }), { status: 403 });
   const restricted = await buildKey(node.db, account.id, { domains: [domain] });

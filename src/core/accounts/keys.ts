@@ -117,6 +117,17 @@ export async function findNamed(db: Database, named: string): Promise<{ id: stri
   return key;
 }
 
+/**
+ * Ends a call that is about what one key sent, if the account has no such key, revoked or not: that nothing was found would read as
+ * if the key had sent nothing.
+ *
+ * @throws ApiError 400
+ */
+export async function demandOwn(db: Database, accountId: string, id: string): Promise<void> {
+  const own = await db.prisma.apiKey.findFirst({ where: { id, accountId }, select: { id: true } });
+  if (!own) throw invalidRequest('api_key_id: this account has no such key');
+}
+
 interface KeyRow {
   id: string;
   key_hash: Buffer;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Wanted } from '../../core/orders/stopping-matching.ts';
 import { invalidRequest } from '../../errors.ts';
 import { partAsStored } from '../../mail/address/address.ts';
-import { id, line, noSuchField, oneOf, parse, timestampInQuery } from './validation.ts';
+import { id, line, noSuchField, oneOf, parse, refusedField, timestampInQuery } from './validation.ts';
 
 /** The log shows an address as it was sent, such as `Ann <ann@example.com>`; it is found by the address alone. */
 const withoutName = (text: string): string => /<([^<>]*)>\s*$/.exec(text)?.[1] ?? text;
@@ -46,10 +46,24 @@ export const wantedBy = (search: z.output<z.ZodObject<typeof searchFields>>): Wa
 export const stopMatchingRequest = z.object(searchFields);
 
 /**
+ * What would match no email at all. A list shows that it found nothing, while an answer without anything to stop reads as if
+ * nothing waited any more.
+ */
+const matchesNone: { field: 'from' | 'to' | 'domain'; if: (value: string) => boolean; words: string }[] = [
+  { field: 'from', if: (value) => !/.@/.test(value), words: 'must be a whole address; domain takes a sender domain' },
+  {
+    field: 'to',
+    if: (value) => !value.includes('@'),
+    words: 'must be an address, or @ and a domain, such as @example.com, for every address there',
+  },
+  { field: 'domain', if: (value) => value.includes('@'), words: 'must be a sender domain, without @' },
+];
+
+/**
  * Which emails are to be stopped. Other than elsewhere, a member that the call does not take is refused, as it might have been
  * meant to spare some.
  *
- * @throws ApiError 400, also if nothing is asked for: that would be all mail of the account
+ * @throws ApiError 400, also if nothing is asked for, which would be all mail of the account, or what no email can match
  */
 export function parseWanted(body: Record<string, unknown>): Wanted {
   const taken = Object.keys(searchFields);
@@ -58,5 +72,7 @@ export function parseWanted(body: Record<string, unknown>): Wanted {
   const wanted = wantedBy(parse(stopMatchingRequest, body));
   if (Object.values(wanted).every((value) => value === null))
     throw invalidRequest(`${taken.join(', ')}: at least one is required, to say which emails`);
+  const vain = matchesNone.find(({ field, if: isVain }) => wanted[field] !== null && isVain(wanted[field]));
+  if (vain) throw refusedField(vain.field, vain.words);
   return wanted;
 }

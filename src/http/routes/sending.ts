@@ -2,6 +2,7 @@ import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { z } from 'zod';
 import { answerTo } from '../../core/accounts/idempotency.ts';
+import * as keys from '../../core/accounts/keys.ts';
 import { limits } from '../../core/accounts/send-limits.ts';
 import { Acceptance } from '../../core/emails/acceptance.ts';
 import type { Accepted } from '../../core/emails/emails.ts';
@@ -150,6 +151,7 @@ export function sendingRoutes(router: Router, services: Services): void {
     const { accountId, keyId } = senderOf(ctx);
     const { value: body } = await readJsonObject(ctx, stopLimit);
     const wanted = parseWanted(body);
+    if (wanted.apiKeyId !== null) await keys.demandOwn(db, accountId, wanted.apiKeyId);
     const log: Logger = ctx.state.log;
     const done = { stopped: 0, canceled: 0 };
     const tellers = {
