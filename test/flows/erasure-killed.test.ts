@@ -5,7 +5,7 @@ import { silentLog } from '../../src/log.ts';
 import { buildSender } from '../support/build.ts';
 import { createDatabase } from '../support/db.ts';
 import { testKey } from '../support/keys.ts';
-import { eventually, testEnv } from '../support/node.ts';
+import { eventually, startTestNode, testEnv } from '../support/node.ts';
 import { startSendwright } from '../support/process.ts';
 import { scheduleMany } from '../support/scheduled.ts';
 
@@ -24,10 +24,8 @@ t.test('S16: an erasure continues after kill -9, and counts each email once', as
     values: [person],
   });
   await db.query({ text: 'UPDATE recipients SET address = $1', values: [person] });
-  const start = () =>
-    startSendwright(testEnv(databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' }));
-
-  const first = await start();
+  const env = testEnv(databaseUrl, { ENCRYPTION_KEY: encryptionKey.toString('hex'), ROLES: 'api' });
+  const first = await startSendwright(env);
   // Half way it reaches one that somebody has locked.
   const reached = Promise.withResolvers<void>();
   const killed = Promise.withResolvers<void>();
@@ -55,8 +53,7 @@ t.test('S16: an erasure continues after kill -9, and counts each email once', as
   const { emails: erased = 0, doneAt } = await counts();
   t.ok(doneAt === null && erased > 0 && erased < emails, `${erased} of ${emails} were erased`);
 
-  const second = await start();
-  t.teardown(() => second.end('SIGKILL'));
+  const second = await startTestNode(t, env);
   const done = await eventually(async () => {
     const now = await counts();
     return now.doneAt && now;

@@ -14,7 +14,7 @@ import { start } from '../../src/node/start.ts';
 import { readSecrets } from '../../src/process/data-dir.ts';
 import { type Stops, stopAll } from '../../src/process/stops.ts';
 import { eventually, portsOff } from '../support/node.ts';
-import { startSendwright } from '../support/process.ts';
+import { flags, ownEnv, startSendwright } from '../support/process.ts';
 import { firstScreenOf, loginOf, makeFolder, opens } from '../support/start.ts';
 
 const launcher = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url));
@@ -28,8 +28,11 @@ t.test('npm start ends with an error if the embedded PostgreSQL does, so that a 
 
   const direct = { DELIVERY_MODE: 'direct', MAIL_HOSTNAME: 'mail.example.test', DNS_SERVERS: '127.0.0.1:9' };
   for (const mode of [{}, { ...direct, WORKERS: '2' }]) {
-    const env = { PATH: process.env.PATH ?? '', HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir, ...mode };
-    const child = spawn(process.execPath, [launcher, 'src/main.ts'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const env = { ...ownEnv(), HTTP_PORT: '0', ...portsOff, DATA_DIR: dataDir, ...mode };
+    const child = spawn(process.execPath, [launcher, ...flags, 'src/main.ts'], {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     t.teardown(() => child.kill('SIGKILL'));
     const ended = once(child, 'close');
     let said = '';

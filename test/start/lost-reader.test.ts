@@ -4,13 +4,13 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { createDatabase } from '../support/db.ts';
 import { call, eventually, testEnv } from '../support/node.ts';
-import { flags } from '../support/process.ts';
+import { flags, ownEnv } from '../support/process.ts';
 import { makeFolder } from '../support/start.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 t.test('a node finishes its work and ends if what reads its log has ended', async (t) => {
-  const env = { PATH: process.env.PATH ?? '', ...testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t) }) };
+  const env = { ...ownEnv(), ...testEnv(await createDatabase(), { DATA_DIR: await makeFolder(t) }) };
   const child = spawn(process.execPath, [...flags, main], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   t.teardown(() => child.kill('SIGKILL'));
   const ended = once(child, 'close');
