@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config, NodeRole } from '../config.ts';
 import { giveFirstPassword } from '../core/accounts/accounts.ts';
 import * as keys from '../core/accounts/keys.ts';
@@ -6,11 +7,16 @@ import { verify } from '../core/domains/verification.ts';
 import * as hold from '../core/operations/hold.ts';
 import { newPassword } from '../crypto/password.ts';
 import { databaseCodeOf } from '../db/errors.ts';
+import { ApiError } from '../errors.ts';
 import { isLoopback } from '../ip.ts';
 import type { SendwrightNode } from './node.ts';
 
 /** The sandbox's own sending domain, so that the first email needs no set-up. */
 const sandboxDomain = 'example.test';
+
+/** How often it is tried to verify it, and how long after one another, in ms. */
+const verifyTries = 5;
+const verifyEveryMs = 1_000;
 
 /**
  * Makes sure that the sandbox has a verified domain and a key for it, in the way that a user would.
@@ -32,7 +38,16 @@ async function prepareDomain({ db, admin: { accountId }, surroundings }: Sendwri
       throw error;
     });
   const domain = (await find()) ?? (await add());
-  if (domain.status !== 'verified') await verify(db, accountId, domain.id, surroundings);
+  if (domain.status === 'verified') return;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return void (await verify(db, accountId, domain.id, surroundings));
+    } catch (error) {
+      // The sandbox's own DNS has the records, but on a very busy machine it may answer late.
+      if (tries === verifyTries || !(error instanceof ApiError)) throw error;
+      await sleep(verifyEveryMs);
+    }
+  }
 }
 
 async function prepareKey({ db, admin: { accountId } }: SendwrightNode, known: string | undefined): Promise<string> {
