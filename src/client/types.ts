@@ -236,14 +236,15 @@ export interface Bucket {
   /** The start of the hour or day. */ start: string;
   /** The sender domain, tag, type, the recipients' domain, or the provider that runs its mail servers; null without `group_by`. */
   group: string | null;
-  /** Emails that were accepted in this time. */ accepted: number;
+  /** Emails that were accepted in this time, also those that were canceled later. */ accepted: number;
   /** Emails with a recipient on the suppression list; if the address was added to the list later, the other recipients may have got the email. */
   suppressed: number;
   /** Emails that led to a complaint, which put a recipient on the suppression list. */ complaints: number;
   /** Recipients that the email was delivered to. */ delivered: number;
   /** Recipients that are not settled. */ pending: number;
   /** Recipients that failed for good. */ failed: number;
-  /** The failed recipients by class of failure. */ failed_by_class: Record<string, number>;
+  /** The failed recipients by the class of their last attempt: also of those that were given up or decided about, which are `other` without an attempt. */
+  failed_by_class: Record<string, number>;
   /** Attempts that a server answered with "later". */ deferrals: number;
   /** The time from when an email was due until the recipient's server accepted it, from 1 s on to three digits; null if nothing was delivered. */
   latency_ms: {

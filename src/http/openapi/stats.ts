@@ -13,7 +13,7 @@ const bucket = z
     group: words(
       "The sender domain, tag, type, the recipients' domain, or the provider that runs its mail servers; null without `group_by`.",
     ).nullable(),
-    accepted: integer('Emails that were accepted in this time.'),
+    accepted: integer('Emails that were accepted in this time, also those that were canceled later.'),
     suppressed: integer(
       'Emails with a recipient on the suppression list; if the address was added to the list later, the other recipients may have got the email.',
     ),
@@ -21,7 +21,11 @@ const bucket = z
     delivered: integer('Recipients that the email was delivered to.'),
     pending: integer('Recipients that are not settled.'),
     failed: integer('Recipients that failed for good.'),
-    failed_by_class: z.record(z.string(), z.int().min(0)).describe('The failed recipients by class of failure.'),
+    failed_by_class: z
+      .record(z.string(), z.int().min(0))
+      .describe(
+        'The failed recipients by the class of their last attempt: also of those that were given up or decided about, which are `other` without an attempt.',
+      ),
     deferrals: integer('Attempts that a server answered with "later".'),
     latency_ms: z
       .object({
