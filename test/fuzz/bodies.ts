@@ -82,7 +82,7 @@ export const bodies: Target = {
     const template = `/api/v1/templates/${nouns.templates}`;
     await node.call('PATCH', template, { token, body: { alias: 'fuzzed' } });
     await node.call('POST', `${template}/publish`, { token });
-    const good = goodBodies(from, { id: nouns.templates ?? '', alias: 'fuzzed' });
+    const good = goodBodies(from, { id: nouns.templates ?? '', alias: 'fuzzed' }, nouns.keys ?? '');
     const written = await watchTables(node);
     const all = operations.flatMap((operation) =>
       leftOut.includes(operation.operation.operationId)

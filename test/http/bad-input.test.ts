@@ -81,7 +81,7 @@ t.test('bad input', async (t) => {
   const template = `/api/v1/templates/${nouns.templates}`;
   await node.call('PATCH', template, { token, body: { alias: 'welcome' } });
   await node.call('POST', `${template}/publish`, { token });
-  const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' });
+  const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' }, nouns.keys ?? '');
   const written = await watchTables(node);
   const tally = new Map<number, number>();
 

@@ -244,7 +244,7 @@ t.test('who may call what', async (t) => {
       },
     };
     const traces = `${marker}|2001-02-03|918273645`;
-    const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'ours' });
+    const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'ours' }, nouns.keys ?? '');
     for (const one of operations) {
       const [make] = bodies[one.operation.operationId] ?? [];
       if (!make) continue;

@@ -9,7 +9,11 @@ const pem = String(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkc
 export type Path = (string | number)[];
 
 /** For each operation with a body: bodies in which every field of the reference has a good value. */
-export function goodBodies(from: string, template: { id: string; alias: string }): Record<string, (() => Fields)[]> {
+export function goodBodies(
+  from: string,
+  template: { id: string; alias: string },
+  keyId: string,
+): Record<string, (() => Fields)[]> {
   const names = Array.from({ length: 5_000 }, (_, n) => `n${n}`).values();
   const fresh = () => names.next().value;
   const email = () => ({ from, to: ['a@b.test'], subject: 's', text: 't' });
@@ -53,7 +57,7 @@ export function goodBodies(from: string, template: { id: string; alias: string }
         to: 'a@b.test',
         domain: 'b.test',
         q: 'news',
-        api_key_id: template.id,
+        api_key_id: keyId,
         created_after: at(-3_600_000),
         created_before: at(0),
       }),

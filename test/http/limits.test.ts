@@ -39,7 +39,7 @@ t.test('limits', async (t) => {
   const template = `/api/v1/templates/${nouns.templates}`;
   await node.call('PATCH', template, { token, body: { alias: 'welcome' } });
   await node.call('POST', `${template}/publish`, { token });
-  const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' });
+  const bodies = goodBodies(from, { id: nouns.templates ?? '', alias: 'welcome' }, nouns.keys ?? '');
 
   t.test('of each field of the reference: exactly the limit is accepted, one more is not', async (t) => {
     let tried = 0;
