@@ -35,12 +35,16 @@ const figures = path.join(os.tmpdir(), `sendwright-figures-${process.pid}`);
 process.env.TEST_FIGURES = figures;
 process.on('exit', showFigures);
 
+/** Grows by a character whenever a test ends: see test/support/group.ts. */
+const through = path.join(os.tmpdir(), `sendwright-through-${process.pid}`);
+
 /** All that the tests said. The reporter for logs leaves out how it ended where a test file ran out of time, and so it is told here. */
 const said = path.join(os.tmpdir(), `sendwright-said-${process.pid}.tap`);
 if (!process.stdout.isTTY && !asked) {
   process.argv.push(`--output-file=${said}`);
   process.on('exit', showEnd);
   setInterval(showLife, 60_000).unref();
+  process.env.TEST_THROUGH = through;
 }
 
 // tap looks at all files at once and runs them in the order of the answers: with one thread that is the order of their names,
@@ -56,14 +60,16 @@ const linesOfOne = 30;
 
 /** Whoever sees nothing for minutes takes it for stuck. */
 function showLife() {
-  const passed = fs.existsSync(said) ? (fs.readFileSync(said, 'utf8').match(/^ *ok \d/gm) ?? []) : [];
-  // tap hands over a group when all of it is through.
-  const how = passed.length > 0 ? `${passed.length} checks are through` : 'the first groups of tests are under way';
+  const ended = fs.existsSync(through) ? fs.statSync(through).size : 0;
+  // A single file is in no group.
+  const passed = fs.existsSync(said) ? (fs.readFileSync(said, 'utf8').match(/^ *ok \d/gm) ?? []).length : 0;
+  const how = ended > 0 ? `${ended} tests have ended` : `${passed} checks are through`;
   fs.writeSync(2, `after ${Math.round(process.uptime() / 60)} min: ${how}\n`);
 }
 
 /** What failed, and tap's own totals. */
 function showEnd() {
+  fs.rmSync(through, { force: true });
   if (!fs.existsSync(said)) return;
   const lines = fs.readFileSync(said, 'utf8').split('\n');
   fs.rmSync(said);

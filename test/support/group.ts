@@ -1,4 +1,4 @@
-import { globSync, writeSync } from 'node:fs';
+import { appendFileSync, globSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { inspect } from 'node:util';
 import './light-tap.ts';
@@ -15,6 +15,9 @@ export async function runGroup(folders: string[], { part = 1, of = 1 } = {}): Pr
   // An uncaught error is printed along with the running test.
   process.on('uncaughtExceptionMonitor', (error) => writeSync(2, `${inspect(error)}\n`));
   t.teardown(endInTime);
+  // tap hands over a group when all of it is through, and `npm test` tells meanwhile how far they are.
+  const through = process.env.TEST_THROUGH;
+  if (through) t.on('subtestEnd', () => appendFileSync(through, '.'));
   const loading = (async () => {
     for (const file of chosen) await import(resolve(tests, file));
   })();
