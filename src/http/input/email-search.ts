@@ -50,10 +50,10 @@ export const stopMatchingRequest = z.object(searchFields);
  * nothing waited any more.
  */
 const matchesNone: { field: 'from' | 'to' | 'domain'; if: (value: string) => boolean; words: string }[] = [
-  { field: 'from', if: (value) => !/.@/.test(value), words: 'must be a whole address; domain takes a sender domain' },
+  { field: 'from', if: (value) => !/.@./.test(value), words: 'must be a whole address; domain takes a sender domain' },
   {
     field: 'to',
-    if: (value) => !value.includes('@'),
+    if: (value) => !/@./.test(value),
     words: 'must be an address, or @ and a domain, such as @example.com, for every address there',
   },
   { field: 'domain', if: (value) => value.includes('@'), words: 'must be a sender domain, without @' },
