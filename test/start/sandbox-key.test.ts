@@ -1,5 +1,6 @@
 import t from 'tap';
 import * as keys from '../../src/core/accounts/keys.ts';
+import { ApiError } from '../../src/errors.ts';
 import { prepareSandbox } from '../../src/node/first-screen.ts';
 import { startTestNode } from '../support/node.ts';
 
@@ -36,4 +37,29 @@ t.test('a look-up of the sandbox that fails once, as on a very busy machine, doe
   t.ok((await keys.authenticate(node.db, await prepareSandbox(busy, undefined))).accountId);
   t.equal(failed.length, 1);
   t.match(await node.db.prisma.domain.findFirst({ where: { domain: 'example.test' } }), { status: 'verified' });
+});
+
+t.test('the start of the sandbox ends if its look-ups go on failing, and at once after any other error', async (t) => {
+  const node = await startTestNode(t);
+  const prepareWith = (resolve: typeof node.surroundings.resolve) =>
+    prepareSandbox({ ...node, surroundings: { ...node.surroundings, resolve } }, undefined);
+  const failed: string[] = [];
+  const failing = prepareWith(async (name, type) => {
+    failed.push(`${type} ${name}`);
+    throw Object.assign(new Error(`query${type} ESERVFAIL ${name}`), { code: 'ESERVFAIL' });
+  });
+  await t.rejects(failing, ApiError);
+  t.ok(failed.length > 1);
+  t.equal(failed.length, 5 * new Set(failed).size, 'of each record five times');
+  const { db } = node;
+  let queries = 0;
+  const broken: typeof db = {
+    ...db,
+    transaction: async () => {
+      queries += 1;
+      throw new Error('a defect');
+    },
+  };
+  await t.rejects(prepareSandbox({ ...node, db: broken }, undefined), { message: 'a defect' });
+  t.equal(queries, 1);
 });
