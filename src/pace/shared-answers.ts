@@ -21,7 +21,7 @@ interface Kept<Answer> {
  */
 export class SharedAnswers<Answer> {
   readonly #limits: SharedAnswersLimits<Answer>;
-  /** By question; those that were asked last are the last. */
+  /** By question; those whose work began last are the last. */
   readonly #kept = new Map<string, Kept<Answer>>();
 
   constructor(limits: SharedAnswersLimits<Answer>) {

@@ -3,7 +3,8 @@ import t from 'tap';
 import { SharedAnswers } from '../../src/pace/shared-answers.ts';
 
 t.test('answers that take long', async (t) => {
-  let at = 0;
+  // A process that has run for long: only how long an answer took counts.
+  let at = 5_000_000;
   const ticks = mock.method(performance, 'now', () => at);
   t.teardown(() => ticks.mock.restore());
   const begin = () => {
@@ -76,5 +77,39 @@ t.test('answers that take long', async (t) => {
     await ask('d', '12345678901', 1_000);
     await ask('d', 'too much to be kept', 1_000);
     t.strictSame(worked, ['1', '12345678901', 'too much to be kept']);
+  });
+
+  t.test('are shared also if others had to make room while they were worked out', async (t) => {
+    const { shared, worked, ask } = begin();
+    const gate = Promise.withResolvers<string>();
+    const slow = shared.get('slow', () => gate.promise);
+    await ask('b', '12345678901', 1_000);
+    const also = ask('slow', 'worked out twice', 1);
+    gate.resolve('one');
+    t.strictSame(await Promise.all([slow, also]), ['one', 'one']);
+    t.strictSame(worked, ['12345678901']);
+  });
+
+  t.test('make room at first if nobody would get them any more', async (t) => {
+    const { worked, ask } = begin();
+    await ask('slow', '1234', 1_000);
+    await ask('quick', '123', 1);
+    await ask('quicker', '123', 1);
+    await ask('slow', 'as many as may be kept', 1_000);
+    at += 100;
+    await ask('next', '123456', 100);
+    await ask('slow', 'it is still good', 1_000);
+    t.strictSame(worked, ['1234', '123', '123', '123456']);
+  });
+
+  t.test('make room in the order in which they were worked out', async (t) => {
+    const { worked, ask } = begin();
+    await ask('renewed', 'old', 100);
+    await ask('first', '12345', 1_000);
+    at += 2_000;
+    await ask('renewed', 'new', 1_000);
+    await ask('third', '123', 1_000);
+    for (const question of ['renewed', 'third', 'first']) await ask(question, `${question}, again`, 1_000);
+    t.strictSame(worked, ['old', '12345', 'new', '123', 'first, again']);
   });
 });
