@@ -265,6 +265,7 @@ const reachable = (host: string | null) => (host && !/^(?:0\.0\.0\.0|::)$/.test(
 
 function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurns): Services {
   const { config, foundation, internet, providers } = parts;
+  const readTurns = new AccountTurns(readLimits);
   return {
     db: parts.db,
     queue: parts.queue,
@@ -282,14 +283,18 @@ function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurn
     allowPrivateNetworks: config.allowPrivateNetworks,
     defaultPlan: config.defaultPlan,
     lookUp: lookUpOf(config, internet),
-    statistics: new Statistics(parts.db, (destination, mxHost) => siteOf(destination, mxHost, providers).name),
+    statistics: new Statistics(
+      parts.db,
+      readTurns,
+      (destination, mxHost) => siteOf(destination, mxHost, providers).name,
+    ),
     tlsPolicies: parts.tlsPolicies,
     clock: parts.lease.clock,
     tokenKeys: parts.tokenKeys,
     retryForMs: config.retryForMs,
     sendingPools: poolsOf(config),
     limiter,
-    readTurns: new AccountTurns(readLimits),
+    readTurns,
     commitTurns,
     exports: new Exports(),
     isStopping: () => parts.delay.isStopping,

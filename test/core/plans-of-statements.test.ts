@@ -19,6 +19,7 @@ import type { DeliverJob, Placed } from '../../src/queue.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { openDatabase, openQueue } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
+import { newTurns } from '../support/turns.ts';
 import { anyTime } from './retention-scene.ts';
 
 /** How many rows of recipients, or of another table, this transaction has read. */
@@ -502,7 +503,7 @@ t.test('statistics read only what was accepted in their time, whatever the plann
       await db.transaction(async (tx) => {
         const before = [await read(tx), await read(tx, 'attempts_%')];
         const query = { from: ago(1), to: ago(-1), until: ago(-1), interval: 'hour', groupBy } as const;
-        const { buckets } = await new Statistics({ ...db, ...tx }, (_, host) => host).collect(
+        const { buckets } = await new Statistics({ ...db, ...tx }, newTurns(), (_, host) => host).collect(
           sender.account.id,
           query,
           '',

@@ -3,9 +3,11 @@ import { Statistics, type Stats, type StatsQuery } from '../../src/core/log/stat
 import { mostGroups } from '../../src/core/log/stats-statement.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
+import { AccountTurns } from '../../src/pace/account-turns.ts';
 import { buildSender } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { scheduleMany } from '../support/scheduled.ts';
+import { newTurns } from '../support/turns.ts';
 
 const hourMs = 3_600_000;
 
@@ -55,10 +57,10 @@ t.test('the statistics of an account with much mail are counted some days at a t
     };
     const asked = { from, to, until: to, interval: 'day', groupBy } as const;
     const nameOf = (_: string, host: string) => host;
-    const whole = await new Statistics(noting, nameOf).collect(sender.account.id, asked, '');
+    const whole = await new Statistics(noting, newTurns(), nameOf).collect(sender.account.id, asked, '');
     t.strictSame(counted.splice(0), [100], 'few are counted at once');
     t.strictSame(
-      await new Statistics(noting, nameOf, 30).collect(sender.account.id, asked, ''),
+      await new Statistics(noting, newTurns(), nameOf, 30).collect(sender.account.id, asked, ''),
       whole,
       `by ${groupBy}`,
     );
@@ -83,11 +85,11 @@ t.test('the statistics of an account with much mail are counted some days at a t
     });
     const noted: Database = { ...db, ...noting(db), session: (work) => db.session((session) => work(noting(session))) };
     const asked = { from, to, until: to, interval: 'day', groupBy } as const;
-    const whole = await new Statistics(noted, (_, host) => host).collect(sender.account.id, asked, '');
+    const whole = await new Statistics(noted, newTurns(), (_, host) => host).collect(sender.account.id, asked, '');
     t.strictSame([(whole.groupCount ?? 0) > mostGroups, ranges.size], [true, 1]);
     ranges.clear();
     t.strictSame(
-      await new Statistics(noted, (_, host) => host, 30).collect(sender.account.id, asked, ''),
+      await new Statistics(noted, newTurns(), (_, host) => host, 30).collect(sender.account.id, asked, ''),
       whole,
       `by ${groupBy}`,
     );
@@ -104,7 +106,7 @@ t.test('the statistics of an account with much mail are counted some days at a t
         }),
     };
     t.strictSame(
-      await new Statistics(restricted, (_, host) => host, 30).collect(sender.account.id, asked, ''),
+      await new Statistics(restricted, newTurns(), (_, host) => host, 30).collect(sender.account.id, asked, ''),
       whole,
       `a role that may make no temporary tables, by ${groupBy}`,
     );
@@ -136,7 +138,7 @@ t.test('the statistics of many groups are put together without comparing each gr
     interval: 'day',
     groupBy: 'tag',
   } as const;
-  const { buckets, groupCount } = await new Statistics(explaining, (_, host) => host).collect(
+  const { buckets, groupCount } = await new Statistics(explaining, newTurns(), (_, host) => host).collect(
     sender.account.id,
     query,
     '',
@@ -170,10 +172,10 @@ t.test('a day with much mail is counted some hours at a time, and its figures ar
       },
     };
     const nameOf = (_: string, host: string) => host;
-    const whole = await new Statistics(noting, nameOf).collect(sender.account.id, query, '');
+    const whole = await new Statistics(noting, newTurns(), nameOf).collect(sender.account.id, query, '');
     t.equal(statements, 1);
     t.strictSame(
-      await new Statistics(noting, nameOf, 20).collect(sender.account.id, query, ''),
+      await new Statistics(noting, newTurns(), nameOf, 20).collect(sender.account.id, query, ''),
       whole,
       `by ${groupBy}`,
     );
@@ -211,7 +213,7 @@ t.test('statistics of much mail are counted once for all who ask, and then not a
   const earlier = queryUntil(new Date(hour + 2 * hourMs));
   const later = queryUntil(new Date(hour + 2 * hourMs + 1));
   const accepted = ({ buckets }: Stats) => buckets.map((bucket) => bucket.accepted);
-  const large = new Statistics(noting, (_, host) => host, 10);
+  const large = new Statistics(noting, newTurns(), (_, host) => host, 10);
   const asked = [earlier, later].map((query) => large.collect(sender.account.id, query, 'the last hours'));
   const other = large.collect(sender.account.id, later, 'by something else');
   setTimeout(gate.resolve, 300);
@@ -225,7 +227,7 @@ t.test('statistics of much mail are counted once for all who ask, and then not a
   t.equal(statements, 4);
   const stranger = await buildSender(db, Buffer.alloc(32));
   t.strictSame(accepted(await large.collect(stranger.account.id, later, 'the last hours')), []);
-  const small = new Statistics(db, (_, host) => host, 100);
+  const small = new Statistics(db, newTurns(), (_, host) => host, 100);
   for (const count of [12, 13]) {
     await addEmails(db, sender, { at: new Date(hour), count: 1, label: 3 });
     t.strictSame(
@@ -234,4 +236,26 @@ t.test('statistics of much mail are counted once for all who ask, and then not a
       'few are counted anew',
     );
   }
+});
+
+t.test('between two statements of statistics the account may read something else', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const hour = Math.floor(Date.now() / hourMs) * hourMs - 3 * hourMs;
+  for (const n of [0, 1]) await addEmails(db, sender, { at: new Date(hour + n * hourMs), count: 10, label: n });
+  const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 1, patienceMs: 10_000 });
+  const order: string[] = [];
+  const noting: Database = {
+    ...db,
+    query: async (statement) => {
+      if (!statement.text.includes('chosen AS')) return db.query(statement);
+      if (order.length === 0) void turns.take(sender.account.id, async () => order.push('another read'));
+      order.push('a part');
+      return db.query(statement);
+    },
+  };
+  const until = new Date(hour + 2 * hourMs);
+  const query = { from: new Date(hour), to: until, until, interval: 'hour', groupBy: null } as const;
+  await new Statistics(noting, turns, (_, host) => host, 10).collect(sender.account.id, query, '');
+  t.strictSame(order, ['a part', 'another read', 'a part']);
 });

@@ -1,6 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { databaseCodeOf } from '../../db/errors.ts';
 import { floorId } from '../../ids.ts';
+import type { AccountTurns } from '../../pace/account-turns.ts';
 import { SharedAnswers } from '../../pace/shared-answers.ts';
 import { byHour } from './email-counts.ts';
 import { type Bucket, Buckets } from './stats-buckets.ts';
@@ -52,6 +53,7 @@ const mostKept = 50_000;
  */
 export class Statistics {
   readonly #db: Database;
+  readonly #turns: AccountTurns;
   readonly #nameOf: ProviderOf;
   readonly #atOnce: number;
   readonly #shared = new SharedAnswers<Stats>({
@@ -60,9 +62,13 @@ export class Statistics {
     most: mostKept,
   });
 
-  /** @param atOnce how many emails one statement counts, if there are not more of one hour */
-  constructor(db: Database, nameOf: ProviderOf, atOnce = countedAtOnce) {
+  /**
+   * @param turns of an account's reads: each statement waits for one, so that its other reads go on between two of them
+   * @param atOnce how many emails one statement counts, if there are not more of one hour
+   */
+  constructor(db: Database, turns: AccountTurns, nameOf: ProviderOf, atOnce = countedAtOnce) {
     this.#db = db;
+    this.#turns = turns;
     this.#nameOf = nameOf;
     this.#atOnce = atOnce;
   }
@@ -72,13 +78,21 @@ export class Statistics {
    * groups, those with the most emails.
    *
    * @param asked the same for calls that differ only in the times that they begin at: those of many emails may share an answer
+   * @throws ApiError 503 if the account's turn does not come in time
    */
   async collect(accountId: string, query: StatsQuery, asked: string): Promise<Stats> {
-    const parts = await partsOf(this.#db, accountId, query, this.#atOnce);
-    const count = () => countAll(this.#db, accountId, query, parts, this.#nameOf);
+    const db = inTurns(this.#db, this.#turns, accountId);
+    const parts = await partsOf(db, accountId, query, this.#atOnce);
+    const count = () => countAll(db, accountId, query, parts, this.#nameOf);
     return parts.length === 1 ? count() : this.#shared.get(`${accountId} ${asked}`, count);
   }
 }
+
+const inTurns = (db: Database, turns: AccountTurns, accountId: string): Database => ({
+  ...db,
+  query: (statement) => turns.take(accountId, () => db.query(statement)),
+  session: (work) => turns.take(accountId, () => db.session(work)),
+});
 
 async function countAll(
   db: Database,

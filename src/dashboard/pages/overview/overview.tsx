@@ -41,6 +41,9 @@ function Scope({ hasOthers }: { hasOthers: boolean }) {
   );
 }
 
+/** Millions of emails are counted for longer than other answers take. */
+const patience = { timeoutMs: 300_000 };
+
 /** Numbers that are older, in ms, say so. */
 const worthSayingMs = 60_000;
 
@@ -49,8 +52,8 @@ async function numbersOf(range: Range) {
   const times = intervalsOf(span);
   const from = times[0]?.toISOString() ?? '';
   const [{ buckets, to }, grouped, queue, any] = await Promise.all([
-    api.stats.get({ from, interval }),
-    api.stats.get({ from, interval, group_by: 'provider' }),
+    api.stats.get({ from, interval }, patience),
+    api.stats.get({ from, interval, group_by: 'provider' }, patience),
     api.emails.list({ limit: 1, status: 'queued' }),
     api.emails.list({ limit: 1 }),
   ]);
