@@ -216,14 +216,14 @@ t.test('statistics of much mail are counted once for all who ask, and then not a
   const large = new Statistics(noting, newTurns(), (_, host) => host, 10);
   const asked = [earlier, later].map((query) => large.collect(sender.account.id, query, 'the last hours'));
   const other = large.collect(sender.account.id, later, 'by something else');
-  setTimeout(gate.resolve, 300);
+  setTimeout(gate.resolve, 500);
   const [first, second] = await Promise.all(asked);
   t.strictSame([first && accepted(first), second], [[10, 10], first], 'who asks meanwhile gets the same');
   t.strictSame(accepted(await other), [10, 10]);
   t.equal(statements, 2 + 2, 'two for each question');
   await addEmails(db, sender, { at: new Date(hour), count: 1, label: 2 });
-  const third = await large.collect(sender.account.id, later, 'the last hours');
-  t.strictSame([third.query, accepted(third)], [earlier, [10, 10]], 'it says until when it was counted');
+  const third = await large.collect(sender.account.id, queryUntil(new Date()), 'the last hours');
+  t.strictSame([third.query, accepted(third)], [first?.query, [10, 10]], 'it says until when it was counted');
   t.equal(statements, 4);
   const stranger = await buildSender(db, Buffer.alloc(32));
   t.strictSame(accepted(await large.collect(stranger.account.id, later, 'the last hours')), []);
