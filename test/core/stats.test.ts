@@ -1,6 +1,7 @@
 import t from 'tap';
 import { Statistics, type Stats, type StatsQuery } from '../../src/core/log/stats.ts';
-import { mostGroups } from '../../src/core/log/stats-statement.ts';
+import { Buckets } from '../../src/core/log/stats-buckets.ts';
+import { type Counted, mostGroups } from '../../src/core/log/stats-statement.ts';
 import type { Database, Sql, Statement } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { AccountTurns } from '../../src/pace/account-turns.ts';
@@ -259,3 +260,84 @@ t.test('between two statements of statistics the account may read something else
   await new Statistics(noting, turns, (_, host) => host, 10).collect(sender.account.id, query, '');
   t.strictSame(order, ['a part', 'another read', 'a part']);
 });
+
+t.test('what several statements count of one stretch is added up, class by class and latency by latency', (t) => {
+  const start = new Date(0);
+  const nothing: Counted = {
+    ...{ start, group: '', accepted: 1, suppressed: 0, complaints: 0, delivered: null, pending: null, failed: null },
+    ...{ latencies: null, classes: null, deferrals: null, groups: 1 },
+  };
+  const added = (rows: Partial<Counted>[], isGrouped = false) => {
+    const buckets = new Buckets(isGrouped);
+    for (const row of rows) buckets.add([{ ...nothing, ...row }]);
+    return buckets.end();
+  };
+  const none = { suppressed: 0, complaints: 0, delivered: 0, pending: 0, failed: 0, deferrals: 0 };
+  t.strictSame(added([{}]), [{ start, group: null, accepted: 1, ...none, failedByClass: {}, latencyMs: null }]);
+  const counts = { suppressed: 2, complaints: 3, delivered: 5, pending: 7, failed: 11, deferrals: 13 };
+  const more = { suppressed: 20, complaints: 30, delivered: 50, pending: 70, failed: 110, deferrals: 130 };
+  t.match(
+    added([{ ...counts, classes: { mailbox: 4, other: 7 } }, {}, { ...more, classes: { mailbox: 100, policy: 10 } }]),
+    [
+      {
+        ...{ accepted: 3, suppressed: 22, complaints: 33, delivered: 55, pending: 77, failed: 121, deferrals: 143 },
+        failedByClass: { mailbox: 104, other: 7, policy: 10 },
+      },
+    ],
+  );
+  const later = new Date(1);
+  t.match(
+    added(
+      [{ group: 'b' }, { group: 'c' }, { group: 'a', failed: 1 }, { group: 'b' }, { group: 'b', start: later }],
+      true,
+    ),
+    [
+      { start, group: 'a', accepted: 1, failed: 1 },
+      { start, group: 'b', accepted: 2, failed: 0 },
+      { start, group: 'c', accepted: 1 },
+      { start: later, group: 'b', accepted: 1 },
+    ],
+    'of a later stretch nothing is added to an earlier one',
+  );
+  const latencyOf = (...latencies: Record<string, number>[]) =>
+    added(latencies.map((one) => ({ latencies: one })))[0]?.latencyMs;
+  t.strictSame(latencyOf({ 7: 1 }), { p50: 7, p95: 7, p99: 7 });
+  t.strictSame(latencyOf({ 0: 2 }), { p50: 0, p95: 0, p99: 0 });
+  // Of 7, 9, 9, 9, 9, 1000 and 1000 the middle is the fourth, and the others are between equal ones.
+  t.strictSame(latencyOf({ 1000: 1, 9: 2 }, { 9: 2, 7: 1, 1000: 1 }), { p50: 9, p95: 1_000, p99: 1_000 });
+  t.strictSame(latencyOf({ 30: 1 }, { 10: 3 }), { p50: 10, p95: 27, p99: 29 });
+  t.strictSame(latencyOf({ 1000: 1 }, { 10: 3 }, { 2000: 3 }), { p50: 1_000, p95: 2_000, p99: 2_000 });
+  t.end();
+});
+
+t.test(
+  'the largest of too many groups are the same if they are too many in one part, or in all together',
+  async (t) => {
+    const db = await openDatabase(t);
+    const [sender, stranger] = [await buildSender(db, Buffer.alloc(32)), await buildSender(db, Buffer.alloc(32))];
+    const second = new Date(Math.floor(Date.now() / hourMs) * hourMs - hourMs);
+    const first = new Date(second.getTime() - hourMs);
+    for (const at of [first, second])
+      for (const one of [sender, stranger]) await addEmails(db, one, { at, count: 10, label: 0 });
+    const until = new Date(second.getTime() + hourMs);
+    const query = { from: first, to: until, until, interval: 'hour', groupBy: 'tag' } as const;
+    for (const [inFirst, inSecond] of [
+      [60, 60],
+      [120, 0],
+      [0, 120],
+    ] as const) {
+      await db.query({
+        text: `UPDATE emails SET tags = '{all}' || ARRAY(
+               SELECT emails.id || '-' || n FROM generate_series(1, CASE WHEN created_at < $1 THEN $2::int ELSE $3::int END) n)`,
+        values: [second, inFirst, inSecond],
+      });
+      const [whole, inParts] = await Promise.all(
+        [100, 10].map((atOnce) =>
+          new Statistics(db, newTurns(), (_, host) => host, atOnce).collect(sender.account.id, query, ''),
+        ),
+      );
+      t.equal(whole?.groupCount, 1 + 10 * (inFirst + inSecond));
+      t.strictSame(inParts, whole, `${inFirst} and ${inSecond} of each email`);
+    }
+  },
+);
