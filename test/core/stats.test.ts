@@ -341,3 +341,16 @@ t.test(
     }
   },
 );
+
+t.test('how long delivery took is rounded to three digits', async (t) => {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const at = new Date(Date.now() - hourMs);
+  const rounded = { 999: 999, 1004: 1_000, 9995: 10_000, 12345: 12_300, 99950: 100_000, 123456789: 123_000_000 };
+  for (const ms of Object.keys(rounded))
+    await addEmails(db, sender, { at, count: 1, label: Number(ms), everyMs: Number(ms) });
+  const query = { from: at, to: new Date(), until: new Date(), interval: 'day', groupBy: 'tag' } as const;
+  const { buckets } = await new Statistics(db, newTurns(), (_, host) => host).collect(sender.account.id, query, '');
+  const latencyOf = new Map(buckets.map(({ group, latencyMs }) => [group, latencyMs?.p50]));
+  for (const [ms, expected] of Object.entries(rounded)) t.equal(latencyOf.get(`day${ms}`), expected);
+});
