@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { untilNoneRests } from '../../src/cli/give-up.ts';
 import { findWaiting } from '../../src/core/destinations/giving-up.ts';
 import { heldNotes, pausedUntil } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
@@ -185,4 +186,29 @@ t.test('send names the option that is wrong', async (t) => {
   t.match(await send('--to', 'c@d.test', '--subject', 's', '--scheduled-at', 'soon'), {
     said: / --scheduled-at: must be/,
   });
+});
+
+t.test('a command that gives mail up repeats its call until nothing is left for another one', async (t) => {
+  const node = await sharedNode('api');
+  const said: string[] = [];
+  const listeners = () => process.listenerCount('SIGINT') + process.listenerCount('SIGTERM');
+  const before = listeners();
+  const repeat = (done: string | null, calls: (() => { rest: boolean; call: number })[]) =>
+    untilNoneRests(
+      { url: node.databaseUrl, joined: true, say: (text) => said.push(text), soFar: () => done },
+      async () => calls.shift()?.() ?? { rest: false, call: 0 },
+    );
+  const rests =
+    (call: number, rest = true) =>
+    () => ({ rest, call });
+  t.strictSame(await repeat('2 recipients', [rests(1), rests(2), rests(3, false), rests(4)]), { rest: false, call: 3 });
+  t.strictSame(said, []);
+  const fails = () => {
+    throw new Error('it broke');
+  };
+  await t.rejects(repeat(null, [rests(1), fails]), { message: 'it broke' });
+  t.strictSame(said, [], 'nothing was done');
+  await t.rejects(repeat('2 recipients', [rests(1), fails]), { message: 'it broke' });
+  t.strictSame(said, ['2 recipients before the error: repeat this for the rest.']);
+  t.equal(listeners(), before);
 });
