@@ -117,7 +117,9 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     await page.evaluate('void (Date.now = ((now) => () => now)(Date.now()))');
     for (const [range, time] of Object.entries({ week: '7d', month: '30d' })) {
       const counted = page.waitForRequest(/[/]stats[?]/);
+      const grouped = page.waitForRequest(/[/]stats[?].*group_by=provider/);
       await go(page, `/overview?range=${range}`, 'of those settled');
+      t.match((await grouped).url(), /[?&]interval=day(&|$)/, 'providers have one number for all hours of a day');
       const { searchParams } = new URL((await counted).url());
       const listed = page.waitForRequest(/[/]emails[?].*created_after/);
       await page.getByRole('link', { name: /^Accepted/ }).click();
