@@ -28,12 +28,23 @@ export class SharedAnswers<Answer> {
     this.#limits = limits;
   }
 
-  /** @throws what `work` throws, to all who wait for it */
-  get(question: string, work: () => Promise<Answer>): Promise<Answer> {
-    const began = performance.now();
+  /**
+   * @param inTurn may let the work wait, which is no part of the time that it takes
+   * @throws what `work` throws, to all who wait for it
+   */
+  get(
+    question: string,
+    work: () => Promise<Answer>,
+    inTurn: (work: () => Promise<Answer>) => Promise<Answer> = (work) => work(),
+  ): Promise<Answer> {
+    let began = performance.now();
     const known = this.#kept.get(question);
     if (known && began < known.until) return known.answer;
-    const kept: Kept<Answer> = { answer: work(), until: Number.POSITIVE_INFINITY, weight: 0 };
+    const begin = () => {
+      began = performance.now();
+      return work();
+    };
+    const kept: Kept<Answer> = { answer: inTurn(begin), until: Number.POSITIVE_INFINITY, weight: 0 };
     this.#kept.delete(question);
     this.#kept.set(question, kept);
     kept.answer.then(

@@ -261,6 +261,40 @@ t.test('between two statements of statistics the account may read something else
   t.strictSame(order, ['a part', 'another read', 'a part']);
 });
 
+t.test(
+  'of one account, statistics of much mail are counted one after the other, and no more than some wait',
+  async (t) => {
+    const db = await openDatabase(t);
+    const sender = await buildSender(db, Buffer.alloc(32));
+    const hour = Math.floor(Date.now() / hourMs) * hourMs - 3 * hourMs;
+    for (const n of [0, 1]) await addEmails(db, sender, { at: new Date(hour + n * hourMs), count: 10, label: n });
+    const counting = { now: 0, most: 0 };
+    const gate = Promise.withResolvers<void>();
+    const noting: Database = {
+      ...db,
+      query: async <Row>(statement: Statement) => {
+        if (!statement.text.includes('chosen AS')) return db.query<Row>(statement);
+        counting.now += 1;
+        counting.most = Math.max(counting.most, counting.now);
+        await gate.promise;
+        return db.query<Row>(statement).finally(() => {
+          counting.now -= 1;
+        });
+      },
+    };
+    const until = new Date(hour + 2 * hourMs);
+    const query = { from: new Date(hour), to: until, until, interval: 'hour', groupBy: null } as const;
+    const statistics = new Statistics(noting, newTurns(), (_, host) => host, 10);
+    const asked = Array.from({ length: 13 }, (_, n) => statistics.collect(sender.account.id, query, `question ${n}`));
+    const answered = Promise.allSettled(asked);
+    setTimeout(gate.resolve, 1_000);
+    const refused = (await answered).filter(({ status }) => status === 'rejected');
+    t.equal(counting.most, 1);
+    t.match(refused, Array(2).fill({ reason: { status: 503 } }), 'of thirteen, one is counted and ten wait');
+    t.equal(refused.length, 2);
+  },
+);
+
 t.test('what several statements count of one stretch is added up, class by class and latency by latency', (t) => {
   const start = new Date(0);
   const nothing: Counted = {

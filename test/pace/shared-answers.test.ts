@@ -31,6 +31,23 @@ t.test('answers that take long', async (t) => {
     t.strictSame(worked, ['one', 'three', 'four']);
   });
 
+  t.test('are kept no longer because the work had to wait', async (t) => {
+    const { shared, worked, ask } = begin();
+    const work = async () => {
+      at += 100;
+      return 'one';
+    };
+    await shared.get('a', work, (work) => {
+      at += 10_000;
+      return work();
+    });
+    at += 1_999;
+    t.equal(await ask('a', 'two', 100), 'one');
+    at += 1;
+    t.equal(await ask('a', 'three', 100), 'three');
+    t.strictSame(worked, ['three']);
+  });
+
   t.test('are worked out once for all who ask meanwhile', async (t) => {
     const { shared } = begin();
     const { promise, resolve } = Promise.withResolvers<string>();

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts';
 import { databaseCodeOf } from '../../db/errors.ts';
 import { floorId } from '../../ids.ts';
-import type { AccountTurns } from '../../pace/account-turns.ts';
+import { AccountTurns, type TurnLimits } from '../../pace/account-turns.ts';
 import { SharedAnswers } from '../../pace/shared-answers.ts';
 import { byHour } from './email-counts.ts';
 import { type Bucket, Buckets } from './stats-buckets.ts';
@@ -48,6 +48,12 @@ const keptTimes = 20;
 const mostKept = 50_000;
 
 /**
+ * Counts that need several statements: one of an account at a time. With more, all of its reads would wait for theirs, and those
+ * whose clients have given up and ask again would add up.
+ */
+const longLimits: TurnLimits = { most: 3, mostOfAccount: 1, mostWaiting: 10, patienceMs: 300_000 };
+
+/**
  * Counts the emails of accounts. What takes long is counted once for all who ask for it at the same time, and then kept for a
  * while: a screen that shows an account's millions, and asks for them twice a minute, would keep the database busy all the time.
  */
@@ -56,6 +62,7 @@ export class Statistics {
   readonly #turns: AccountTurns;
   readonly #nameOf: ProviderOf;
   readonly #atOnce: number;
+  readonly #longTurns = new AccountTurns(longLimits);
   readonly #shared = new SharedAnswers<Stats>({
     times: keptTimes,
     weigh: ({ buckets }) => buckets.length,
@@ -84,7 +91,8 @@ export class Statistics {
     const db = inTurns(this.#db, this.#turns, accountId);
     const parts = await partsOf(db, accountId, query, this.#atOnce);
     const count = () => countAll(db, accountId, query, parts, this.#nameOf);
-    return parts.length === 1 ? count() : this.#shared.get(`${accountId} ${asked}`, count);
+    if (parts.length === 1) return count();
+    return this.#shared.get(`${accountId} ${asked}`, count, (work) => this.#longTurns.take(accountId, work));
   }
 }
 

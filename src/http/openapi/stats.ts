@@ -52,7 +52,7 @@ export const statsGroup: Group = {
       path: '/api/v1/stats',
       summary: 'Get statistics',
       description:
-        'Counts by hour or day in UTC, computed at the time of the call from the emails that the log still has: of a week that was over 30 days ago, those that were due or ended since, and later none. Keep the numbers of older days yourself. Counts of more than some 100,000 emails may take seconds: they are kept for twenty times as long as that took, for everyone who asks the same again, and `to`, if you omit it, is when they were made. Hours and days without emails are left out. Grouped by `destination` or `provider`, an email is accepted in the group of each of its recipients, and everything else is counted where the recipient is who it is about.',
+        'Counts by hour or day in UTC, computed at the time of the call from the emails that the log still has: of a week that was over 30 days ago, those that were due or ended since, and later none. Keep the numbers of older days yourself. Counts of more than some 100,000 emails may take seconds. Those of one account are made one after the other, at most ten wait, and more are refused with 503. They are kept for twenty times as long as that took, for everyone who asks the same again, and `to`, if you omit it, is when they were made. Hours and days without emails are left out. Grouped by `destination` or `provider`, an email is accepted in the group of each of its recipients, and everything else is counted where the recipient is who it is about.',
       access: { key: 'read', orLogin: true },
       query: statsQuery,
       answer: {
