@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import type { Context } from 'koa';
 import type { Idempotency } from '../core/accounts/idempotency.ts';
@@ -18,7 +19,7 @@ const hashedAtOnce = 64 * 1024;
 export async function readIdempotency(ctx: Context, body: unknown): Promise<Idempotency | null> {
   const key = ctx.req.headers['idempotency-key'];
   if (key === undefined) return null;
-  if (typeof key !== 'string' || key.length === 0 || key.length > limits.idempotencyKey) {
+  if (typeof key !== 'string' || key === '' || charactersOf(key) > limits.idempotencyKey) {
     throw invalidRequest(`Idempotency-Key: must have 1 to ${limits.idempotencyKey} characters`);
   }
   const hash = createHash('sha256');
@@ -33,6 +34,15 @@ export async function readIdempotency(ctx: Context, body: unknown): Promise<Idem
     if (pace.isDue) await pace.giveWay();
   }
   return { key, fingerprint: hash.update(text).digest() };
+}
+
+/**
+ * How many characters the client wrote: Node reads each byte of a header as one, and most clients send UTF-8. The key itself
+ * stays as Node read it, because keys are valid for a day, across upgrades.
+ */
+function charactersOf(header: string): number {
+  const bytes = Buffer.from(header, 'latin1');
+  return isUtf8(bytes) ? [...bytes.toString()].length : header.length;
 }
 
 /** A form that does not depend on the order of keys. Never change it: keys are valid for a day, across upgrades. */

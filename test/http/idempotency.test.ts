@@ -14,11 +14,21 @@ const encryptionKey = testKey(9);
 const env = { ENCRYPTION_KEY: encryptionKey.toString('hex') };
 
 /** A call with a key, as the service gets it. */
-function callTo(url: string) {
+function callTo(url: string, key = 'k') {
   const req = Object.assign(new IncomingMessage(new Socket()), { method: 'POST', url });
-  req.headers['idempotency-key'] = 'k';
+  req.headers['idempotency-key'] = key;
   return new Koa().createContext(req, new ServerResponse(req));
 }
+
+t.test('a key is as long as its characters, in UTF-8 as in Latin-1, and stays as it was read', async (t) => {
+  const read = (bytes: Buffer) => readIdempotency(callTo('/api/v1/emails', bytes.toString('latin1')), {});
+  for (const encoding of ['utf8', 'latin1'] as const) {
+    const longest = Buffer.from('é'.repeat(256), encoding);
+    t.equal((await read(longest))?.key, longest.toString('latin1'));
+    await t.rejects(read(Buffer.from('é'.repeat(257), encoding)), { message: 'invalid request' });
+  }
+  t.ok(await read(Buffer.from('\u{1F600}'.repeat(256))));
+});
 
 t.test('a long body has the same fingerprint as ever, and lets other work have turns meanwhile', async (t) => {
   // Surrogate pairs wherever a piece may end, halves of them, and what JSON escapes.
