@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { findWaiting, giveUp } from '../../src/core/destinations/giving-up.ts';
-import { claim } from '../../src/core/recipients/recipients.ts';
+import { claim, release } from '../../src/core/recipients/recipients.ts';
 import { heldNote, pausedUntil, pauseOf } from '../../src/core/recipients/waiting-for.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
@@ -117,4 +117,21 @@ t.test('a recipient that a node claims meanwhile is left to it', async (t) => {
     await untilOneWaits(db);
   });
   t.match(await giving, { stopped: 0, inHand: 1, rest: false });
+});
+
+t.test('a recipient that a node gives back meanwhile is given up', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@gone.test'])]);
+  const claims = await db.transaction(async (tx) => claim(tx, newId(), await queue.take(tx, 100, [])));
+  const returning: Database = {
+    ...db,
+    query: async (statement) => {
+      const rows = await db.query(statement);
+      if (statement.text.includes('left_alone')) await release(db, claims);
+      return rows as never;
+    },
+  };
+  t.match(await giveUp(returning, queue, 'gone.test', null), { stopped: 1, rest: false });
 });
