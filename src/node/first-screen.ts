@@ -9,6 +9,7 @@ import { newPassword } from '../crypto/password.ts';
 import { databaseCodeOf } from '../db/errors.ts';
 import { ApiError } from '../errors.ts';
 import { isLoopback } from '../ip.ts';
+import { oneLine, StartError } from '../process/start-error.ts';
 import type { SendwrightNode } from './node.ts';
 
 /** The sandbox's own sending domain, so that the first email needs no set-up. */
@@ -43,12 +44,19 @@ async function prepareDomain({ db, admin: { accountId }, surroundings }: Sendwri
     try {
       return void (await verify(db, accountId, domain.id, surroundings));
     } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
       // The sandbox's own DNS has the records, but on a very busy machine it may answer late.
-      if (tries === verifyTries || !(error instanceof ApiError)) throw error;
+      if (tries === verifyTries) throw unverified(error);
       await sleep(verifyEveryMs);
     }
   }
 }
+
+const unverified = (error: ApiError) =>
+  new StartError(
+    `the sandbox's own domain could not be verified (${oneLine(error.detail ?? error.message)}): start again when this machine is less busy`,
+    { cause: error },
+  );
 
 async function prepareKey({ db, admin: { accountId } }: SendwrightNode, known: string | undefined): Promise<string> {
   const isGood = async (key: string) =>
