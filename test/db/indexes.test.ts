@@ -114,6 +114,13 @@ t.test('mail does not wait for the build, and neither does a stop', async (t) =>
     t.equal(await isBuilt(db, 'recipients_line_idx'), false);
   });
 
+  // The connection of the build that was stopped is closed a moment later, and until then another build leaves the work to it.
+  await eventually(async () => {
+    const held = await db.query({
+      text: `SELECT FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    });
+    return held.length === 0;
+  });
   await db.query({ text: `DROP INDEX IF EXISTS ${week}_line_idx` });
   await db.query(create(week));
   await db.transaction(async (dump) => {
