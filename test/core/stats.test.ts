@@ -39,6 +39,29 @@ async function addEmails(
   });
 }
 
+const statisticsOf = (db: Database, atOnce?: number, turns = newTurns()) =>
+  new Statistics(db, turns, (_, host) => host, atOnce);
+
+/** The same database, which does this before each statement that counts. */
+const whenCounting = (db: Database, before: () => unknown): Database => ({
+  ...db,
+  query: async (statement) => {
+    if (statement.text.includes('chosen AS')) await before();
+    return db.query(statement);
+  },
+});
+
+/** An account with ten emails in each of two hours, and a query for them. */
+async function openTwoHours(t: Parameters<typeof openDatabase>[0]) {
+  const db = await openDatabase(t);
+  const sender = await buildSender(db, Buffer.alloc(32));
+  const hour = Math.floor(Date.now() / hourMs) * hourMs - 3 * hourMs;
+  for (const n of [0, 1]) await addEmails(db, sender, { at: new Date(hour + n * hourMs), count: 10, label: n });
+  const until = new Date(hour + 2 * hourMs);
+  const query: StatsQuery = { from: new Date(hour), to: until, until, interval: 'hour', groupBy: null };
+  return { db, sender, hour, query };
+}
+
 t.test('the statistics of an account with much mail are counted some days at a time, and are the same', async (t) => {
   const db = await openDatabase(t);
   const sender = await buildSender(db, Buffer.alloc(32));
@@ -58,14 +81,9 @@ t.test('the statistics of an account with much mail are counted some days at a t
       },
     };
     const asked = { from, to, until: to, interval: 'day', groupBy } as const;
-    const nameOf = (_: string, host: string) => host;
-    const whole = await new Statistics(noting, newTurns(), nameOf).collect(sender.account.id, asked, '');
+    const whole = await statisticsOf(noting).collect(sender.account.id, asked, '');
     t.strictSame(counted.splice(0), [100], 'few are counted at once');
-    t.strictSame(
-      await new Statistics(noting, newTurns(), nameOf, 30).collect(sender.account.id, asked, ''),
-      whole,
-      `by ${groupBy}`,
-    );
+    t.strictSame(await statisticsOf(noting, 30).collect(sender.account.id, asked, ''), whole, `by ${groupBy}`);
     t.strictSame(counted, [40, 40, 20], `emails of each statement, by ${groupBy}`);
   }
   // More groups than are listed: the largest of all are not the largest of each day.
@@ -87,14 +105,10 @@ t.test('the statistics of an account with much mail are counted some days at a t
     });
     const noted: Database = { ...db, ...noting(db), session: (work) => db.session((session) => work(noting(session))) };
     const asked = { from, to, until: to, interval: 'day', groupBy } as const;
-    const whole = await new Statistics(noted, newTurns(), (_, host) => host).collect(sender.account.id, asked, '');
+    const whole = await statisticsOf(noted).collect(sender.account.id, asked, '');
     t.strictSame([(whole.groupCount ?? 0) > mostGroups, ranges.size], [true, 1]);
     ranges.clear();
-    t.strictSame(
-      await new Statistics(noted, newTurns(), (_, host) => host, 30).collect(sender.account.id, asked, ''),
-      whole,
-      `by ${groupBy}`,
-    );
+    t.strictSame(await statisticsOf(noted, 30).collect(sender.account.id, asked, ''), whole, `by ${groupBy}`);
     t.equal(ranges.size, 3, `no statement reads more than a part, by ${groupBy}`);
     await db.query({
       text: `DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$`,
@@ -108,7 +122,7 @@ t.test('the statistics of an account with much mail are counted some days at a t
         }),
     };
     t.strictSame(
-      await new Statistics(restricted, newTurns(), (_, host) => host, 30).collect(sender.account.id, asked, ''),
+      await statisticsOf(restricted, 30).collect(sender.account.id, asked, ''),
       whole,
       `a role that may make no temporary tables, by ${groupBy}`,
     );
@@ -140,11 +154,7 @@ t.test('the statistics of many groups are put together without comparing each gr
     interval: 'day',
     groupBy: 'tag',
   } as const;
-  const { buckets, groupCount } = await new Statistics(explaining, newTurns(), (_, host) => host).collect(
-    sender.account.id,
-    query,
-    '',
-  );
+  const { buckets, groupCount } = await statisticsOf(explaining).collect(sender.account.id, query, '');
   t.strictSame([buckets.length, groupCount], [mostGroups, 2_000]);
   t.ok(buckets.every(({ accepted, pending }) => accepted === 1 && pending === 1));
   t.ok(compared < 2_000, `${compared} rows were looked at in vain`);
@@ -166,21 +176,12 @@ t.test('a day with much mail is counted some hours at a time, and its figures ar
   for (const groupBy of [null, 'tag', 'destination', 'provider'] as const) {
     const query = { from: new Date(midnight - 5 * hourMs), to: until, until, interval: 'day', groupBy } as const;
     let statements = 0;
-    const noting: Database = {
-      ...db,
-      query: (statement) => {
-        if (statement.text.includes('chosen AS')) statements += 1;
-        return db.query(statement);
-      },
-    };
-    const nameOf = (_: string, host: string) => host;
-    const whole = await new Statistics(noting, newTurns(), nameOf).collect(sender.account.id, query, '');
+    const noting = whenCounting(db, () => {
+      statements += 1;
+    });
+    const whole = await statisticsOf(noting).collect(sender.account.id, query, '');
     t.equal(statements, 1);
-    t.strictSame(
-      await new Statistics(noting, newTurns(), nameOf, 20).collect(sender.account.id, query, ''),
-      whole,
-      `by ${groupBy}`,
-    );
+    t.strictSame(await statisticsOf(noting, 20).collect(sender.account.id, query, ''), whole, `by ${groupBy}`);
     t.equal(statements, 1 + 4, 'each hour that has mail by itself');
     if (groupBy === null)
       t.match(whole.buckets, [
@@ -194,29 +195,18 @@ t.test('a day with much mail is counted some hours at a time, and its figures ar
 });
 
 t.test('statistics of much mail are counted once for all who ask, and then not again at once', async (t) => {
-  const db = await openDatabase(t);
-  const sender = await buildSender(db, Buffer.alloc(32));
-  const hour = Math.floor(Date.now() / hourMs) * hourMs - 3 * hourMs;
-  for (const n of [0, 1]) await addEmails(db, sender, { at: new Date(hour + n * hourMs), count: 10, label: n });
+  const { db, sender, hour, query } = await openTwoHours(t);
   let statements = 0;
   const gate = Promise.withResolvers<void>();
-  const noting: Database = {
-    ...db,
-    query: async (statement) => {
-      if (!statement.text.includes('chosen AS')) return db.query(statement);
-      statements += 1;
-      await gate.promise;
-      return db.query(statement);
-    },
-  };
-  const queryUntil = (until: Date): StatsQuery => {
-    return { from: new Date(hour), to: until, until, interval: 'hour', groupBy: null };
-  };
-  const earlier = queryUntil(new Date(hour + 2 * hourMs));
-  const later = queryUntil(new Date(hour + 2 * hourMs + 1));
+  const noting = whenCounting(db, () => {
+    statements += 1;
+    return gate.promise;
+  });
+  const queryUntil = (until: Date): StatsQuery => ({ ...query, to: until, until });
+  const later = queryUntil(new Date(query.until.getTime() + 1));
   const accepted = ({ buckets }: Stats) => buckets.map((bucket) => bucket.accepted);
-  const large = new Statistics(noting, newTurns(), (_, host) => host, 10);
-  const asked = [earlier, later].map((query) => large.collect(sender.account.id, query, 'the last hours'));
+  const large = statisticsOf(noting, 10);
+  const asked = [query, later].map((query) => large.collect(sender.account.id, query, 'the last hours'));
   const other = large.collect(sender.account.id, later, 'by something else');
   setTimeout(gate.resolve, 500);
   const [first, second] = await Promise.all(asked);
@@ -229,7 +219,7 @@ t.test('statistics of much mail are counted once for all who ask, and then not a
   t.equal(statements, 4);
   const stranger = await buildSender(db, Buffer.alloc(32));
   t.strictSame(accepted(await large.collect(stranger.account.id, later, 'the last hours')), []);
-  const small = new Statistics(db, newTurns(), (_, host) => host, 100);
+  const small = statisticsOf(db, 100);
   for (const count of [12, 13]) {
     await addEmails(db, sender, { at: new Date(hour), count: 1, label: 3 });
     t.strictSame(
@@ -241,34 +231,21 @@ t.test('statistics of much mail are counted once for all who ask, and then not a
 });
 
 t.test('between two statements of statistics the account may read something else', async (t) => {
-  const db = await openDatabase(t);
-  const sender = await buildSender(db, Buffer.alloc(32));
-  const hour = Math.floor(Date.now() / hourMs) * hourMs - 3 * hourMs;
-  for (const n of [0, 1]) await addEmails(db, sender, { at: new Date(hour + n * hourMs), count: 10, label: n });
+  const { db, sender, query } = await openTwoHours(t);
   const turns = new AccountTurns({ most: 1, mostOfAccount: 1, mostWaiting: 1, patienceMs: 10_000 });
   const order: string[] = [];
-  const noting: Database = {
-    ...db,
-    query: async (statement) => {
-      if (!statement.text.includes('chosen AS')) return db.query(statement);
-      if (order.length === 0) void turns.take(sender.account.id, async () => order.push('another read'));
-      order.push('a part');
-      return db.query(statement);
-    },
-  };
-  const until = new Date(hour + 2 * hourMs);
-  const query = { from: new Date(hour), to: until, until, interval: 'hour', groupBy: null } as const;
-  await new Statistics(noting, turns, (_, host) => host, 10).collect(sender.account.id, query, '');
+  const noting = whenCounting(db, () => {
+    if (order.length === 0) void turns.take(sender.account.id, async () => order.push('another read'));
+    order.push('a part');
+  });
+  await statisticsOf(noting, 10, turns).collect(sender.account.id, query, '');
   t.strictSame(order, ['a part', 'another read', 'a part']);
 });
 
 t.test(
   'of one account, statistics of much mail are counted one after the other, and no more than some wait',
   async (t) => {
-    const db = await openDatabase(t);
-    const sender = await buildSender(db, Buffer.alloc(32));
-    const hour = Math.floor(Date.now() / hourMs) * hourMs - 3 * hourMs;
-    for (const n of [0, 1]) await addEmails(db, sender, { at: new Date(hour + n * hourMs), count: 10, label: n });
+    const { db, sender, query } = await openTwoHours(t);
     const counting = { now: 0, most: 0 };
     const gate = Promise.withResolvers<void>();
     const noting: Database = {
@@ -283,9 +260,7 @@ t.test(
         });
       },
     };
-    const until = new Date(hour + 2 * hourMs);
-    const query = { from: new Date(hour), to: until, until, interval: 'hour', groupBy: null } as const;
-    const statistics = new Statistics(noting, newTurns(), (_, host) => host, 10);
+    const statistics = statisticsOf(noting, 10);
     const asked = Array.from({ length: 13 }, (_, n) => statistics.collect(sender.account.id, query, `question ${n}`));
     const refused: { status?: number }[] = [];
     for (const one of asked) one.catch((error) => refused.push(error));
@@ -369,9 +344,7 @@ t.test(
         values: [second, inFirst, inSecond],
       });
       const [whole, inParts] = await Promise.all(
-        [100, 10].map((atOnce) =>
-          new Statistics(db, newTurns(), (_, host) => host, atOnce).collect(sender.account.id, query, ''),
-        ),
+        [100, 10].map((atOnce) => statisticsOf(db, atOnce).collect(sender.account.id, query, '')),
       );
       t.equal(whole?.groupCount, 1 + 10 * (inFirst + inSecond));
       t.strictSame(inParts, whole, `${inFirst} and ${inSecond} of each email`);
@@ -387,7 +360,7 @@ t.test('how long delivery took is rounded to three digits', async (t) => {
   for (const ms of Object.keys(rounded))
     await addEmails(db, sender, { at, count: 1, label: Number(ms), everyMs: Number(ms) });
   const query = { from: at, to: new Date(), until: new Date(), interval: 'day', groupBy: 'tag' } as const;
-  const { buckets } = await new Statistics(db, newTurns(), (_, host) => host).collect(sender.account.id, query, '');
+  const { buckets } = await statisticsOf(db).collect(sender.account.id, query, '');
   const latencyOf = new Map(buckets.map(({ group, latencyMs }) => [group, latencyMs?.p50]));
   for (const [ms, expected] of Object.entries(rounded)) t.equal(latencyOf.get(`day${ms}`), expected);
 });

@@ -29,6 +29,15 @@ async function buildSender(db: Database) {
   return { account, domain };
 }
 
+/** A sender whose webhook is called about everything. */
+async function openWithWebhook(t: Parameters<typeof openQueue>[0]) {
+  const { db, queue } = await openQueue(t);
+  const { account, domain } = await buildSender(db);
+  const input = { url: 'https://a.test/', events: [...webhooks.eventTypes] };
+  await webhooks.create(db, account.id, input, new Keyring(Buffer.alloc(32)));
+  return { db, queue, account, domain };
+}
+
 t.test('mail is due by the clock of the database, whatever the clock of the accepting machine says', async (t) => {
   const { db, queue } = await openQueue(t);
   const { account, domain } = await buildSender(db);
@@ -141,10 +150,7 @@ t.test('mail tried while the clock of the database was ahead is due once that is
 });
 
 t.test('a webhook call of the time when the clock was ahead is due once that is corrected', async (t) => {
-  const { db, queue } = await openQueue(t);
-  const { account, domain } = await buildSender(db);
-  const keyring = new Keyring(Buffer.alloc(32));
-  await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+  const { db, queue, account, domain } = await openWithWebhook(t);
   const requests = Array.from({ length: 3 }, () => requestOf(`s@${domain}`, ['a@receiver.test']));
   await accept(db, queue, holderOf(account), requests);
   const calls = await db.query<{ id: string }>({ text: 'SELECT id FROM webhook_deliveries ORDER BY id' });
@@ -192,10 +198,7 @@ t.test('a webhook call of the time when the clock was ahead is due once that is 
 t.test(
   'mail and webhook calls that got their jobs while the clock was ahead leave the queue once that is corrected',
   async (t) => {
-    const { db, queue } = await openQueue(t);
-    const { account, domain } = await buildSender(db);
-    const keyring = new Keyring(Buffer.alloc(32));
-    await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+    const { db, queue, account, domain } = await openWithWebhook(t);
     const request = (to: string) => requestOf(`s@${domain}`, [to]);
     const never = () => false;
     const jobs = async () =>
@@ -257,10 +260,7 @@ t.test(
 t.test(
   'of webhook calls whose jobs are taken back, those with another job or at a node stay as they are',
   async (t) => {
-    const { db, queue } = await openQueue(t);
-    const { account, domain } = await buildSender(db);
-    const keyring = new Keyring(Buffer.alloc(32));
-    await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+    const { db, queue, account, domain } = await openWithWebhook(t);
     const requests = Array.from({ length: 3 }, () => requestOf(`s@${domain}`, ['a@receiver.test']));
     await accept(db, queue, holderOf(account), requests);
     const calls = await db.query<{ id: string }>({
@@ -438,10 +438,7 @@ t.test('a retired DKIM key stays on the list for its week, even if the clock of 
 });
 
 t.test('mail is accepted at once after the clock of the database was set to another month', async (t) => {
-  const { db, queue } = await openQueue(t);
-  const { account, domain } = await buildSender(db);
-  const keyring = new Keyring(Buffer.alloc(32));
-  await webhooks.create(db, account.id, { url: 'https://a.test/', events: [...webhooks.eventTypes] }, keyring);
+  const { db, queue, account, domain } = await openWithWebhook(t);
   for (const [index, weeks] of [9, -9].entries()) {
     for (const clock of ['now', 'clock_timestamp']) {
       await db.query({
