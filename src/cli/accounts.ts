@@ -42,7 +42,6 @@ const helpOnName = [
 ].join('\n');
 
 export const listAccounts: Command = {
-  summary: 'lists all accounts, newest first or by usage',
   help: [
     'Usage: sendwright accounts list [--limit <n>] [--offset <n>] [--q <text>] [--sort newest|usage]',
     '                               [--webhooks failing]',
@@ -89,7 +88,6 @@ export const listAccounts: Command = {
 };
 
 export const createAccount: Command = {
-  summary: 'creates an account with its first user',
   help: [
     'Usage: sendwright accounts create --name <name> --email <address> [--plan <plan>] [--password-stdin]',
     '',
@@ -133,7 +131,6 @@ async function change(
 }
 
 export const suspendAccount: Command = {
-  summary: 'suspends an account: no logins, no new mail, and its queued mail fails',
   help: [
     'Usage: sendwright accounts suspend <account>',
     '',
@@ -151,7 +148,6 @@ export const suspendAccount: Command = {
 };
 
 export const resumeAccount: Command = {
-  summary: 'reactivates a suspended account',
   help: [
     'Usage: sendwright accounts resume <account>',
     '',
@@ -166,7 +162,6 @@ export const resumeAccount: Command = {
 };
 
 export const changePlan: Command = {
-  summary: 'changes the plan of an account',
   help: [
     'Usage: sendwright accounts plan <account> <plan>',
     '',

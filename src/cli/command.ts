@@ -26,8 +26,6 @@ export interface Output {
 
 /** One command of `sendwright`. */
 export interface Command {
-  /** One line, without a full stop. */
-  summary: string;
   help: string;
   /** In addition to `--help` and `--json`. */
   options?: NonNullable<ParseArgsConfig['options']>;

@@ -25,7 +25,6 @@ function linesOf({ check, subject, health, found, advice }: Finding): string[] {
 }
 
 export const doctor: Command = {
-  summary: 'checks everything that mail depends on, and says what to fix',
   help: [
     'Usage: sendwright doctor [--mx <host>]',
     '',

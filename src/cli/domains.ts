@@ -17,7 +17,6 @@ import { accountOf } from './whose.ts';
 const shown = (domain: Domain) => present.withAccount(present.domain(domain), domain);
 
 export const listDomains: Command = {
-  summary: 'lists sending domains, newest first',
   help: [
     'Usage: sendwright domains list [--account <account>]',
     '',
@@ -44,7 +43,6 @@ export const listDomains: Command = {
 };
 
 export const addDomain: Command = {
-  summary: 'adds a sending domain, and shows the DNS records to publish',
   help: [
     'Usage: sendwright domains add <domain> [--account <account>] [--tls <level>]',
     '',
@@ -78,7 +76,6 @@ export const addDomain: Command = {
 };
 
 export const checkDomain: Command = {
-  summary: 'looks up the DNS records of a domain now',
   help: [
     'Usage: sendwright domains check <domain> [--account <account>] [--verify]',
     '',

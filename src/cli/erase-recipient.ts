@@ -15,7 +15,6 @@ const tryAgainMs = 500;
 const longestWaitMs = 60_000;
 
 export const eraseRecipient: Command = {
-  summary: "erases what is stored about one recipient of an account's mail",
   help: [
     'Usage: sendwright accounts erase-recipient <account> <address> [--remove-suppression]',
     '',

@@ -14,7 +14,6 @@ const ownerOnly = 0o600;
 const progressEveryLines = 500;
 
 export const exportAccount: Command = {
-  summary: 'exports all data of an account, as lines of JSON',
   help: [
     'Usage: sendwright accounts export <account> [--out <file>] [--without-attachments] [--without-webhook-deliveries]',
     '',

@@ -10,7 +10,6 @@ import { read, textOf } from './given.ts';
 import { counted } from './table.ts';
 
 export const stopDestination: Command = {
-  summary: 'gives up all mail that waits for a domain',
   help: [
     'Usage: sendwright queue stop <domain> [--reason <words>]',
     '',

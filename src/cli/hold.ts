@@ -11,7 +11,6 @@ import { counted } from './table.ts';
 const times = z.object({ 'due-by': timestamp.optional() });
 
 export const beginHold: Command = {
-  summary: 'stops all sending, on every node, until sendwright release',
   help: [
     'Usage: sendwright hold',
     '',
@@ -30,7 +29,6 @@ export const beginHold: Command = {
 };
 
 export const endHold: Command = {
-  summary: 'ends a hold and sends again',
   help: [
     'Usage: sendwright release --waiting send|fail [--due-by TIME]',
     '',

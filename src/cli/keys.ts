@@ -24,7 +24,6 @@ const ofAccount =
   '  --account <account>  its id, or the email address of one of its users; the default is that of the first admin';
 
 export const listKeys: Command = {
-  summary: 'lists the API keys of an account, newest first',
   help: ['Usage: sendwright keys list [--account <account>]', '', ofAccount].join('\n'),
   options: { account: { type: 'string' } },
   async run(env, say, given) {
@@ -40,7 +39,6 @@ export const listKeys: Command = {
 };
 
 export const createKey: Command = {
-  summary: 'creates an API key, which is shown once',
   help: [
     'Usage: sendwright keys create --name <name> [options]',
     '',
@@ -76,7 +74,6 @@ export const createKey: Command = {
 };
 
 export const revokeKey: Command = {
-  summary: 'revokes an API key on every node at once',
   help: [
     'Usage: sendwright keys revoke <id>',
     '',

@@ -15,7 +15,6 @@ const newer =
   'Nothing was applied: the schema is that of a newer version of Sendwright, with all that this version needs.';
 
 export const migrate: Command = {
-  summary: 'brings the schema of the database up to date',
   help: [
     'Usage: sendwright migrate',
     '',

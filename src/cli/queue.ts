@@ -24,7 +24,6 @@ function textOfList(found: destinations.Standing[], count: number): string {
 }
 
 export const listQueue: Command = {
-  summary: 'lists destinations and the mail that waits for them',
   help: [
     'Usage: sendwright queue list [--limit <n>] [--q <part of a name>] [--state paused|backing_off|slowed|open]',
     '',
@@ -61,8 +60,7 @@ export const listQueue: Command = {
 /** The command only records an order; nodes carry it out. */
 export const nodesReact = (time: string) => `Nodes react within ${time}, and finish the work in progress.`;
 
-const orderCommand = (name: orders.OrderName, summary: string, about: string): Command => ({
-  summary,
+const orderCommand = (name: orders.OrderName, about: string): Command => ({
   help: [
     `Usage: sendwright queue ${name} <destination>`,
     '',
@@ -91,18 +89,12 @@ const orderCommand = (name: orders.OrderName, summary: string, about: string): C
   },
 });
 
-export const pauseDestination = orderCommand(
-  'pause',
-  'stops delivery to a destination until it is resumed',
-  nodesReact('a second'),
-);
+export const pauseDestination = orderCommand('pause', nodesReact('a second'));
 export const resumeDestination = orderCommand(
   'resume',
-  'resumes delivery to a paused destination',
   'Waiting mail continues at once, in the order that it became due. If there is a lot, running nodes continue with the rest.',
 );
 export const flushDestination = orderCommand(
   'flush',
-  'tries all mail that waits for a destination now',
   'Forgets what was learned about the destination. Mail that is scheduled for later, or paused, is left alone.',
 );

@@ -12,7 +12,6 @@ import type { Command, Output, Say } from './command.ts';
 import { existingSecrets, onEmbedded, refuseUnprepared } from './database.ts';
 
 export const rotateEncryption = {
-  summary: 're-encrypts every secret in the database with a new ENCRYPTION_KEY, while nodes run',
   help: [
     'Usage: sendwright keys rotate-encryption',
     '',

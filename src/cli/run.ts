@@ -2,58 +2,9 @@ import { readFileSync } from 'node:fs';
 import { ConfigError } from '../config/environment.ts';
 import { startErrorOf } from '../db/failure.ts';
 import { ApiError } from '../errors.ts';
-import { changePlan, createAccount, listAccounts, resumeAccount, suspendAccount } from './accounts.ts';
 import { demandOperands, readArguments } from './arguments.ts';
-import { type Command, type Env, Misuse, type Say } from './command.ts';
-import { doctor } from './doctor.ts';
-import { addDomain, checkDomain, listDomains } from './domains.ts';
-import { eraseRecipient } from './erase-recipient.ts';
-import { exportAccount } from './export-account.ts';
-import { stopDestination } from './give-up.ts';
-import { beginHold, endHold } from './hold.ts';
-import { createKey, listKeys, revokeKey } from './keys.ts';
-import { migrate } from './migrate.ts';
-import { flushDestination, listQueue, pauseDestination, resumeDestination } from './queue.ts';
-import { rotateEncryption } from './rotate-encryption.ts';
-import { send } from './send.ts';
-import { start } from './start.ts';
-import { stopEmails } from './stop-emails.ts';
-import { importSuppressions } from './suppressions.ts';
-import { addUser, listUsers, removeUser, setPassword } from './users.ts';
-
-export const commands: Record<string, Command> = {
-  start,
-  migrate,
-  doctor,
-  'accounts list': listAccounts,
-  'accounts create': createAccount,
-  'accounts suspend': suspendAccount,
-  'accounts resume': resumeAccount,
-  'accounts plan': changePlan,
-  'accounts export': exportAccount,
-  'accounts erase-recipient': eraseRecipient,
-  'users list': listUsers,
-  'users add': addUser,
-  'users password': setPassword,
-  'users remove': removeUser,
-  'keys list': listKeys,
-  'keys create': createKey,
-  'keys revoke': revokeKey,
-  'keys rotate-encryption': rotateEncryption,
-  'domains list': listDomains,
-  'domains add': addDomain,
-  'domains check': checkDomain,
-  'emails stop': stopEmails,
-  'queue list': listQueue,
-  'queue pause': pauseDestination,
-  'queue resume': resumeDestination,
-  'queue flush': flushDestination,
-  'queue stop': stopDestination,
-  'suppressions import': importSuppressions,
-  hold: beginHold,
-  release: endHold,
-  send,
-};
+import { type Env, Misuse, type Say } from './command.ts';
+import { commands } from './commands.ts';
 
 /** Exit codes. */
 export const [done, failed, misused] = [0, 1, 2];
@@ -94,7 +45,8 @@ export async function run(args: string[], env: Env, { print, say, progress }: Te
   if (args[0] === 'help') return run([...args.slice(1), '--help'], env, { print, say, progress });
   const found = find(args);
   if (!found) return runWithoutCommand(args, print, say);
-  const { name, command, rest } = found;
+  const { name, rest } = found;
+  const command = await found.load();
   let given: ReturnType<typeof readArguments> | undefined;
   try {
     given = readArguments(command, rest);
@@ -121,11 +73,11 @@ export async function run(args: string[], env: Env, { print, say, progress }: Te
   }
 }
 
-function find(args: string[]): { name: string; command: Command; rest: string[] } | null {
+function find(args: string[]) {
   for (const words of [2, 1]) {
     const name = args.slice(0, words).join(' ');
     const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-    if (command) return { name, command, rest: args.slice(words) };
+    if (command) return { name, load: command.load, rest: args.slice(words) };
   }
   return null;
 }

@@ -37,7 +37,6 @@ const optionOf: OptionOf = {
 };
 
 export const send: Command = {
-  summary: 'accepts an email, which a running node delivers',
   help: [
     'Usage: sendwright send --from <address> --to <address> --subject <text> --text <text> [options]',
     '       sendwright send --file <file> [options]',

@@ -1,7 +1,6 @@
 import type { Command } from './command.ts';
 
 export const start: Command = {
-  summary: 'runs the service until it is stopped',
   help: [
     'Usage: sendwright start',
     '',

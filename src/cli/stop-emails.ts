@@ -32,7 +32,6 @@ const searches = {
 const optionOf: OptionOf = Object.fromEntries(Object.entries(searches).map(([option, field]) => [field, option]));
 
 export const stopEmails: Command = {
-  summary: 'stops waiting mail of an account, such as half a newsletter',
   help: [
     'Usage: sendwright emails stop [--account <account>] <which emails> [--reason <words>]',
     '',

@@ -18,7 +18,6 @@ const addedAtOnce = 5_000;
 const mostNamed = 20;
 
 export const importSuppressions: Command = {
-  summary: 'adds the addresses of a CSV file to the suppression list',
   help: [
     'Usage: sendwright suppressions import <file> [--account <account>]',
     '',

@@ -36,7 +36,6 @@ const passwordHelp =
   '  --password-stdin     reads the password from standard input; by default one is generated and shown once';
 
 export const listUsers: Command = {
-  summary: 'lists the users of all accounts, or of one',
   help: [
     'Usage: sendwright users list [--account <account>] [--limit <n>] [--offset <n>]',
     '',
@@ -56,7 +55,6 @@ export const listUsers: Command = {
 };
 
 export const addUser: Command = {
-  summary: 'adds a user to an account',
   help: [
     'Usage: sendwright users add <account> --email <address> [--admin] [--password-stdin]',
     '',
@@ -85,7 +83,6 @@ export const addUser: Command = {
 };
 
 export const setPassword: Command = {
-  summary: 'sets another password for a user, for example after one was lost',
   help: [
     'Usage: sendwright users password <email> [--password-stdin]',
     '',
@@ -106,7 +103,6 @@ export const setPassword: Command = {
 };
 
 export const removeUser: Command = {
-  summary: 'removes a user, who can no longer log in',
   help: [
     'Usage: sendwright users remove <email>',
     '',

@@ -4,7 +4,7 @@ import { readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { commands } from '../../src/cli/run.ts';
+import { commands } from '../../src/cli/commands.ts';
 import { table } from '../../src/cli/table.ts';
 import { report } from '../../src/core/destinations/destinations.ts';
 import { dnsRecords } from '../../src/core/domains/domains.ts';
@@ -28,7 +28,8 @@ async function machine() {
 }
 
 t.test('every command shows its usage, and none runs if it is called wrongly', async (t) => {
-  for (const [name, { operands = [] }] of Object.entries(commands)) {
+  for (const [name, { load }] of Object.entries(commands)) {
+    const { operands = [] } = await load();
     const help = await sendwright({}, ...name.split(' '), '--help');
     t.equal(help.code, 0, name);
     t.match(help.printed, new RegExp(`^Usage: sendwright ${name}( |$)`, 'm'));

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
-import { commands } from '../../src/cli/run.ts';
+import { commands } from '../../src/cli/commands.ts';
 import { variables } from '../../src/config/variables.ts';
 import { operations } from '../support/contract.ts';
 import { repository } from './reading.ts';
