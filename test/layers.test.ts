@@ -207,3 +207,9 @@ t.test('mailauth is loaded when it is first needed', async (t) => {
   const loading = files.filter((file) => /^(?:import|export) .*'mailauth\//m.test(sourceOf(file)));
   t.strictSame(loading, [], 'and not by each start: docs/decisions.md');
 });
+
+t.test('a command is loaded when it is called', async (t) => {
+  const eager = sourceOf('cli/commands.ts').match(/^import (?!type ).*$/gm) ?? [];
+  t.strictSame(eager, [], 'and not by the usage, nor by each other command');
+  t.match(sourceOf('cli/commands.ts'), /await import\('/);
+});
