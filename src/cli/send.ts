@@ -84,7 +84,7 @@ export const send: Command = {
 function idempotencyOf(given: Given, input: unknown): Idempotency | null {
   const key = textOf(given, 'idempotency-key');
   if (key === undefined) return null;
-  if (key.length === 0 || key.length > limits.idempotencyKey)
+  if (key === '' || [...key].length > limits.idempotencyKey)
     throw new Misuse(`--idempotency-key must have 1 to ${limits.idempotencyKey} characters`);
   const fingerprint = createHash('sha256')
     .update(`sendwright send ${JSON.stringify(input)}`)
@@ -155,6 +155,7 @@ async function fieldsOf(given: Given): Promise<Record<string, unknown>> {
   const piped = ['html', 'text'].filter((name) => fields[name] === '-');
   if (piped.length > 1) throw new Misuse('only one of --text and --html can be read from standard input');
   for (const name of piped) fields[name] = await contentOf(given, '-');
+  if (!fields.html && !fields.text) throw new Misuse('neither --text nor --html has a body');
   return {
     ...fields,
     ...Object.fromEntries(['to', 'cc', 'bcc'].map((name) => [name, given.options[name] ?? []])),

@@ -365,7 +365,7 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   });
   const dash = [...from, '--to', 'a@b.test', '--subject', '-', '--text', '-'];
   t.match(await toldWith('from a pipe', env, 'send', ...dash), { code: 0, email: { subject: '-' } });
-  const once = ['--idempotency-key', `k${Date.now()}`];
+  const once = ['--idempotency-key', `${Date.now()}${'😀'.repeat(200)}`];
   const first = await told(env, 'send', ...hello, ...once);
   t.equal((await told(env, 'send', ...hello, ...once)).email.id, first.email.id);
   t.match(await sendwright(env, 'send', ...hello, '--cc', 'b@c.test', ...once), { code: 1, said: /another/ });
@@ -396,6 +396,8 @@ t.test('send: a running node delivers it, by the same rules as the API', async (
   });
   for (const [args, said] of [
     [[...from, '--subject', 's', '--text', 't'], /to: must name at least one recipient/],
+    [[...from, '--to', 'a@b.test', '--subject', 's'], /: neither --text nor --html has a body\n/],
+    [[...from, '--to', 'a@b.test', '--subject', 's', '--text', ''], /: neither --text nor --html has a body\n/],
     [[...hello, '--scheduled-at', 'tomorrow'], /--scheduled-at: must be an RFC 3339 timestamp/],
     [[...from, '--to', 'a@b.test', '--subject', 's', '--text', '-', '--html', '-'], /only one of --text and --html/],
     [[...hello, '--idempotency-key', ''], /--idempotency-key must have 1 to 256 characters/],
