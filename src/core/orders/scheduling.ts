@@ -58,7 +58,8 @@ export async function cancelThose(tx: Sql, ids: string[]): Promise<number> {
 export async function move(db: Database, sender: Sender, id: string, scheduledAt: Date): Promise<Email> {
   await demandOwn(db, sender, id);
   await db.transaction(async (tx) => {
-    await changeWaiting(tx, id, 'next_attempt_at = $2', [scheduledAt]);
+    await lockAll(tx, [id]);
+    await moveRecipients(tx, id, scheduledAt);
     await tx.query({ text: 'UPDATE emails SET scheduled_at = $2 WHERE id = $1', values: [id, scheduledAt] });
     await changeLastUse(tx, [id], 'greatest(a.last_used_at, $2)', [scheduledAt]);
   });
@@ -80,21 +81,20 @@ export const waitsForItsTime = `e.status = 'queued' AND e.scheduled_at > now()`;
 const isUntried = `r.status = 'queued' AND r.job_id IS NULL AND r.attempts = 0 AND r.next_attempt_at > now()`;
 
 /**
- * Changes the recipients of an email that waits for its scheduled time.
+ * Moves all recipients of an email that waits for its scheduled time.
  *
- * @param change SQL: what is set in each; its values start at `$2`
  * @throws ApiError 409 if it does not wait for it any more
  */
-async function changeWaiting(tx: Sql, id: string, change: string, values: unknown[]): Promise<void> {
-  const waiting = await tx.query({
-    text: `UPDATE recipients r SET ${change} WHERE r.email_id = $1 AND ${isUntried} RETURNING r.position`,
-    values: [id, ...values],
+async function moveRecipients(tx: Sql, id: string, scheduledAt: Date): Promise<void> {
+  const moved = await tx.query({
+    text: `UPDATE recipients r SET next_attempt_at = $2 WHERE r.email_id = $1 AND ${isUntried} RETURNING r.position`,
+    values: [id, scheduledAt],
   });
   const [email] = await tx.query<{ pending: number }>({
     text: `SELECT pending FROM emails e WHERE e.id = $1 AND ${waitsForItsTime} FOR UPDATE`,
     values: [id],
   });
-  if (!email || email.pending === 0 || waiting.length < email.pending) throw conflict(await whyNot(tx, id));
+  if (!email || email.pending === 0 || moved.length < email.pending) throw conflict(await whyNot(tx, id));
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Email } from '../../generated/prisma/client.ts';
 import type { Queue } from '../../queue.ts';
 import type { Sender } from '../accounts/keys.ts';
 import * as log from '../log/email-log.ts';
-import { ownClaim, settleAs } from '../recipients/settlement.ts';
+import { lockAll, ownClaim, settleAs } from '../recipients/settlement.ts';
 import { heldNotes, pausedUntil } from '../recipients/waiting-for.ts';
 import { demandOwn } from './scheduling.ts';
 
@@ -32,6 +32,7 @@ export async function release(
 ): Promise<{ email: Email; released: number }> {
   await demandOwn(db, sender, id);
   const { released, webhookDeliveries } = await db.transaction(async (tx) => {
+    await lockAll(tx, [id]);
     const claim = ownClaim();
     const held = await tx.query<{ position: number; attempts: number }>({
       text: `UPDATE recipients
