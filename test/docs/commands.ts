@@ -16,8 +16,8 @@ export async function installCommands(
   env: Record<string, string>,
 ): Promise<void> {
   const server = createServer(async (request, response) => {
-    const args = (await text(request)).split('\0').slice(0, -1);
-    const { code, printed } = await sendwright(env, ...args);
+    const [folder = '', ...args] = (await text(request)).split('\0').slice(0, -1);
+    const { code, printed } = await sendwright({ ...env, SENDWRIGHT_CALLED_IN: folder }, ...args);
     response.end(`${code}\n${printed}`);
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -30,7 +30,7 @@ export async function installCommands(
     '#!/bin/sh',
     '[ "$1 $2 $3 $4" = "run -s sendwright --" ] || exit 9',
     'shift 4',
-    `answer=$(printf '%s\\0' "$@" | curl -s --data-binary @- http://127.0.0.1:${port}/)`,
+    `answer=$(printf '%s\\0' "$PWD" "$@" | curl -s --data-binary @- http://127.0.0.1:${port}/)`,
     'printf "%s\\n" "$answer" | tail -n +2',
     'exit "$(printf "%s\\n" "$answer" | head -n 1)"',
   ];
