@@ -238,9 +238,14 @@ export class Destinations extends Resource {
     return this.call('getWaitingForDomain', { param: domain }, options);
   }
 
-  /** Gives up what waits for a domain, for good. Repeat it while `rest_waits` is true. */
-  stop(domain: string, body: requests.StopDestinationBody = {}, options?: CallOptions) {
-    return this.call('stopDestination', { param: domain, body }, options);
+  /** Gives up what waits for a domain, for good. Repeats the call until nothing is left that it had no time for. */
+  async stop(domain: string, body: requests.StopDestinationBody = {}, options?: CallOptions) {
+    let stopped = 0;
+    for (;;) {
+      const done = await this.call('stopDestination', { param: domain, body }, options);
+      stopped += done.stopped;
+      if (!done.rest_waits) return { ...done, stopped };
+    }
   }
 }
 

@@ -65,6 +65,7 @@ const repeatablePosts: OperationId[] = [
   'addSuppression',
   'unsubscribe',
   'stopEmails',
+  'stopDestination',
 ];
 
 interface Route {

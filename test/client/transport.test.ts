@@ -319,3 +319,18 @@ t.test('options that a call would ignore are refused before anything is sent', a
   await client.emails.list({}, { idempotencyKey: undefined } as object);
   t.equal(requests.length, 2);
 });
+
+t.test('what waits is given up in as many calls as it takes, also if a call fails, and counted together', async (t) => {
+  const left = { in_hand: 3, held: 0 };
+  const steps = [
+    say(200, { stopped: 500, canceled: 20, ...left, rest_waits: true }),
+    unavailable,
+    say(200, { stopped: 7, canceled: 1, ...left, rest_waits: false }),
+  ];
+  const emails = await startMisbehaving(t, ...steps);
+  t.match(await emails.client.emails.stopMatching({ tag: 'news' }), { stopped: 507, canceled: 21, in_hand: 3 });
+  t.strictSame(new Set(emails.requests.map(({ body }) => body)), new Set(['{"tag":"news"}']));
+  const domain = await startMisbehaving(t, ...steps);
+  t.match(await domain.client.admin.destinations.stop('a.test', { reason: 'gone' }), { stopped: 507, in_hand: 3 });
+  t.strictSame(new Set(domain.requests.map(({ body }) => body)), new Set(['{"reason":"gone"}']));
+});

@@ -10,16 +10,6 @@ import { Form, TextField } from '../../parts/form.tsx';
 import { count, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 
-/** Repeats the call until nothing is left that it had no time for. */
-async function giveUpAll(domain: string, reason: string): Promise<{ domain: string; stopped: number }> {
-  let stopped = 0;
-  for (;;) {
-    const given = await api.admin.destinations.stop(domain, reason ? { reason } : {});
-    stopped += given.stopped;
-    if (!given.rest_waits) return { domain, stopped };
-  }
-}
-
 /** Asks for which domain, says how much waits for it, and gives that up. */
 export function GiveUp({ destination, close }: { destination: Destination; close: () => void }) {
   // As they were when it was asked: the list behind is asked for every few seconds, and another domain may be the only one by then.
@@ -32,7 +22,7 @@ export function GiveUp({ destination, close }: { destination: Destination; close
     enabled: domain !== '',
   });
   const action = useAction(
-    (reason: string) => giveUpAll(domain, reason),
+    (reason: string) => api.admin.destinations.stop(domain, reason ? { reason } : {}),
     ({ stopped }) => `${plural(stopped, 'recipient is', 'recipients are')} given up.`,
     close,
   );
