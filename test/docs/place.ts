@@ -6,6 +6,7 @@ import { prepareSandbox } from '../../src/node/first-screen.ts';
 import { createDatabase } from '../support/db.ts';
 import { adminPassword, eventually, startTestNode, testEnv } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
+import { ownEnv } from '../support/process.ts';
 import { installCommands } from './commands.ts';
 import { openShell, type Shell } from './shell.ts';
 
@@ -41,14 +42,14 @@ export async function openPlace(t: { teardown(work: () => Promise<void>): void }
   const folder = await mkdtemp(join(tmpdir(), 'sendwright-docs-'));
   await furnish(folder);
   await installCommands(t, join(folder, 'bin'), env);
-  const { PATH = '', NODE_COMPILE_CACHE } = process.env;
+  const { PATH, ...cache } = ownEnv();
   const shells: Shell[] = [];
   const openTerminal = () => {
     const shell = openShell(folder, {
       PATH: `${join(folder, 'bin')}:${PATH}`,
       HOME: folder,
       LANG: 'C.UTF-8',
-      ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }),
+      ...cache,
     });
     shells.push(shell);
     return shell;
