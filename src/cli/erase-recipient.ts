@@ -20,7 +20,7 @@ export const eraseRecipient: Command = {
     '',
     'Erases the address, and the mail written only to it, from all data of the account, as POST /api/v1/recipients/erase does.',
     'Mail that waits for it is canceled. This cannot be undone. A suppression of the address stays unless you give',
-    '--remove-suppression. If mail is being sent right now, the command waits for up to a minute; after that a node finishes.',
+    '--remove-suppression. If a node has such mail in hand, the command waits for up to a minute; after that a node finishes.',
   ].join('\n'),
   operands: ['account', 'address'],
   options: { 'remove-suppression': { type: 'boolean' } },
@@ -48,7 +48,7 @@ function outputOf(erasure: Parameters<typeof present.erasure>[0]): Output {
   const isDone = receipt.status === 'done';
   const state = isDone
     ? 'Everything has been erased.'
-    : 'Some of it is being sent right now: a node will finish the erasure.';
+    : 'Some of it is being sent or about to be: a node will finish the erasure.';
   const counts = Object.entries(receipt.counts).map(([kind, count]) => `  ${kind}: ${count}`);
   return {
     json: { erasure: receipt },

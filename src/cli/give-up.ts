@@ -88,6 +88,6 @@ export async function untilNoneRests<Done extends { rest: boolean }>(
 
 /** What the operator has to know of the recipients that were not given up. */
 export const linesOnLeftAlone = ({ inHand, held }: LeftAlone): string[] => [
-  ...(inHand > 0 ? [`${counted(inHand, 'is', 'are')} being sent to right now: repeat this later.`] : []),
+  ...(inHand > 0 ? [`${counted(inHand, 'is', 'are')} being sent to, or about to be: repeat this later.`] : []),
   ...(held > 0 ? [`${counted(held, 'is', 'are')} held until the owner of the email decides.`] : []),
 ];

@@ -51,7 +51,7 @@ export const stopEmails: Command = {
     '  --reason <words>          for the owner, who sees it in the log of each email',
     '',
     'At least one that says which emails is required; an email must match all that are given. Recipients that are being sent to',
-    'right now or are held are left alone, and so is mail that is accepted later.',
+    'or about to be, or are held, are left alone, and so is mail that is accepted later.',
   ].join('\n'),
   options: {
     account: { type: 'string' },

@@ -208,7 +208,7 @@ export interface Operations {
     answer: {
       email: Email;
       /** How many recipients were given up. */ stopped: number;
-      /** How many were being delivered to at that moment; the attempt settles them. */ in_hand: number;
+      /** How many a node had in hand; the next call finds those that it gives back. */ in_hand: number;
     };
   };
   /** Stop all waiting emails that match */
@@ -217,7 +217,8 @@ export interface Operations {
     answer: {
       /** How many recipients were given up. */ stopped: number;
       /** How many emails were canceled that waited for their scheduled time. */ canceled: number;
-      /** Recipients that are being delivered to at this moment: the message may be on its way. */ in_hand: number;
+      /** Recipients that a node has in hand: their message is on its way, or waits there for its turn. */
+      in_hand: number;
       /** Recipients that are held until you decide with `release`. */ held: number;
       /** There were too many for one call; repeat it. */ rest_waits: boolean;
     };
@@ -515,7 +516,8 @@ export interface Operations {
     answer: {
       /** The domain, as it is stored. */ domain: string;
       /** Recipients that would be given up. */ waiting: number;
-      /** Recipients that are being delivered to at this moment: the message may be on its way. */ in_hand: number;
+      /** Recipients that a node has in hand: their message is on its way, or waits there for its turn. */
+      in_hand: number;
       /** Recipients that are held until the owner of the email decides. */ held: number;
     };
   };
@@ -525,7 +527,8 @@ export interface Operations {
     answer: {
       /** The domain, as it is stored. */ domain: string;
       /** How many recipients were given up. */ stopped: number;
-      /** Recipients that are being delivered to at this moment: the message may be on its way. */ in_hand: number;
+      /** Recipients that a node has in hand: their message is on its way, or waits there for its turn. */
+      in_hand: number;
       /** Recipients that are held until the owner of the email decides. */ held: number;
       /** There were too many for one call; repeat it. */ rest_waits: boolean;
     };

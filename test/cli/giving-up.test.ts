@@ -56,7 +56,7 @@ t.test('queue stop: what waits for a domain is given up, with the reason', async
   });
   t.strictSame(
     (await sendwright(env, 'queue', 'stop', name)).printed,
-    `${stopped}\n1 is being sent to right now: repeat this later.\n1 is held until the owner of the email decides.`,
+    `${stopped}\n1 is being sent to, or about to be: repeat this later.\n1 is held until the owner of the email decides.`,
   );
   t.match(await sendwright(env, 'queue', 'stop', 'no such'), { code: 1, said: 'sendwright: "no such": not found' });
 });

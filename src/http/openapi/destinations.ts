@@ -119,7 +119,7 @@ const order = (name: 'pause' | 'resume' | 'flush', summary: string, description:
 const domainParams = { name: 'A domain.' };
 
 const left = {
-  in_hand: integer('Recipients that are being delivered to at this moment: the message may be on its way.'),
+  in_hand: integer('Recipients that a node has in hand: their message is on its way, or waits there for its turn.'),
   held: integer('Recipients that are held until the owner of the email decides.'),
 };
 
@@ -185,7 +185,7 @@ export const destinationGroup: Group = {
       path: '/api/v1/admin/destinations/:name/stop',
       summary: 'Give up what waits for a domain',
       description:
-        'For a domain that is gone or was mistyped: all recipients there that wait in the queue, for another attempt or for the end of a pause fail for good, whichever account sent to them. Their log says that an operator decided it, and `email.failed` is sent. It cannot be undone, and is for one domain: the name of a site is a 404. What is being delivered, scheduled for later or held is left alone, and so is mail that is accepted later. If `rest_waits` is true there was too much for one call: repeat it.',
+        'For a domain that is gone or was mistyped: all recipients there that wait in the queue, for another attempt or for the end of a pause fail for good, whichever account sent to them. Their log says that an operator decided it, and `email.failed` is sent. It cannot be undone, and is for one domain: the name of a site is a 404. What a node has in hand, what is scheduled for later and what is held is left alone, and so is mail that is accepted later. If `rest_waits` is true there was too much for one call: repeat it.',
       access: 'admin',
       params: domainParams,
       body: { schema: stopRequest, example: { reason: 'the domain does not exist' }, optional: true },

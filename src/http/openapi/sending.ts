@@ -260,7 +260,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/:id/stop',
       summary: 'Give up a waiting email',
       description:
-        'Recipients that wait in the queue or for another attempt fail for good and are not tried again. Recipients that are being delivered to at this moment are left alone, because the message may be on its way; `in_hand` counts them. To cancel an email that waits for its scheduled time, use `DELETE`.',
+        'Recipients that wait in the queue or for another attempt fail for good and are not tried again. Recipients that a node has in hand, to deliver to them now or in their turn, are left alone, because the message may be on its way; `in_hand` counts them. To cancel an email that waits for its scheduled time, use `DELETE`.',
       access: { key: 'send', orLogin: true },
       params,
       answer: {
@@ -268,7 +268,7 @@ export const sendingGroup: Group = {
         schema: z.object({
           email,
           stopped: integer('How many recipients were given up.'),
-          in_hand: integer('How many were being delivered to at that moment; the attempt settles them.'),
+          in_hand: integer('How many a node had in hand; the next call finds those that it gives back.'),
         }),
         example: { email: { ...emailExample, status: 'failed', error: stoppedNote }, stopped: 1, in_hand: 0 },
       },
@@ -280,7 +280,7 @@ export const sendingGroup: Group = {
       path: '/api/v1/emails/stop',
       summary: 'Stop all waiting emails that match',
       description:
-        'For half a newsletter that must not go on, or what a leaked key has sent. Of all emails that match all of the given fields (at least one; the same search as in the log), recipients that wait in the queue or for another attempt fail for good, and emails that wait for their `scheduled_at` are canceled. It cannot be undone. Recipients that are being delivered to at this moment and held ones are left alone, and so is mail that is accepted later. If `rest_waits` is true there was too much for one call: repeat it. A field that the call does not take is a 400. A key that is restricted to domains cannot do this.',
+        'For half a newsletter that must not go on, or what a leaked key has sent. Of all emails that match all of the given fields (at least one; the same search as in the log), recipients that wait in the queue or for another attempt fail for good, and emails that wait for their `scheduled_at` are canceled. It cannot be undone. Recipients that a node has in hand and held ones are left alone, and so is mail that is accepted later. If `rest_waits` is true there was too much for one call: repeat it. A field that the call does not take is a 400. A key that is restricted to domains cannot do this.',
       access: { key: 'send', orLogin: true },
       body: { schema: stopMatchingRequest, example: { tag: 'news-42', created_after: samples.createdAt } },
       answer: {
@@ -288,7 +288,9 @@ export const sendingGroup: Group = {
         schema: z.object({
           stopped: integer('How many recipients were given up.'),
           canceled: integer('How many emails were canceled that waited for their scheduled time.'),
-          in_hand: integer('Recipients that are being delivered to at this moment: the message may be on its way.'),
+          in_hand: integer(
+            'Recipients that a node has in hand: their message is on its way, or waits there for its turn.',
+          ),
           held: integer('Recipients that are held until you decide with `release`.'),
           rest_waits: flag('There were too many for one call; repeat it.'),
         }),

@@ -28,7 +28,7 @@ export function GiveUp({ destination, close }: { destination: Destination; close
   );
   const { waiting = 0, in_hand: inHand = 0, held = 0 } = waits.data ?? {};
   const left = [
-    inHand > 0 && `${plural(inHand, 'recipient')} being sent to right now`,
+    inHand > 0 && `${plural(inHand, 'recipient')} being sent to or about to be`,
     held > 0 && `${plural(held, 'recipient')} held for the sender's decision`,
   ].filter(Boolean);
   return (

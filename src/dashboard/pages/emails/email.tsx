@@ -131,7 +131,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
       {email.status === 'queued' && !isForLater(email) && !held && (
         <Confirmed
           name="Give up"
-          words="Recipients that still wait fail for good, and are not tried again. What is being sent right now is not stopped."
+          words="Recipients that still wait fail for good, and are not tried again. What is being sent or about to be is not stopped."
           act={() => api.emails.stop(email.id)}
           done={({ stopped }) => `${plural(stopped, 'recipient is', 'recipients are')} given up.`}
         />

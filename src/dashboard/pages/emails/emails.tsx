@@ -133,7 +133,7 @@ function StopAll({ search, found }: { search: StopEmailsBody; found: string }) {
     <Confirmed
       name="Stop all"
       size="xs"
-      words={`Of all emails that match the filters (${found}), recipients that wait fail for good, and scheduled emails are canceled. What is being sent right now and what is held for your decision is left alone. This cannot be undone.`}
+      words={`Of all emails that match the filters (${found}), recipients that wait fail for good, and scheduled emails are canceled. What is being sent or about to be, and what is held for your decision, is left alone. This cannot be undone.`}
       act={() => api.emails.stopMatching(search)}
       done={({ stopped, canceled }) =>
         `${plural(stopped, 'recipient is', 'recipients are')} given up, ${plural(canceled, 'scheduled email is', 'scheduled emails are')} canceled.`
