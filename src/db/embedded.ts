@@ -13,6 +13,7 @@ import {
   findCluster,
   owner,
   refuseOtherMajor,
+  refuseUnfit,
   serverFailure,
 } from './postgres-cluster.ts';
 import {
@@ -79,6 +80,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   fs.mkdirSync(dataDir, { recursive: true, mode: 0o711 });
   const found = findCluster(dataDir, user);
   const binaries = await findBinaries(found ? found.user : user, [systemDir, os.tmpdir()]);
+  if (found) refuseUnfit(found);
   if (found?.user && !runAs(found.user, 'cd "$1"', [found.dir]).ok) {
     throw new Error(
       `the user ${found.user.name}, as whom PostgreSQL runs, cannot enter ${found.dir}: move that folder into ${systemDir} and put a link to it in its place`,

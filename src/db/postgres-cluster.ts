@@ -80,6 +80,21 @@ export async function createCluster(dataDir: string, made: NewCluster): Promise<
   return { dir: fs.realpathSync(entry), user: made.user };
 }
 
+/** @throws Error if the data directory came back from a copy that did not keep its owner or mode: PostgreSQL refuses both */
+export function refuseUnfit({ dir, user }: Cluster): void {
+  const { uid, mode } = fs.statSync(dir);
+  if (user && uid === 0) {
+    throw new Error(
+      `${dir} belongs to root, as after a copy without its owners, but PostgreSQL runs as the user ${user.name}: give it back with chown -R ${user.uid}:${user.gid} '${dir}'`,
+    );
+  }
+  if (mode & 0o027) {
+    throw new Error(
+      `${dir} is open to other users, as after a copy without its modes, which PostgreSQL refuses: close it with chmod 700 '${dir}'`,
+    );
+  }
+}
+
 /** @throws Error if the data directory was made by another major version, which this one cannot read */
 export function refuseOtherMajor(cluster: Cluster, binaries: Binaries, dataDir: string): void {
   const major = fs.readFileSync(path.join(cluster.dir, 'PG_VERSION'), 'utf8').trim();

@@ -341,6 +341,33 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   await third.stop();
 });
 
+t.test('a copy without its owners or modes: the start says how to give them back', async (t) => {
+  const at = place(t);
+  const first = await startEmbedded(at);
+  await query(first.url, 'CREATE TABLE kept AS SELECT 7 AS n');
+  await first.stop();
+  const dir = path.join(at.dataDir, 'postgres');
+
+  const refused = async (pattern: RegExp) => {
+    const message = await startEmbedded(at).then(
+      () => 'it started',
+      (error: Error) => error.message,
+    );
+    t.match(message, pattern);
+    // What comes last is a command to paste.
+    execFileSync('sh', ['-c', /(chown -R|chmod) .*$/.exec(message)?.[0] ?? 'false']);
+  };
+  fs.chmodSync(dir, 0o755);
+  await refused(/is open to other users, .*: close it with chmod 700 '/);
+  if (isRoot) {
+    execFileSync('chown', ['-R', 'root:', dir]);
+    await refused(/belongs to root, .* PostgreSQL runs as the user .*: give it back with chown -R \d+:\d+ '/);
+  }
+  const restored = await startEmbedded(at);
+  t.same(await query(restored.url, 'SELECT n FROM kept'), [{ n: 7 }], 'what the lines say to do is enough');
+  await restored.stop();
+});
+
 t.test('a failed initdb is reported by its reason only', async (t) => {
   const begun = `The files belonging to this database system will be owned by user "postgres".
 creating subdirectories ... ok
