@@ -83,6 +83,9 @@ export const payloadTooLarge = (detail: string) => new ApiError(413, 'payload to
 
 export const unsupportedMediaType = (detail: string) => new ApiError(415, 'unsupported media type', { detail });
 
+/** 499, as in nginx: the client has gone, and nobody gets this answer. The log and the metrics show the status. */
+export const clientGone = () => new ApiError(499, 'client gone');
+
 export const headersTooLarge = (detail: string) => new ApiError(431, 'headers too large', { detail });
 
 /** 429: too many calls, or failures, in a short time. */

@@ -273,6 +273,28 @@ t.test(
   },
 );
 
+t.test('statistics of much mail that wait for their turn are not counted once all who asked have gone', async (t) => {
+  const { db, sender, query } = await openTwoHours(t);
+  const gate = Promise.withResolvers<void>();
+  let statements = 0;
+  const noting = whenCounting(db, () => {
+    statements += 1;
+    return gate.promise;
+  });
+  const statistics = statisticsOf(noting, 10);
+  let hasLeft = false;
+  const ask = (asked: string) => statistics.collect(sender.account.id, query, asked, () => hasLeft);
+  const running = ask('one question');
+  const waiting = ask('another');
+  waiting.catch(() => undefined);
+  await eventually(async () => statements === 1);
+  hasLeft = true;
+  gate.resolve();
+  t.equal((await running).buckets.length, 2, 'what has begun ends: it is kept for who asks again');
+  await t.rejects(waiting, { message: 'client gone' });
+  t.equal(statements, 2, 'two parts of the first question');
+});
+
 t.test('what several statements count of one stretch is added up, class by class and latency by latency', (t) => {
   const start = new Date(0);
   const nothing: Counted = {

@@ -37,10 +37,11 @@ t.test('answers that take long', async (t) => {
       at += 100;
       return 'one';
     };
-    await shared.get('a', work, (work) => {
+    const inTurn = (work: () => Promise<string>) => {
       at += 10_000;
       return work();
-    });
+    };
+    await shared.get('a', work, { inTurn });
     at += 1_999;
     t.equal(await ask('a', 'two', 100), 'one');
     at += 1;
@@ -62,6 +63,31 @@ t.test('answers that take long', async (t) => {
     resolve('one');
     t.strictSame(await Promise.all(answers), ['one', 'one', 'one']);
     t.equal(times, 1);
+  });
+
+  t.test('are not worked out if all who asked have left when their turn comes', async (t) => {
+    const { shared, worked } = begin();
+    const turn = Promise.withResolvers<void>();
+    const inTurn = (work: () => Promise<string>) => turn.promise.then(work);
+    const left = new Set<string>();
+    const workFor = (who: string) => async () => {
+      at += 100;
+      return `${worked.push(who)}`;
+    };
+    const ask = (question: string, who: string) =>
+      shared.get(question, workFor(who), { inTurn, hasLeft: () => left.has(who) });
+    const nobody = [ask('a', 'Ann'), ask('a', 'Bob')];
+    const somebody = [ask('b', 'Ann'), ask('b', 'Cid')];
+    left.add('Ann').add('Bob');
+    // Whoever asks once it is not worked out does not get that as an answer.
+    const again = nobody[0]?.catch(() => ask('a', 'Dan'));
+    turn.resolve();
+    for (const one of nobody) await t.rejects(one, { message: 'client gone' });
+    t.strictSame(await Promise.all(somebody), ['1', '1'], 'one of them is still there');
+    t.equal(await again, '2');
+    t.strictSame(worked, ['Ann', 'Dan']);
+    left.add('Dan');
+    t.equal(await ask('a', 'Dan'), '2', 'what is there already is had all the same');
   });
 
   t.test('are not kept if they fail', async (t) => {

@@ -85,14 +85,16 @@ export class Statistics {
    * groups, those with the most emails.
    *
    * @param asked the same for calls that differ only in the times that they begin at: those of many emails may share an answer
-   * @throws ApiError 503 if the account's turn does not come in time
+   * @param hasLeft whether the client has gone. What waits for its turn until all who asked have gone is not counted
+   * @throws ApiError 503 if the account's turn does not come in time; 499 if it is not counted
    */
-  async collect(accountId: string, query: StatsQuery, asked: string): Promise<Stats> {
+  async collect(accountId: string, query: StatsQuery, asked: string, hasLeft = () => false): Promise<Stats> {
     const db = inTurns(this.#db, this.#turns, accountId);
     const parts = await partsOf(db, accountId, query, this.#atOnce);
     const count = () => countAll(db, accountId, query, parts, this.#nameOf);
     if (parts.length === 1) return count();
-    return this.#shared.get(`${accountId} ${asked}`, count, (work) => this.#longTurns.take(accountId, work));
+    const inTurn = (work: () => Promise<Stats>) => this.#longTurns.take(accountId, work);
+    return this.#shared.get(`${accountId} ${asked}`, count, { inTurn, hasLeft });
   }
 }
 

@@ -2,7 +2,7 @@ import type { Context, Middleware } from 'koa';
 import * as keys from '../../core/accounts/keys.ts';
 import { currentUser, type User } from '../../core/accounts/users.ts';
 import type { Database } from '../../db/client.ts';
-import { forbidden, unauthorized } from '../../errors.ts';
+import { clientGone, forbidden, unauthorized } from '../../errors.ts';
 import type { AccountTurns } from '../../pace/account-turns.ts';
 import { refuseQuery } from '../input/query-fault.ts';
 import type { Services } from '../services.ts';
@@ -16,9 +16,6 @@ export interface Session extends Claims {
   role: User['role'];
   user: User;
 }
-
-/** The status in the log and the metrics of a request whose client has gone, as in nginx. */
-const clientGone = 499;
 
 /** What gates need to check a credential. */
 type Gate = Pick<Services, 'db' | 'jwtSecret' | 'limiter' | 'readTurns'>;
@@ -121,7 +118,11 @@ function inTurn({ readTurns }: Pick<Gate, 'readTurns'>): Middleware {
   };
 }
 
-/** Does the work in a turn of the account. If the client has gone by then, nobody needs it. */
+/**
+ * Does the work in a turn of the account.
+ *
+ * @throws ApiError 499 if the client has gone by then: nobody needs it
+ */
 export const takeTurn = (
   turns: AccountTurns,
   accountId: string,
@@ -129,8 +130,8 @@ export const takeTurn = (
   work: () => Promise<void>,
 ): Promise<void> =>
   turns.take(accountId, async () => {
-    if (ctx.req.socket.destroyed) ctx.status = clientGone;
-    else await work();
+    if (ctx.req.socket.destroyed) throw clientGone();
+    await work();
   });
 
 const inOrder =

@@ -44,7 +44,8 @@ export function statsRoutes(router: Router, services: Services): void {
     const { accountId } = senderOf(ctx);
     const until = input.to ?? shortlyAfterNow(services.clock);
     const query = { from, to, until, interval, groupBy: input.group_by ?? null };
-    const stats = await services.statistics.collect(accountId, query, JSON.stringify(input));
+    const client = ctx.req.socket;
+    const stats = await services.statistics.collect(accountId, query, JSON.stringify(input), () => client.destroyed);
     const { query: counted, buckets, groupCount } = stats;
     ctx.body = {
       from: counted.from.toISOString(),
