@@ -51,6 +51,8 @@ function session(from: string, to: string): fc.Arbitrary<Buffer> {
   // One message for readers that follow the RFC, whatever it contains; three for those that take such a sequence for an
   // end.
   const open = whole.slice(0, -'\r\n.\r\n'.length);
+  // Whoever leaves then has ended no message.
+  const broken = fc.constantFrom('', '', open).map((text) => Buffer.from(text));
   const smuggled = fc.constantFrom(...enders).map((end) => `${open}${end}${open}${end}${whole}`);
   const piece = fc.oneof(
     { weight: 5, arbitrary: said.map((text) => Buffer.from(text)) },
@@ -58,12 +60,12 @@ function session(from: string, to: string): fc.Arbitrary<Buffer> {
     { weight: 2, arbitrary: smuggled.map((text) => Buffer.from(text)) },
     { weight: 2, arbitrary: fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)) },
   );
-  return fc.array(piece, { maxLength: 25 }).map((pieces) => Buffer.concat(pieces));
+  return fc.tuple(fc.array(piece, { maxLength: 25 }), broken).map(([pieces, end]) => Buffer.concat([...pieces, end]));
 }
 
 /** How many times these bytes could end a message, by RFC 5321 section 4.1.1.4. */
-const ends = ({ bytes, leaves }: Said) =>
-  Buffer.concat([bytes, ...(leaves ? [] : [farewell])])
+const ends = ({ bytes, leavesAfterMs }: Said) =>
+  Buffer.concat([bytes, ...(leavesAfterMs === null ? [farewell] : [])])
     .toString('latin1')
     .match(/(?<=\r\n)\.\r\n/g)?.length ?? 0;
 
@@ -84,7 +86,7 @@ const farewellWithinMs = 2_000;
  * Sends everything in these pieces, with or without the farewell, disconnects, and returns what the server said until
  * it closed the connection.
  */
-async function converse(socket: Socket, login: string | null, { bytes, lengths, leaves }: Said): Promise<string> {
+async function converse(socket: Socket, login: string | null, { bytes, lengths, leavesAfterMs }: Said): Promise<string> {
   let heard = '';
   let news = () => {};
   socket.on('data', (chunk) => {
@@ -109,10 +111,10 @@ async function converse(socket: Socket, login: string | null, { bytes, lengths, 
     await until(/^(?:235|5\d\d) /m);
   }
   await send(socket, cut(bytes, lengths));
-  if (!leaves) {
+  if (leavesAfterMs === null) {
     await send(socket, [farewell]);
     await Promise.race([until(/^221 /m), sleep(farewellWithinMs, undefined, { ref: false })]);
-  }
+  } else if (leavesAfterMs > 0) await Promise.race([closed, sleep(leavesAfterMs)]);
   socket.end();
   await closed;
   clearTimeout(late);
@@ -160,8 +162,8 @@ const unstuffed = (text: string) => text.replaceAll('\r\n', '\n').replaceAll(/^\
 interface Said {
   bytes: Buffer;
   lengths: number[];
-  /** It disconnects when it has sent everything, whatever the server is doing. */
-  leaves: boolean;
+  /** It disconnects so many ms after it has sent everything, whatever the server is doing; null: it says goodbye. */
+  leavesAfterMs: number | null;
 }
 
 /** With an EHLO, and a login if needed: otherwise nothing is accepted. */
@@ -169,11 +171,12 @@ type Introduced = Said & { introduced: boolean };
 
 const hello = Buffer.from('EHLO client.test\r\n');
 
-const leaves = fc.nat(4).map((n) => n === 0);
+/** At once the server has hardly read anything; a little later it may be in the middle of a message. */
+const leavesAfterMs = fc.constantFrom(null, null, null, 0, 100);
 
 /** Several at once, because each is kept waiting for its greeting. */
 const sessions = (from: string, to: string) =>
-  fc.array(fc.record({ bytes: session(from, to), lengths, leaves, introduced: fc.boolean() }), {
+  fc.array(fc.record({ bytes: session(from, to), lengths, leavesAfterMs, introduced: fc.boolean() }), {
     minLength: 1,
     maxLength: 8,
   });
