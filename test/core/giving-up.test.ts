@@ -2,6 +2,8 @@ import t, { type Test } from 'tap';
 import { findWaiting, giveUp } from '../../src/core/destinations/giving-up.ts';
 import { claim, release } from '../../src/core/recipients/recipients.ts';
 import { heldNote, pausedUntil, pauseOf } from '../../src/core/recipients/waiting-for.ts';
+import * as webhooks from '../../src/core/webhooks/webhooks.ts';
+import { Keyring } from '../../src/crypto/seal.ts';
 import type { Database, Sql } from '../../src/db/client.ts';
 import { newId } from '../../src/ids.ts';
 import { accept, requestOf } from '../support/accept.ts';
@@ -134,4 +136,52 @@ t.test('a recipient that a node gives back meanwhile is given up', async (t) => 
     },
   };
   t.match(await giveUp(returning, queue, 'gone.test', null), { stopped: 1, rest: false });
+});
+
+t.test('recipients are locked in the order in which nodes settle them, however the statement is planned', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@gone.test', 'b@gone.test'])]);
+  const touch = (tx: Sql, position: number) =>
+    tx.query({ text: 'UPDATE recipients SET crashes = crashes WHERE position = $1', values: [position] });
+  // Its row comes after the other one from now on.
+  await touch(db, 0);
+  const byPlace: Database = {
+    ...db,
+    transaction: (work) =>
+      db.transaction(async (tx) => {
+        for (const plan of ['nestloop', 'mergejoin', 'indexscan', 'bitmapscan'])
+          await tx.query({ text: `SET LOCAL enable_${plan} = off` });
+        return work(tx);
+      }),
+  };
+  let giving: Promise<unknown> = Promise.resolve();
+  await db.transaction(async (tx) => {
+    await touch(tx, 0);
+    giving = giveUp(byPlace, queue, 'gone.test', null);
+    await untilOneWaits(db);
+    await tx.query({ text: `SET LOCAL lock_timeout = '100ms'` });
+    await touch(tx, 1);
+  });
+  t.match(await giving, { stopped: 2, rest: false });
+});
+
+t.test('endpoints hear of it at once, if there are any', async (t) => {
+  const { db, queue } = await openQueue(t);
+  const account = await buildAccount(db);
+  const { domain } = await buildVerifiedDomain(db, account.id, Buffer.alloc(32));
+  let woken = 0;
+  queue.webhooks.onWake(() => {
+    woken += 1;
+  });
+  const giveUpOne = async () => {
+    await accept(db, queue, holderOf(account), [requestOf(`s@${domain}`, ['a@gone.test'])]);
+    t.match(await giveUp(db, queue, 'gone.test', null), { stopped: 1 });
+    return woken;
+  };
+  t.equal(await giveUpOne(), 0);
+  const endpoint = { url: 'https://example.test/hook', events: ['email.failed' as const] };
+  await webhooks.create(db, account.id, endpoint, new Keyring(Buffer.alloc(32)));
+  t.equal(await giveUpOne(), 1);
 });
