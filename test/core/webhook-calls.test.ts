@@ -230,6 +230,28 @@ t.test(
   },
 );
 
+t.test('endpoints are judged in one order, whatever that of the calls is', async (t) => {
+  const { db, endpoint } = await openScene(t);
+  const two = [await endpoint(url), await endpoint(url)].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const failures = two.map(({ id, accountId }) => {
+    const made = { nodeId: newId(), jobId: newId(), deliveryId: newId(), webhookId: id, accountId, failing: false };
+    return outcome(made, 'pending', { endpoint: 'fails' });
+  });
+  for (const order of [failures, failures.toReversed()]) {
+    let settling: Promise<unknown> | undefined;
+    await db.transaction(async (tx) => {
+      const touch = (n: number) =>
+        tx.query({ text: 'UPDATE webhooks SET url = url WHERE id = $1', values: [two[n]?.id] });
+      await touch(0);
+      settling = db.transaction((tx) => calls.settle(tx, order));
+      await untilOneWaits(db, 'UPDATE webhooks w%');
+      await tx.query({ text: `SET LOCAL lock_timeout = '100ms'` });
+      await touch(1);
+    });
+    await t.resolves(settling ?? Promise.reject(new Error('nothing was settled')));
+  }
+});
+
 t.test('what calls say about their endpoint', async (t) => {
   const scene = await openScene(t);
   const { db } = scene;
@@ -270,6 +292,14 @@ t.test('what calls say about their endpoint', async (t) => {
     t.same((await webhooks.get(db, accountId, webhookId)).answeredAt, answeredAt);
   });
 
+  t.test('one of which nothing was learned is as it was', async (t) => {
+    const before = await webhooks.get(db, accountId, webhookId);
+    const unknown = [outcome(claim(newId()), 'pending'), outcome(claim(newId()), 'failed')];
+    t.same(await settle(...unknown), { failing: [], answering: false });
+    t.same(await webhooks.get(db, accountId, webhookId), before);
+    t.same(before.failingSince, null);
+  });
+
   t.test('or after five days without an hour in which no call failed, even if none is given up', async (t) => {
     const fails = () => outcome(claim(newId()), 'pending', { endpoint: 'fails' });
     const noted = (failedAt: Date | null, steadyFailureSince: Date | null) =>
@@ -290,9 +320,11 @@ t.test('what calls say about their endpoint', async (t) => {
     await settle(fails());
     t.equal(await status(), 'enabled');
     await failFor(6);
-    await noted(days(0.01), days(4.9));
+    const since = days(4.9);
+    await noted(days(0.01), since);
     await settle(fails());
     t.equal(await status(), 'enabled');
+    t.same((await db.prisma.webhook.findUnique({ where: { id: webhookId } }))?.steadyFailureSince, since);
     await noted(days(0.01), days(5.1));
     await settle(fails(), works());
     t.equal(await status(), 'enabled');
