@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import PostalMime, { decodeWords } from 'postal-mime';
 import type { MessageParts } from '../../src/mail/compose/compose.ts';
+import { readSubmission } from '../../src/mail/submission/submission.ts';
 import { composed } from '../mail/parts.ts';
 import { hasPython } from '../mail/python.ts';
 import { anyMessage, arrived } from './messages.ts';
@@ -25,6 +26,12 @@ const said = ({ subject, to, cc, text, html, attachments }: MessageParts) => ({
 
 /** postal-mime differs on the number of empty lines at the end of a text. */
 const withoutEnds = (text: string) => text.replace(/(?:\r\n)+$/, '');
+
+/** A text that is nothing but empty lines counts as none. */
+const withoutEmpty = ({ texts, ...rest }: ReturnType<typeof said>) => ({
+  ...rest,
+  texts: texts.map(withoutEnds).filter(Boolean),
+});
 
 async function byPostalMime(bytes: Buffer, { text, html }: MessageParts): Promise<ReturnType<typeof said>> {
   const read = await new PostalMime({ attachmentEncoding: 'arraybuffer' }).parse(bytes);
@@ -78,9 +85,19 @@ export const mime: Target = {
       );
       equal((await composed(parts)).toString('latin1'), text);
     });
+    const ours = fc.asyncProperty(anyMessage, async (parts) => {
+      // Refused, as no mail may have it.
+      fc.pre(![parts.text, parts.html].some((text) => text?.includes('\0')));
+      // Of other names the folders are left out, and what is not a name is replaced.
+      const attachments = parts.attachments.map((one, at) => ({ ...one, filename: `${at} 字.bin` }));
+      const written = { ...parts, attachments };
+      const read = await readSubmission(await composed(written));
+      equal(withoutEmpty(said({ ...parts, ...read })), withoutEmpty(said(written)));
+    });
     const promises = {
       'postal-mime reads what was written': theirs,
       'it is 7-bit text in short lines, and the same each time': wire,
+      'what a client submits is read as it wrote it': ours,
     };
     if (!python) return promises;
     return {

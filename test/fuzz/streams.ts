@@ -86,7 +86,11 @@ const farewellWithinMs = 2_000;
  * Sends everything in these pieces, with or without the farewell, disconnects, and returns what the server said until
  * it closed the connection.
  */
-async function converse(socket: Socket, login: string | null, { bytes, lengths, leavesAfterMs }: Said): Promise<string> {
+async function converse(
+  socket: Socket,
+  login: string | null,
+  { bytes, lengths, leavesAfterMs }: Said,
+): Promise<string> {
   let heard = '';
   let news = () => {};
   socket.on('data', (chunk) => {
