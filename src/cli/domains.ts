@@ -115,8 +115,14 @@ async function verifyDomain(db: Database, domain: Domain, surroundings: Surround
 
 function outputOf(domain: Domain, checks: Checks): Output {
   const records = Object.entries(checks) as [RecordName, Checks[RecordName]][];
-  const lines = records.map(([record, { ok, problem, expected, name }]) =>
-    ok ? `ok       ${record}` : `problem  ${record}: ${problem}\n         at ${name}, expected: ${expected}`,
+  const lines = records.flatMap(([record, { ok, problem, expected, name, found }]) =>
+    ok
+      ? [`ok       ${record}`]
+      : [
+          `problem  ${record}: ${problem}`,
+          `         at ${name}, expected: ${expected}`,
+          ...found.map((text) => `         found: ${text}`),
+        ],
   );
   return {
     json: {
