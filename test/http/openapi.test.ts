@@ -241,6 +241,10 @@ t.test(
     t.match(fieldOf('createKey', 'scopes'), 'Each is one of <code>send</code>, <code>read</code>.');
     t.match(fieldOf('sendEmail', 'tags'), 'At most 50 entries. Each has at most 256 characters.');
     t.match(fieldOf('sendEmail', 'headers'), 'At most 50 entries.');
+    const either = 'At most 1,000 characters. 1 to 100 entries. Each has at most 1,000 characters.';
+    t.match(fieldOf('sendEmail', 'to'), either, 'a string or an array');
+    t.match(fieldOf('sendBatch', 'emails'), '1 to 1,000 entries.');
+    t.match(fieldOf('addCredit', 'amount'), 'More than 0. At most 1,000,000.');
     t.match(fieldOf('createTemplate', 'alias'), 'Must match <code>^[A-Za-z0-9._-]+$</code>.');
   },
 );

@@ -235,30 +235,33 @@ function typeOf({ type, format, anyOf, items, const: value }: JsonSchema): strin
   return typeof format === 'string' ? `${name} (${format})` : name;
 }
 
-function boundsOf({
-  enum: values,
-  maxLength,
-  pattern,
-  maxItems,
-  items,
-  maxProperties,
-  maximum,
-  default: fallback,
-}: JsonSchema): string {
+/** What else a value must be, in words; of one that may be of several types, what each must be. */
+function boundsOf(schema: JsonSchema): string {
+  const { enum: values, minLength, maxLength, pattern, minItems, maxItems, items } = schema;
+  const { maxProperties, exclusiveMinimum, maximum, default: fallback, anyOf = [] } = schema;
   const { enum: ofEntries, maxLength: longestEntry } = (items ?? {}) as JsonSchema;
   return [
     Array.isArray(values) && `One of ${shownValues(values)}.`,
-    maxLength !== undefined && `At most ${grouped(Number(maxLength))} characters.`,
+    // That it is not empty goes without saying.
+    between(minLength === 1 ? undefined : minLength, maxLength, 'characters'),
     pattern !== undefined && `Must match \`${pattern}\`.`,
-    maxItems !== undefined && `At most ${grouped(Number(maxItems))} entries.`,
+    between(minItems, maxItems, 'entries'),
+    between(undefined, maxProperties, 'entries'),
     Array.isArray(ofEntries) && `Each is one of ${shownValues(ofEntries)}.`,
     longestEntry !== undefined && `Each has at most ${grouped(Number(longestEntry))} characters.`,
-    maxProperties !== undefined && `At most ${grouped(Number(maxProperties))} entries.`,
+    exclusiveMinimum !== undefined && `More than ${exclusiveMinimum}.`,
     maximum !== undefined && `At most ${grouped(Number(maximum))}.`,
+    ...new Set((anyOf as JsonSchema[]).map(boundsOf)),
     fallback !== undefined && `Default: \`${fallback}\`.`,
   ]
     .filter(Boolean)
     .join(' ');
+}
+
+function between(least: unknown, most: unknown, what: string): string {
+  if (most === undefined) return least === undefined ? '' : `At least ${grouped(Number(least))} ${what}.`;
+  const end = `${grouped(Number(most))} ${what}.`;
+  return least === undefined ? `At most ${end}` : `${grouped(Number(least))} to ${end}`;
 }
 
 const shownValues = (values: unknown[]) =>
