@@ -1,12 +1,19 @@
+import { mock } from 'node:test';
 import { pino } from 'pino';
 import t from 'tap';
 import { FullDisk } from '../../src/db/full-disk.ts';
 import { newId } from '../../src/ids.ts';
 import { openDatabase } from '../support/db.ts';
 
-t.test('the log says in plain words that the disk is full, once a minute', async (t) => {
+t.test('the log says in plain words that the disk is full, once a minute, and when that is over', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
   const lines: Record<string, unknown>[] = [];
   let now = 0;
+  const pass = (ms: number) => {
+    now += ms;
+    mock.timers.tick(ms);
+  };
   const disk = new FullDisk(pino({}, { write: (line: string) => lines.push(JSON.parse(line)) }), () => now);
   const fail = (code: string) => disk.note({ code, message: 'could not extend file' });
   fail('53200');
@@ -15,10 +22,10 @@ t.test('the log says in plain words that the disk is full, once a minute', async
 
   fail('53100');
   t.ok(disk.isFull);
-  now += 9_999;
+  pass(9_999);
   t.ok(disk.isFull);
   fail('53100');
-  now += 10_000;
+  pass(10_000);
   t.notOk(disk.isFull);
   t.match(lines, [
     {
@@ -26,11 +33,20 @@ t.test('the log says in plain words that the disk is full, once a minute', async
       error: 'could not extend file',
       msg: 'the disk of the database is full: mail is refused until there is space again',
     },
+    {
+      level: 30,
+      seconds: 10,
+      msg: 'no write has failed because of a full disk for ten seconds: there is space again, or nothing was written',
+    },
   ]);
-  t.equal(lines.length, 1);
-  now += 60_000;
-  fail('53100');
   t.equal(lines.length, 2);
+  fail('53100');
+  t.equal(lines.length, 3, 'the next time is not part of the last one');
+  for (let second = 0; second < 60; second += 1) {
+    pass(1_000);
+    fail('53100');
+  }
+  t.equal(lines.length, 4);
 });
 
 const ways: Record<string, (db: Awaited<ReturnType<typeof openDatabase>>) => Promise<unknown>> = {
