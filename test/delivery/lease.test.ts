@@ -293,3 +293,31 @@ t.test('a node that stops waits for each of its beats: the answer to an earlier 
   await turn();
   t.strictSame([...listed], [], 'and leaves none of its names behind');
 });
+
+t.test('an answer to an earlier beat that comes late does not undo what a later one said', async (t) => {
+  const answers: PromiseWithResolvers<object[]>[] = [];
+  const query = async ({ text }: { text: string }): Promise<object[]> => {
+    if (text.startsWith('UPDATE nodes')) return [{ id: newId() }];
+    if (!text.includes('clock_timestamp()')) return [];
+    const answer = Promise.withResolvers<object[]>();
+    answers.push(answer);
+    return answer.promise;
+  };
+  const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
+  await lease.start(false);
+  mock.timers.tick(5_000);
+  // Another moment, by the clock that does not jump.
+  await sleep(5);
+  mock.timers.tick(5_000);
+  while (answers.length < 2) await turn();
+  const answer = (senders: number, onHold: boolean) => [{ senders, onHold, time: new Date() }];
+  answers[1]?.resolve(answer(3, true));
+  while (!lease.onHold) await turn();
+  answers[0]?.resolve(answer(2, false));
+  for (let round = 0; round < 5; round += 1) await turn();
+  t.strictSame([lease.onHold, lease.senders], [true, 3], 'mail would go out that is on hold');
+  await lease.stop();
+});

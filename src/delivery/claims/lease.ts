@@ -160,6 +160,8 @@ export class Lease {
     // Another beat that also waited for the database was answered first: this answer is about a former name.
     if (nodeId !== this.#nodeId) return;
     if (living) {
+      // So may one that began later, which knows better whether the service is on hold.
+      if (at.monotonic < this.#renewed.monotonic) return;
       this.#renewed = at;
       this.#senders = living.senders;
       this.#onHold = living.onHold;
