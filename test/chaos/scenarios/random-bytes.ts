@@ -15,8 +15,16 @@ const greetingMs = 500;
 /** A reply is waited for this long: input that became a line of a message, or is incomplete on purpose, gets none. */
 const patienceMs = 10;
 const most = { memoryMb: 512 };
-/** Of the inputs, about a third get one. */
-const fewestReplies = 0.1;
+/** For each connection that was greeted; there are about eight, also on a busy machine, where most inputs come too late for one. */
+const fewestReplies = 2;
+
+interface Tally {
+  sent: number;
+  connections: number;
+  answers: number;
+  /** By port: how many connections were greeted, and the lines of replies to what these said then, but for a farewell. */
+  greeted: Map<number, { connections: number; replies: number }>;
+}
 
 const verbs = [
   'EHLO',
@@ -64,7 +72,7 @@ export const randomInput: Scenario = {
       await callsOf('warm');
       const alone = await callsOf('alone');
       const began = performance.now();
-      const tally = { sent: 0, connections: 0, answers: 0 };
+      const tally: Tally = { sent: 0, connections: 0, answers: 0, greeted: new Map() };
       let during = 0;
       for (let round = 1; round <= run.rounds; round += 1) {
         run.say(`round ${round} of ${run.rounds}`);
@@ -81,8 +89,12 @@ export const randomInput: Scenario = {
       figures['inputs a second'] = Math.round(tally.sent / ((performance.now() - began) / 1_000));
       figures['calls of a healthy client, ms, median: alone'] = alone.toFixed(1);
       figures['the same beside them'] = `${during.toFixed(1)}, ${change(alone, during)}`;
-      if (tally.answers < tally.sent * fewestReplies)
-        findings.push({ rule: 'A10', what: `${tally.answers} replies to ${tally.sent} inputs` });
+      // With TLS from the start nothing is said.
+      for (const port of ports.slice(0, 2)) {
+        const { connections, replies } = tally.greeted.get(port) ?? { connections: 0, replies: 0 };
+        if (connections === 0 || replies < connections * fewestReplies)
+          findings.push({ rule: 'A10', what: `${replies} replies on ${connections} connections of port ${port}` });
+      }
       const memory = await memoryOf(node.pid);
       figures['memory of the process at the end, MB'] = memory;
       if (memory > most.memoryMb) findings.push({ rule: 'A10', what: `the process has ${memory} MB` });
@@ -95,12 +107,7 @@ export const randomInput: Scenario = {
 };
 
 /** One client's share of a round: sends random input, and reconnects when it is disconnected. */
-async function babble(
-  random: Random,
-  port: number,
-  client: number,
-  tally: { sent: number; connections: number; answers: number },
-): Promise<void> {
+async function babble(random: Random, port: number, client: number, tally: Tally): Promise<void> {
   let left = Math.ceil(inputs / clients);
   while (left > 0) {
     const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.${1 + (client >> 2)}.${1 + (client & 3)}` });
@@ -112,8 +119,15 @@ async function babble(
       });
     socket.on('error', () => undefined);
     socket.on('drain', () => wake());
+    let rest = '';
     socket.on('data', (chunk: Buffer) => {
-      tally.answers += chunk.toString('latin1').split('\r\n').length - 1;
+      const lines = (rest + chunk.toString('latin1')).split('\r\n');
+      rest = lines.pop() ?? '';
+      tally.answers += lines.length;
+      const greeted = tally.greeted.get(port) ?? { connections: 0, replies: 0 };
+      tally.greeted.set(port, greeted);
+      greeted.connections += lines.filter((line) => line.startsWith('220 ')).length;
+      greeted.replies += lines.filter((line) => !/^(?:220|421)/.test(line)).length;
       wake();
     });
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
