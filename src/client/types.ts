@@ -642,6 +642,12 @@ export interface Session {
   /** The service. */
   service: {
     /** The base URL that clients use. */ base_url: string;
+    /** Where programs hand in mail by SMTP, with an API key as the password; null: the node that answers takes none. */
+    submission: {
+      /** The host. */ host: string;
+      /** The port for STARTTLS; null: it is not open. */ starttls_port: number | null;
+      /** The port for TLS from the start; null: it is not open. */ tls_port: number | null;
+    } | null;
     /** No mail leaves the machine. */ sandbox: boolean;
     /** When the service was put on hold: mail is accepted but not sent until an operator releases it; null: it is not on hold. */
     on_hold_since: string | null;

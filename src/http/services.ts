@@ -19,6 +19,13 @@ import type { DashboardFiles } from './dashboard-files.ts';
 import type { Exports } from './exports.ts';
 import type { RateLimiter } from './rate-limit.ts';
 
+/** Where programs hand in mail by SMTP; null: this port is not open. */
+export interface SubmissionAddress {
+  host: string;
+  starttlsPort: number | null;
+  tlsPort: number | null;
+}
+
 /** The dependencies of the routes. */
 export interface Services {
   db: Database;
@@ -31,6 +38,8 @@ export interface Services {
   keyring: Keyring;
   mailHostname: string;
   baseUrl: string;
+  /** Null: this node takes no mail by SMTP. */
+  submission: SubmissionAddress | null;
   /** How many of the last addresses in `X-Forwarded-For` come from trusted proxies. */
   proxies: number;
   /** How domains are verified: live DNS and our sending addresses. */

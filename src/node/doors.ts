@@ -4,6 +4,7 @@ import type { FreshBodies } from '../core/emails/fresh-bodies.ts';
 import type { TokenKeys } from '../core/secrets/service-secrets.ts';
 import type { Database } from '../db/client.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import type { SubmissionAddress } from '../http/services.ts';
 import { type ReturnsServer, startReturnsServer } from '../inbound/returns-server.ts';
 import type { ServedCertificate } from '../inbound/served-certificate.ts';
 import { type SubmissionServer, startSubmission } from '../inbound/submission.ts';
@@ -26,15 +27,29 @@ interface Behind {
   log: Logger;
 }
 
+const submissionPortsOf = ({ roles, ports: { submission, submissions } }: Config) =>
+  roles.has('smtp')
+    ? { submission: submission || null, submissions: submissions || null }
+    : { submission: null, submissions: null };
+
+/** The host that programs submit mail to: a sandbox is tried on its own machine. */
+export const submissionHostOf = ({ deliveryMode, mailHostname }: Config): string =>
+  deliveryMode === 'direct' ? mailHostname : 'localhost';
+
+/** What people enter into such a program; null if this node has neither of the ports. */
+export function submissionAddressOf(config: Config): SubmissionAddress | null {
+  const { submission, submissions } = submissionPortsOf(config);
+  if (submission === null && submissions === null) return null;
+  return { host: submissionHostOf(config), starttlsPort: submission, tlsPort: submissions };
+}
+
 /** Opens the ports for programs that submit mail, as far as this node has them. */
 export async function openSubmission(
   { config, db, queue, fresh, commitTurns, certificate, log }: Behind,
   limiter: TokenBuckets,
 ): Promise<SubmissionServer> {
-  const { roles, mailHostname, smtp } = config;
-  const ports = roles.has('smtp')
-    ? { submission: config.ports.submission || null, submissions: config.ports.submissions || null }
-    : { submission: null, submissions: null };
+  const { mailHostname, smtp } = config;
+  const ports = submissionPortsOf(config);
   if (ports.submission === null && ports.submissions === null)
     return { ports, showCertificate() {}, close: async () => {} };
   const server = await startSubmission({

@@ -10,6 +10,7 @@ import { databaseCodeOf } from '../db/errors.ts';
 import { ApiError } from '../errors.ts';
 import { isLoopback } from '../ip.ts';
 import { oneLine, StartError } from '../process/start-error.ts';
+import { submissionHostOf } from './doors.ts';
 import type { SendwrightNode } from './node.ts';
 
 /** The sandbox's own sending domain, so that the first email needs no set-up. */
@@ -183,12 +184,12 @@ function remarks(config: Config, onHold: boolean) {
 }
 
 /** The user name can be anything; the password is an API key. */
-function submissionLine({ mailHostname, deliveryMode }: Config, { submission }: Shown): string[] {
+function submissionLine(config: Config, { submission }: Shown): string[] {
   const ports = [
     submission.submission && `port ${submission.submission} (STARTTLS)`,
     submission.submissions && `port ${submission.submissions} (TLS)`,
   ].filter(Boolean);
-  const host = deliveryMode === 'direct' ? mailHostname : 'localhost';
+  const host = submissionHostOf(config);
   return ports.length > 0 ? [`    SMTP         ${host}, ${ports.join(', ')}; the password is an API key`] : [];
 }
 

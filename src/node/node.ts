@@ -33,7 +33,7 @@ import type { Queue } from '../queue.ts';
 import { type Admin, prepareAdmin } from './admin.ts';
 import { openDatabase } from './database.ts';
 import { type DispatcherParts, startDispatchers } from './dispatchers.ts';
-import { openHttp, openInbound, openSubmission } from './doors.ts';
+import { openHttp, openInbound, openSubmission, submissionAddressOf } from './doors.ts';
 import { noteHold } from './hold.ts';
 import { findInternet, findTlsPolicies, installationOf, lookUpOf, poolsOf, surroundingsOf } from './internet.ts';
 import { recoverJournals } from './journals.ts';
@@ -276,6 +276,7 @@ function servicesOf(parts: Parts, limiter: RateLimiter, commitTurns: AccountTurn
     keyring: foundation.keyring,
     mailHostname: config.mailHostname,
     baseUrl: config.baseUrl,
+    submission: submissionAddressOf(config),
     proxies: config.http.proxies,
     surroundings: parts.surroundings,
     sandbox: config.deliveryMode === 'sandbox',

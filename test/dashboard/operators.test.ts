@@ -21,8 +21,9 @@ t.test('what operators see', inBrowser, async (t) => {
     await Promise.all([writeFile(cert, credentials.cert), writeFile(key, credentials.key)]);
   };
   await certify(20);
+  const port = String(await freePort());
   const env = {
-    ...{ ROLES: 'api,smtp', SUBMISSION_PORT: String(await freePort()), SMTP_TLS_CERT: cert, SMTP_TLS_KEY: key },
+    ...{ ROLES: 'api,smtp', SUBMISSION_PORT: port, SMTP_TLS_CERT: cert, SMTP_TLS_KEY: key },
     ...{ START_ON_HOLD: 'true', ENCRYPTION_KEY: encryptionKey.toString('hex') },
   };
   const node = await startDashboard(t, env);
@@ -30,6 +31,27 @@ t.test('what operators see', inBrowser, async (t) => {
   const body = { from: `a@${shop.domain}`, to: 'a@anywhere.test', subject: 'Of the shop', text: 't' };
   t.equal((await node.call('POST', '/api/v1/emails', { key: shop.key, body })).status, 200);
   const since = (await hold.find(node.db))?.toISOString();
+
+  t.test(
+    'what a program that sends by SMTP asks for is shown beside the keys, as far as its port is open',
+    async (t) => {
+      const { page, complaints } = await view(t, node, '/keys');
+      const panel = page.locator('.panel').filter({ has: page.getByRole('heading', { name: 'By SMTP' }) });
+      await panel.waitFor();
+      const shown = await panel.locator('dd').allTextContents();
+      t.strictSame(
+        shown.slice(0, 4).map((text) => text.trim()),
+        ['localhost', `${port} (STARTTLS)`, 'anything, such as sendwright', 'a key that can send'],
+      );
+      t.strictSame(await barriersInBoth(page), []);
+      await page.goto(`${node.baseUrl}/keys?new=1`);
+      await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('by smtp');
+      await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
+      const words = `By SMTP: localhost, port ${port} (STARTTLS), any user name, and the key as the password.`;
+      await page.getByRole('dialog').getByText(words).waitFor();
+      t.strictSame(complaints, []);
+    },
+  );
 
   t.test(
     'who sends nothing themselves sees what is wrong with the mail of others, or that it is not known',

@@ -10,6 +10,7 @@ import { Live } from '../../src/http/live.ts';
 import { silentLog } from '../../src/log.ts';
 import { buildAccount, buildSender } from '../support/build.ts';
 import { call, eventually, startTestNode, type TestNode } from '../support/node.ts';
+import { freePort } from '../support/ports.ts';
 import { encryptionKey, sharedNode } from '../support/shared-node.ts';
 
 const path = '/api/v1/session';
@@ -29,7 +30,10 @@ t.test('AUTH-16: the login of a browser is a cookie that no script and no other 
   const account = await buildAccount(node.db);
   const { answer, cookie, attributes, headers } = await logIn(node, account);
   t.equal(answer.status, 200);
-  t.match(answer.body, { user: { email: account.email, role: 'member' }, service: { sandbox: true } });
+  t.match(answer.body, {
+    user: { email: account.email, role: 'member' },
+    service: { sandbox: true, submission: null },
+  });
   t.strictSame(
     Object.keys(answer.body).sort(),
     ['account', 'expires_at', 'service', 'user'],
@@ -47,6 +51,24 @@ t.test('AUTH-16: the login of a browser is a cookie that no script and no other 
   for (const credential of [{ token: 'garbage' }, { key: 'garbage' }]) {
     const withBoth = { headers: { Cookie: cookie }, ...credential };
     t.equal((await node.call('GET', path, withBoth)).status, 401, 'what is sent on purpose counts before the cookie');
+  }
+});
+
+t.test('a browser is told where programs submit mail: a sandbox is on their own machine', async (t) => {
+  for (const [mode, host] of [
+    ['sandbox', 'localhost'],
+    ['direct', 'mail.example.test'],
+  ] as const) {
+    const port = await freePort();
+    const env = {
+      ROLES: 'api,smtp',
+      DELIVERY_MODE: mode,
+      MAIL_HOSTNAME: 'mail.example.test',
+      SENDING_IPS: '127.0.0.1',
+    };
+    const node = await startTestNode(t, { ...env, SUBMISSIONS_PORT: String(port) });
+    const { answer } = await logIn(node, await buildAccount(node.db));
+    t.strictSame(answer.body.service.submission, { host, starttls_port: null, tls_port: port });
   }
 });
 

@@ -27,6 +27,12 @@ export const firstEmail = (session: Session, from = 'your-domain.example', key =
     html: '<p>It works.</p>',
   });
 
+/** The ports for programs that send by SMTP. */
+export const smtpPorts = ({ starttls_port, tls_port }: NonNullable<Session['service']['submission']>): string =>
+  [starttls_port !== null && `${starttls_port} (STARTTLS)`, tls_port !== null && `${tls_port} (TLS)`]
+    .filter(Boolean)
+    .join(' or ');
+
 /** Why no API call can send this email again (by SMTP it may have come without a subject or text); null if one can. */
 export function whyNoCall(email: Email, content: EmailContent): string | null {
   const lacking = [!email.subject && 'a subject', !content.html && !content.text && 'a text'].filter(Boolean);

@@ -44,6 +44,16 @@ const session = login
     service: z
       .object({
         base_url: words('The base URL that clients use.'),
+        submission: z
+          .object({
+            host: words('The host.'),
+            starttls_port: integer('The port for STARTTLS; null: it is not open.').nullable(),
+            tls_port: integer('The port for TLS from the start; null: it is not open.').nullable(),
+          })
+          .nullable()
+          .describe(
+            'Where programs hand in mail by SMTP, with an API key as the password; null: the node that answers takes none.',
+          ),
         sandbox: z.boolean().describe('No mail leaves the machine.'),
         on_hold_since: time(
           'When the service was put on hold: mail is accepted but not sent until an operator releases it; null: it is not on hold.',
@@ -64,7 +74,13 @@ const sessionExample = {
     usage: { day: null, month: null },
     left: { day: null, month: null },
   },
-  service: { base_url: 'http://localhost:3000', sandbox: true, on_hold_since: null, delivers: true },
+  service: {
+    base_url: 'http://localhost:3000',
+    submission: { host: 'localhost', starttls_port: 2587, tls_port: 2465 },
+    sandbox: true,
+    on_hold_since: null,
+    delivers: true,
+  },
 };
 
 const loginRefusals: Refusal[] = [

@@ -11,11 +11,17 @@ import { issueToken, lifetimeSeconds } from '../credentials/login-token.ts';
 import { refuseElsewhere, setSessionCookie } from '../credentials/session-cookie.ts';
 import { logIn } from '../login.ts';
 import * as present from '../present.ts';
-import type { Services } from '../services.ts';
+import type { Services, SubmissionAddress } from '../services.ts';
+
+const shownSubmission = ({ host, starttlsPort, tlsPort }: SubmissionAddress) => ({
+  host,
+  starttls_port: starttlsPort,
+  tls_port: tlsPort,
+});
 
 /** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. A logout emits `logged out` on the app. */
 export function sessionRoutes(router: Router, app: Koa, services: Services): void {
-  const { db, jwtSecret, baseUrl, sandbox, clock } = services;
+  const { db, jwtSecret, baseUrl, submission, sandbox, clock } = services;
   const loggedIn = demandLogin(services);
   const cookie = { https: baseUrl.startsWith('https:'), maxAgeSeconds: lifetimeSeconds };
   const shown = async (user: User, expiresAt: Date) => {
@@ -27,7 +33,13 @@ export function sessionRoutes(router: Router, app: Koa, services: Services): voi
     return {
       expires_at: expiresAt.toISOString(),
       ...present.session(user, account, clock.now()),
-      service: { base_url: baseUrl, sandbox, on_hold_since: since?.toISOString() ?? null, delivers },
+      service: {
+        base_url: baseUrl,
+        submission: submission && shownSubmission(submission),
+        sandbox,
+        on_hold_since: since?.toISOString() ?? null,
+        delivers,
+      },
     };
   };
 

@@ -20,12 +20,13 @@ import { WholeTable } from '../../parts/paged-table.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { Status } from '../../parts/status.tsx';
 import { now } from '../../words/clock.ts';
-import { firstEmail } from '../../words/commands.ts';
+import { firstEmail, smtpPorts } from '../../words/commands.ts';
 import { plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { useKeys } from './all-keys.ts';
 import { maySendFrom } from './first-sender.ts';
 import { revokeIt, standing } from './key-standing.ts';
+import { SmtpSettings } from './smtp-settings.tsx';
 
 const columns: Column<ApiKey>[] = [
   {
@@ -141,6 +142,7 @@ export function Keys() {
           )
         }
       />
+      <SmtpSettings />
       {state.new === '1' && <NewKey close={() => change({ new: null })} />}
     </>
   );
@@ -155,6 +157,7 @@ const lifetimes = [
 
 function NewKey({ close }: { close: () => void }) {
   const session = useSession();
+  const { submission } = session.service;
   const [made, setMade] = useState<{ key: string; api_key: ApiKey } | null>(null);
   const [{ chosen = [] }, setChosen] = useOutliving<{ chosen: string[] }>('domains of a new key');
   const domains = useQuery({ queryKey: ['domains'], queryFn: () => api.domains.list() });
@@ -194,6 +197,12 @@ function NewKey({ close }: { close: () => void }) {
                 {from ? 'Try it:' : 'None of its domains is verified yet. Once one is, try it:'}
               </p>
               <Command text={firstEmail(session, from?.domain, made.key)} />
+              {submission && (
+                <p className="soft" style={{ fontSize: 13 }}>
+                  By SMTP: <span className="mono">{submission.host}</span>, port {smtpPorts(submission)}, any user name,
+                  and the key as the password.
+                </p>
+              )}
             </>
           )}
         </ShownOnce>
