@@ -1,6 +1,8 @@
+import type { Page } from 'playwright-core';
 import t from 'tap';
 import { crashedNote, heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
+import { eventually } from '../support/node.ts';
 import { barriers, barriersInBoth, go, inBrowser, lookAgain, startDashboard, view, whole } from './browser.ts';
 
 /** Of what is shown: how wide it would be, how wide it is, and how high. */
@@ -237,6 +239,71 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     const { emails } = (await node.call('GET', '/api/v1/emails?to=b@gone.test', { key: node.key })).body;
     await go(page, `/emails/${emails[0].id}`, 'as an operator decided for all mail to gone.test: the domain is gone');
     t.strictSame(complaints, []);
+  });
+
+  t.test('what takes several calls is shown as under way, and asks before its tab is closed', async (t) => {
+    await send({ to: ['a@many.test', 'b@many.test'], tags: ['many'] });
+    await putOff(['many.test'], 'many.test: the server could not be reached');
+    const focusedIn = (page: Page) => page.evaluate('document.activeElement.closest("[role=dialog], main")?.tagName');
+    for (const { path, name, call, first, words, done } of [
+      {
+        path: '/destinations?q=many.test',
+        name: 'Give up',
+        call: '**/api/v1/admin/destinations/many.test/stop',
+        first: { domain: 'many.test', stopped: 7, in_hand: 0, held: 0, rest_waits: true },
+        words: 'Recipients left: 2.',
+        done: '9 recipients are given up.',
+      },
+      {
+        path: '/emails?status=queued&tag=many',
+        name: 'Stop all',
+        call: '**/api/v1/emails/stop',
+        first: { stopped: 7, canceled: 0, in_hand: 0, held: 0, rest_waits: true },
+        words: 'Emails left: 1.',
+        done: '9 recipients are given up, 0 scheduled emails are canceled.',
+      },
+    ]) {
+      await putOff(['many.test'], 'many.test: the server could not be reached');
+      const { page, complaints } = await view(t, node, path);
+      let goOn: (() => void) | undefined;
+      let calls = 0;
+      await page.route(call, async (route) => {
+        calls += 1;
+        if (calls === 1) return route.fulfill({ json: first });
+        await new Promise<void>((resolve) => {
+          goOn = resolve;
+        });
+        const last = { ...first, stopped: 2, rest_waits: false };
+        await (name === 'Stop all' ? route.continue() : route.fulfill({ json: last }));
+      });
+      const open = page.getByRole('button', { name }).first();
+      await open.focus();
+      await page.keyboard.press('Enter');
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('for good').waitFor();
+      await dialog.getByRole('button', { name }).focus();
+      await page.keyboard.press('Enter');
+      await dialog.getByText(words).waitFor();
+      await eventually(async () => goOn !== undefined);
+      t.equal(await focusedIn(page), 'SECTION', `${name}: the focus does not fall out of the dialog`);
+      await page.keyboard.press('Tab');
+      t.equal(await focusedIn(page), 'SECTION', `${name}: nor does the next key lead behind it`);
+      t.equal(await dialog.getByRole('button', { name: 'No', exact: true }).count(), 0, 'it is too late for that');
+      t.strictSame(await barriers(page), []);
+      const closing = page.waitForEvent('dialog');
+      await page.close({ runBeforeUnload: true });
+      const asked = await closing;
+      t.equal(asked.type(), 'beforeunload');
+      await asked.dismiss();
+      goOn?.();
+      await page.getByText(done).waitFor();
+      await dialog.waitFor({ state: 'detached' });
+      if (name === 'Stop all') {
+        await open.waitFor({ state: 'detached' });
+        await eventually(async () => (await focusedIn(page)) === 'MAIN');
+      }
+      t.strictSame(complaints, []);
+    }
   });
 
   t.test('why somebody gets no mail is said where their emails are looked for', async (t) => {

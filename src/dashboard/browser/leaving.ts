@@ -55,6 +55,20 @@ export function freeTab(what: string): void {
   if (inTab.size === 0) removeEventListener('beforeunload', warn);
 }
 
+let worksBegun = 0;
+
+/** Does work that takes several calls: without this tab the rest of them would not be made. */
+export async function workInTab<Done>(work: () => Promise<Done>): Promise<Done> {
+  worksBegun += 1;
+  const what = `work ${worksBegun}`;
+  holdTab(what);
+  try {
+    return await work();
+  } finally {
+    freeTab(what);
+  }
+}
+
 /** Reloads without asking: what would be lost belongs to another user. */
 export function loadAnew(): void {
   removeEventListener('beforeunload', warn);

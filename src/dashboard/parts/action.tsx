@@ -4,6 +4,7 @@ import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { askAgain, isStatus, wordsOf } from '../data/api.ts';
 import { Dialog } from './dialog.tsx';
+import { VanishingButton } from './vanishing.tsx';
 
 export const tell = (message: string) => notifications.show({ message, color: 'indigo', withCloseButton: false });
 
@@ -77,6 +78,10 @@ interface Asked<Output> extends ButtonProps {
   about?: string;
   /** Explains what will happen. */
   words: ReactNode;
+  /** The same while it is done, if that may take long. */
+  meanwhile?: ReactNode;
+  /** Selects what gets the focus if the button goes with what it does. */
+  to?: string;
   act: () => Promise<Output>;
   done: string | ((output: Output) => string | null);
   then?: ((output: Output) => void) | undefined;
@@ -85,7 +90,8 @@ interface Asked<Output> extends ButtonProps {
 }
 
 /** A button for what cannot be undone: it asks first. */
-export function Confirmed<Output>({ name, about, words, act, done, then, less, ...button }: Asked<Output>) {
+export function Confirmed<Output>(props: Asked<Output>) {
+  const { name, about, words, meanwhile, to, act, done, then, less, ...button } = props;
   const [asked, setAsked] = useState(false);
   const action = useAction(
     (chosen: () => Promise<Output>) => chosen(),
@@ -95,19 +101,28 @@ export function Confirmed<Output>({ name, about, words, act, done, then, less, .
       then?.(output);
     },
   );
+  const opener = { 'aria-label': about && `${name} ${about}`, ...button, onClick: () => setAsked(true) };
+  // It is too late for a no.
+  const lasts = meanwhile !== undefined && action.isPending;
   return (
     <>
-      <Button variant="default" aria-label={about && `${name} ${about}`} {...button} onClick={() => setAsked(true)}>
-        {name}
-      </Button>
+      {to === undefined ? (
+        <Button variant="default" {...opener}>
+          {name}
+        </Button>
+      ) : (
+        <VanishingButton to={to} {...opener}>
+          {name}
+        </VanishingButton>
+      )}
       {asked && (
         <Dialog close={() => setAsked(false)} title={`${name}?`}>
-          <Text size="sm" mb="lg">
-            {words}
+          <Text size="sm" mb="lg" aria-live="polite">
+            {lasts ? meanwhile : words}
           </Text>
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={() => setAsked(false)}>
-              No
+              {lasts ? 'Close' : 'No'}
             </Button>
             {less && (
               <Button loading={action.isPending} onClick={() => action.mutate(less.act)} data-autofocus>

@@ -2,7 +2,7 @@ import { Button, type ButtonProps } from '@mantine/core';
 import { type ReactNode, useLayoutEffect, useRef } from 'react';
 
 /** Focuses what had no place among the keyboard's stops until now. */
-function stayAt(place: HTMLElement | null): void {
+export function stayAt(place: HTMLElement | null): void {
   if (!place || document.activeElement !== document.body) return;
   if (!place.hasAttribute('tabindex')) place.tabIndex = -1;
   place.focus({ preventScroll: true });
@@ -15,7 +15,13 @@ function stayAt(place: HTMLElement | null): void {
  * @param props.to selects what gets the focus; without this what is around the button
  */
 export function VanishingButton(
-  props: ButtonProps & { to?: string; onClick: () => void; 'data-again'?: true; children: ReactNode },
+  props: ButtonProps & {
+    to?: string | undefined;
+    onClick: () => void;
+    'data-again'?: true;
+    'aria-label'?: string | undefined;
+    children: ReactNode;
+  },
 ) {
   const { to, ...button } = props;
   const ref = useRef<HTMLButtonElement>(null);

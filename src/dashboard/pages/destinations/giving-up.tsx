@@ -2,7 +2,9 @@ import { Button, Group, NativeSelect, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Destination } from '../../../client/index.ts';
+import { workInTab } from '../../browser/leaving.ts';
 import { api } from '../../data/api.ts';
+import { Pace } from '../../data/pace.ts';
 import { useAction } from '../../parts/action.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Known } from '../../parts/failure.tsx';
@@ -16,16 +18,18 @@ export function GiveUp({ destination, close }: { destination: Destination; close
   const [domains] = useState(destination.destinations);
   // Of several none is chosen: whoever presses Enter has said which.
   const [domain, choose] = useState(domains.length === 1 ? (domains[0] ?? '') : '');
-  const waits = useQuery({
-    queryKey: ['destinations', 'waiting', domain],
-    queryFn: () => api.admin.destinations.waiting(domain),
-    enabled: domain !== '',
-  });
+  const [pace] = useState(() => new Pace(5_000));
   const action = useAction(
-    (reason: string) => api.admin.destinations.stop(domain, reason ? { reason } : {}),
+    (reason: string) => workInTab(() => api.admin.destinations.stop(domain, reason ? { reason } : {})),
     ({ stopped }) => `${plural(stopped, 'recipient is', 'recipients are')} given up.`,
     close,
   );
+  const waits = useQuery({
+    queryKey: ['destinations', 'waiting', domain],
+    queryFn: () => pace.ask(() => api.admin.destinations.waiting(domain)),
+    enabled: domain !== '',
+    refetchInterval: () => action.isPending && pace.everyMs,
+  });
   const { waiting = 0, in_hand: inHand = 0, held = 0 } = waits.data ?? {};
   const left = [
     inHand > 0 && `${plural(inHand, 'recipient')} being sent to or about to be`,
@@ -49,14 +53,16 @@ export function GiveUp({ destination, close }: { destination: Destination; close
         )}
         <Known query={waits}>
           <Text size="sm" mb="sm" aria-live="polite">
-            {domain === ''
-              ? 'What waits for the other domains is left alone.'
-              : !waits.data
-                ? 'Counting…'
-                : waiting === 0
-                  ? `Nothing waits for ${inOwnLetters(domain)} that could be given up.`
-                  : `${plural(waiting, 'recipient')} at ${inOwnLetters(domain)}, of all accounts, will fail for good and will not be tried again. Mail sent there later is not affected.`}
-            {left.length > 0 && ` Left alone: ${left.join(', and ')}.`}
+            {action.isPending
+              ? `Recipients left: ${count(waiting)}. This goes on if you close this, but not if you close or reload the page.`
+              : domain === ''
+                ? 'What waits for the other domains is left alone.'
+                : !waits.data
+                  ? 'Counting…'
+                  : waiting === 0
+                    ? `Nothing waits for ${inOwnLetters(domain)} that could be given up.`
+                    : `${plural(waiting, 'recipient')} at ${inOwnLetters(domain)}, of all accounts, will fail for good and will not be tried again. Mail sent there later is not affected.`}
+            {left.length > 0 && !action.isPending && ` Left alone: ${left.join(', and ')}.`}
           </Text>
         </Known>
         <TextField
@@ -69,7 +75,7 @@ export function GiveUp({ destination, close }: { destination: Destination; close
         />
         <Group justify="flex-end" gap="xs" mt="lg">
           <Button variant="default" onClick={close}>
-            No
+            {action.isPending ? 'Close' : 'No'}
           </Button>
           <Button type="submit" color="red" loading={action.isPending} disabled={waiting === 0}>
             {waiting > 0 ? `Give up ${count(waiting)}` : 'Give up'}

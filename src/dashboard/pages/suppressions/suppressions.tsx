@@ -4,6 +4,7 @@ import { useRef } from 'react';
 import { Link } from 'wouter';
 import type { Suppression } from '../../../client/index.ts';
 import { pageOf, useAddressState } from '../../browser/address-state.ts';
+import { workInTab } from '../../browser/leaving.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
@@ -164,7 +165,7 @@ export function Suppressions() {
 }
 
 function Import() {
-  const load = useAction(importCsv, wordsFor);
+  const load = useAction((file: File) => workInTab(() => importCsv(file)), wordsFor);
   const resetFile = useRef<() => void>(null);
   const take = (file: File | null) => {
     if (!file) return;
