@@ -12,7 +12,7 @@ import type { Command, Env, Output, Say } from './command.ts';
 import { withDatabase } from './database.ts';
 import { read, required, textOf } from './given.ts';
 import { canLogIn, passwordFrom, shownOnce } from './given-password.ts';
-import { table } from './table.ts';
+import { notShown, table } from './table.ts';
 
 const heads = ['ID', 'NAME', 'PLAN', 'TODAY', 'MONTH', 'CREDIT', 'STATE'];
 
@@ -46,7 +46,7 @@ export const listAccounts: Command = {
     'Usage: sendwright accounts list [--limit <n>] [--offset <n>] [--q <text>] [--sort newest|usage]',
     '                               [--webhooks failing]',
     '',
-    'Lists at most 100 accounts, with the emails accepted today and this month (UTC).',
+    'Lists at most 100 accounts at a time, with the emails accepted today and this month (UTC).',
     '',
     '  --q <text>          only accounts with this text in their name, or in the email address of a user; case does not matter',
     '  --webhooks failing  only accounts with a webhook whose calls fail, or that was disabled because they did',
@@ -74,6 +74,8 @@ export const listAccounts: Command = {
     });
     return withDatabase(env, say, async ({ db }) => {
       const found = await list(db, { ...page, q: q ?? null, webhooks: webhooks ?? null, sort });
+      const left = notShown(found.count - found.accounts.length, 'account', 'accounts', '--limit, --offset and --q');
+      if (left !== null && found.accounts.length > 0) say(left);
       const shown = found.accounts.map((one) => present.listedAccount(one, found.now));
       return {
         json: { accounts: shown, count: found.count },

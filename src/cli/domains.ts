@@ -16,6 +16,9 @@ import { accountOf } from './whose.ts';
 
 const shown = (domain: Domain) => present.withAccount(present.domain(domain), domain);
 
+/** Of all accounts. */
+const mostListed = 1_000;
+
 export const listDomains: Command = {
   help: [
     'Usage: sendwright domains list [--account <account>]',
@@ -29,10 +32,12 @@ export const listDomains: Command = {
   async run(env, say, given) {
     return withDatabase(env, say, async ({ db }) => {
       const account = textOf(given, 'account');
-      const found =
+      const some =
         account !== undefined
           ? await domains.list(db, (await accounts.find(db, account)).id)
-          : await domains.listAll(db, { limit: 1_000 });
+          : await domains.listAll(db, { limit: mostListed + 1 });
+      const found = account === undefined ? some.slice(0, mostListed) : some;
+      if (found.length < some.length) say('Older domains are not shown: see --account.');
       const rows = found.map((one) => [one.domain, one.status, one.accountId, one.dnsWarning]);
       return {
         json: { domains: found.map(shown) },

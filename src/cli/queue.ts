@@ -6,7 +6,7 @@ import { destinationQuery } from '../http/routes/destinations.ts';
 import type { Command } from './command.ts';
 import { withDatabase } from './database.ts';
 import { read, textOf } from './given.ts';
-import { counted, table } from './table.ts';
+import { counted, notShown, table } from './table.ts';
 
 const heads = ['SITE', 'QUEUED', 'DEFERRED', 'IN FLIGHT', 'CONNECTIONS', 'STATE'];
 
@@ -16,34 +16,38 @@ function row(standing: destinations.Standing): (string | number)[] {
   return [site, queued, deferred, running, `${connections}/${mostConnections}`, words];
 }
 
-function textOfList(found: destinations.Standing[], count: number): string {
+function textOfList(found: destinations.Standing[], count: number, offset: number): string {
   const more = count - found.length;
-  const shown = table(heads, found.map(row), more > 0 ? 'None was requested.' : 'There are no destinations.');
-  if (found.length === 0 || more <= 0) return shown;
-  return `${shown}\n${counted(more, 'more destination is', 'more destinations are')} not shown: see --limit, --q and --state.`;
+  const nothing = offset > 0 ? `No destinations on this page; ${count} in total.` : 'None was requested.';
+  const shown = table(heads, found.map(row), count > 0 ? nothing : 'There are no destinations.');
+  const left = notShown(more, 'destination', 'destinations', '--limit, --offset, --q and --state');
+  return found.length === 0 || left === null ? shown : `${shown}\n${left}`;
 }
 
 export const listQueue: Command = {
   help: [
-    'Usage: sendwright queue list [--limit <n>] [--q <part of a name>] [--state paused|backing_off|slowed|open]',
+    'Usage: sendwright queue list [--limit <n>] [--offset <n>] [--q <part of a name>]',
+    '                             [--state paused|backing_off|slowed|open]',
     '',
-    'Lists every site that has mail waiting, was sent to within the last hour, or is paused; those with the most mail waiting come',
-    'first. The default limit is 100.',
+    'Lists the sites that have mail waiting, were sent to within the last hour, or are paused; those with the most mail waiting come',
+    'first. At most 100 are listed at a time: --offset says how many to skip.',
   ].join('\n'),
-  options: { limit: { type: 'string' }, q: { type: 'string' }, state: { type: 'string' } },
+  options: { limit: { type: 'string' }, offset: { type: 'string' }, q: { type: 'string' }, state: { type: 'string' } },
   async run(env, say, given) {
     const {
       q: part,
       limit,
+      offset,
       state,
     } = read(destinationQuery, {
       limit: textOf(given, 'limit') ?? '100',
+      offset: textOf(given, 'offset'),
       q: textOf(given, 'q'),
       state: textOf(given, 'state'),
     });
     return withDatabase(env, say, async ({ db }) => {
       const [{ destinations: found, count }, onHoldSince] = await Promise.all([
-        destinations.list(db, { part, limit, state }),
+        destinations.list(db, { part, limit, offset, state }),
         hold.find(db),
       ]);
       const held = onHoldSince
@@ -51,7 +55,7 @@ export const listQueue: Command = {
         : '';
       return {
         json: { on_hold_since: onHoldSince, count, destinations: found.map(present.destination) },
-        text: held + textOfList(found, count),
+        text: held + textOfList(found, count, offset),
       };
     });
   },

@@ -6,7 +6,7 @@ import type { Command, Output } from './command.ts';
 import { withDatabase } from './database.ts';
 import { isSet, read, required, textOf } from './given.ts';
 import { canLogIn, type GivenPassword, passwordFrom, shownOnce } from './given-password.ts';
-import { table } from './table.ts';
+import { notShown, table } from './table.ts';
 
 const heads = ['EMAIL', 'ROLE', 'ACCOUNT', 'SINCE'];
 
@@ -39,6 +39,8 @@ export const listUsers: Command = {
   help: [
     'Usage: sendwright users list [--account <account>] [--limit <n>] [--offset <n>]',
     '',
+    'Lists at most 100 users at a time.',
+    '',
     '  --account <account>  its id, or the email address of one of its users',
   ].join('\n'),
   options: { account: { type: 'string' }, limit: { type: 'string' }, offset: { type: 'string' } },
@@ -48,6 +50,8 @@ export const listUsers: Command = {
       const name = textOf(given, 'account');
       const account = name === undefined ? null : await accounts.find(db, name);
       const { users, count } = await members.list(db, account?.id ?? null, asked);
+      const left = notShown(count - users.length, 'user', 'users', '--limit, --offset and --account');
+      if (left !== null && users.length > 0) say(left);
       const nothing = count === 0 ? 'There are no users.' : `No users on this page; ${count} in total.`;
       return { json: { users: users.map(present), count }, text: table(heads, users.map(row), nothing) };
     });

@@ -130,6 +130,9 @@ t.test('accounts: created, found by address, suspended, resumed, put on another 
   t.match(await told(env, 'accounts', 'resume', made.account.id), { code: 0, account: { suspended_at: null } });
   t.match(await told(env, 'accounts', 'plan', email, 'pro'), { account: { plan: 'pro' } });
   const { accounts } = await told(env, 'accounts', 'list', '--limit', '1');
+  t.match(await sendwright(env, 'accounts', 'list', '--limit', '1'), {
+    said: /^\d+ more accounts? (is|are) not shown: see --limit, --offset and --q\.$/,
+  });
   t.match(accounts, [{ id: made.account.id, plan: 'pro' }]);
   t.match(await sendwright(env, 'accounts', 'list'), {
     code: 0,
@@ -562,7 +565,14 @@ t.test('queue: orders for a destination are what nodes go by', async (t) => {
   const noMail = `No mail waits for ${other}, and no node reports any within the last hour: check the name. Mail that comes later waits.`;
   t.equal(paused.said, noMail, 'a typo is noticed');
   t.match(await sendwright(env, 'queue', 'list', '--q', name, '--limit', '1'), {
-    printed: /\n1 more destination is not shown: see --limit, --q and --state\.$/,
+    printed: /\n1 more destination is not shown: see --limit, --offset, --q and --state\.$/,
+  });
+  t.match(await told(env, 'queue', 'list', '--q', name, '--limit', '1', '--offset', '1'), {
+    count: 2,
+    destinations: [{ site: String }],
+  });
+  t.match(await sendwright(env, 'queue', 'list', '--q', name, '--offset', '2'), {
+    printed: /^No destinations on this page; 2 in total\.$/,
   });
   t.equal((await sendwright(env, 'queue', 'resume', other)).said, '');
   t.match(await told(env, 'queue', 'flush', name), { code: 0, flushed: 0 });

@@ -53,6 +53,9 @@ t.test('users: added, given a new password, listed and removed', async (t) => {
     (await sendwright(env, 'users', 'list', '--limit', '1')).printed,
     /^EMAIL +ROLE[\s\S]*admin@example\.test +admin/,
   );
+  t.match(await sendwright(env, 'users', 'list', '--limit', '1'), {
+    said: '2 more users are not shown: see --limit, --offset and --account.',
+  });
   t.match(await sendwright(env, 'users', 'list', '--limit', '0'), { printed: 'No users on this page; 3 in total.' });
 
   const typing = ['users', 'password', 'ann@bücher.test', '--password-stdin'];
