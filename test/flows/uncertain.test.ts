@@ -54,6 +54,21 @@ t.test(
   },
 );
 
+t.test('the log tells what is held from what just waits', async (t) => {
+  const { node, held } = await startDoubting(t);
+  const id = await held();
+  const inAnHour = new Date(Date.now() + 3_600_000).toISOString();
+  const { id: later } = await node.send({ to: 'a@doubt.test', scheduled_at: inAnHour });
+  const { emails } = (await node.call('GET', '/api/v1/emails', { key: node.key })).body;
+  t.strictSame(
+    emails.map((one: { id: string; held: boolean }) => [one.id, one.held]),
+    [
+      [later, false],
+      [id, true],
+    ],
+  );
+});
+
 t.test('with on_uncertain: hold it waits until somebody decides', async (t) => {
   const { node, received, explain, release, held, told } = await startDoubting(t);
   const id = await held();
