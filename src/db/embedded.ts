@@ -78,7 +78,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   const systemDir = options.systemDir ?? '/var/lib/sendwright';
   const user = serverUser();
   fs.mkdirSync(dataDir, { recursive: true, mode: 0o711 });
+  // Looked for first: another first start at this moment makes its database before it.
+  const log = fs.statSync(logOf(dataDir), { throwIfNoEntry: false });
   const found = findCluster(dataDir, user);
+  if (!found && log?.isFile()) throw goneFrom(dataDir);
   const binaries = await findBinaries(found ? found.user : user, [systemDir, os.tmpdir()]);
   if (found) refuseUnfit(found);
   if (found?.user && !runAs(found.user, 'cd "$1"', [found.dir]).ok) {
@@ -111,6 +114,14 @@ export function findRunning(dataDir: string, password: string): { url: string; p
   return postmaster && { url: urlOf(postmaster, password, 'sendwright'), pid: postmaster.pid };
 }
 
+const logOf = (dataDir: string) => path.join(dataDir, 'postgres.log');
+
+/** Such as a volume that is not mounted: a new database in its place would take mail that nobody looks for there. */
+const goneFrom = (dataDir: string) =>
+  new Error(
+    `${dataDir} had a database that is gone, only its postgres.log is there: mount or restore ${path.join(dataDir, 'postgres')}, or remove ${logOf(dataDir)} to start with an empty database`,
+  );
+
 class Server {
   readonly #options: EmbeddedOptions;
   readonly #cluster: Cluster;
@@ -127,7 +138,7 @@ class Server {
     this.#options = options;
     this.#cluster = cluster;
     this.#binaries = binaries;
-    this.#logFile = path.join(options.dataDir, 'postgres.log');
+    this.#logFile = logOf(options.dataDir);
   }
 
   url(database: string): string {

@@ -112,6 +112,21 @@ t.test('the first start creates the cluster, and the second finds what was writt
   await second.stop();
 });
 
+t.test('no other database takes the place of one that is gone, as from a volume that is not mounted', async (t) => {
+  const at = place(t);
+  const inside = (name: string) => path.join(at.dataDir, name);
+  await (await startEmbedded(at)).stop();
+  fs.renameSync(inside('postgres'), inside('away'));
+  const message = `${at.dataDir} had a database that is gone, only its postgres.log is there: mount or restore ${inside('postgres')}, or remove ${inside('postgres.log')} to start with an empty database`;
+  await t.rejects(startEmbedded(at), { message });
+  fs.mkdirSync(inside('postgres'));
+  await t.rejects(startEmbedded(at), { message }, 'nor into an empty mount point');
+  t.strictSame(fs.readdirSync(inside('postgres')), []);
+  fs.rmSync(inside('postgres.log'));
+  await (await startEmbedded(at)).stop();
+  t.ok(fs.existsSync(inside('postgres/PG_VERSION')), 'unless the operator wants it');
+});
+
 t.test('the server of a process that was killed is taken over', async (t) => {
   const at = place(t);
   const owner = await otherOwner(t, at);
