@@ -1,8 +1,15 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { Route } from 'playwright-core';
 import t from 'tap';
 import { buildAccount } from '../support/build.ts';
 import { adminPassword, eventually } from '../support/node.ts';
+import { makeFolder } from '../support/start.ts';
 import { barriers, barriersInBoth, go, inBrowser, logIn, lookAgain, sharedDashboard, view } from './browser.ts';
+
+const execute = promisify(execFile);
 
 t.test('the dashboard', inBrowser, async (t) => {
   const node = await sharedDashboard();
@@ -414,6 +421,24 @@ t.test('the first email is one that a key may send from a domain that can', inBr
   t.match(command, `hello@${shop}`);
   const body = JSON.parse(/-d '(.*)'/s.exec(command)?.[1] ?? '');
   t.equal((await node.call('POST', '/api/v1/emails', { key, body })).status, 200, 'what is shown can be sent');
+  const folder = await makeFolder(t);
+  for (const [language, runs, file] of [
+    ['Node.js', process.execPath, 'send.mjs'],
+    ['Python', 'python3', 'send.py'],
+    ['PHP', 'php', 'send.php'],
+  ] as const) {
+    await page.getByRole('tab', { name: language }).click();
+    const program = (await page.locator('.step pre', { hasText: file }).textContent()) ?? '';
+    const path = join(folder, file);
+    // A test's node is told to take any port.
+    await writeFile(path, program.replace('sk_live_…', key).replace('http://localhost:0', node.baseUrl));
+    const output = await execute(runs, [path], { timeout: 30_000 }).catch((error) => error);
+    if (output.code === 'ENOENT') t.comment(`${runs} is not installed: the program in ${language} was not run`);
+    else t.match(output.stdout, /status\W+queued/, `${language}: ${output.stderr}`);
+  }
+  await page.reload();
+  await page.getByRole('tab', { name: 'PHP', selected: true }).waitFor();
+  await page.getByRole('tab', { name: 'curl' }).click();
 
   // A new key's own command keeps to its domains, too.
   await page.goto(`${node.baseUrl}/keys?new=1`);

@@ -3,7 +3,8 @@ import t from 'tap';
 import type { Email, EmailContent, EmailWithRecipients, Session } from '../../src/client/index.ts';
 import { readSuppressionsCsv } from '../../src/client/index.ts';
 import { adviceOf } from '../../src/core/log/advice.ts';
-import { firstEmail, ownAddress, sameEmail, whyNoCall } from '../../src/dashboard/words/commands.ts';
+import { ownAddress, sameEmail, whyNoCall } from '../../src/dashboard/words/commands.ts';
+import { firstEmail } from '../../src/dashboard/words/first-email.ts';
 import {
   addressIn,
   bytes,

@@ -3,7 +3,8 @@ import type { Email, EmailContent, EmailWithRecipients, Session } from '../../cl
 /** Quotes a text as one word for the shell. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-const call = (baseUrl: string, key: string, body: object) =>
+/** A call that sends an email, for a shell. */
+export const call = (baseUrl: string, key: string, body: object) =>
   [
     `curl ${baseUrl}/api/v1/emails \\`,
     `  -H ${quoted(`X-API-Key: ${key}`)} -H 'Content-Type: application/json' \\`,
@@ -17,15 +18,6 @@ export function ownAddress({ service, user }: Session): string | null {
   if (service.sandbox) return 'you@anywhere.test';
   return user.email.split('@').at(-1)?.includes('.') ? user.email : null;
 }
-
-/** A first email, to paste into a shell. */
-export const firstEmail = (session: Session, from = 'your-domain.example', key = someKey): string =>
-  call(session.service.base_url, key, {
-    from: `Me <hello@${from}>`,
-    to: [ownAddress(session) ?? 'you@…'],
-    subject: 'Hello',
-    html: '<p>It works.</p>',
-  });
 
 /** The ports for programs that send by SMTP. */
 export const smtpPorts = ({ starttls_port, tls_port }: NonNullable<Session['service']['submission']>): string =>

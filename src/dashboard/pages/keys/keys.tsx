@@ -8,11 +8,11 @@ import { useOutliving } from '../../browser/interrupted.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
-import { Command } from '../../parts/copy.tsx';
 import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Empty } from '../../parts/empty.tsx';
 import { NameAndStatus } from '../../parts/filters.tsx';
+import { FirstEmail } from '../../parts/first-email.tsx';
 import { Form, Submit, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead } from '../../parts/page.tsx';
@@ -20,7 +20,8 @@ import { WholeTable } from '../../parts/paged-table.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { Status } from '../../parts/status.tsx';
 import { now } from '../../words/clock.ts';
-import { firstEmail, smtpPorts } from '../../words/commands.ts';
+import { smtpPorts } from '../../words/commands.ts';
+import { firstEmail } from '../../words/first-email.ts';
 import { plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { useKeys } from './all-keys.ts';
@@ -196,7 +197,7 @@ function NewKey({ close }: { close: () => void }) {
               <p className="soft" style={{ fontSize: 13 }}>
                 {from ? 'Try it:' : 'None of its domains is verified yet. Once one is, try it:'}
               </p>
-              <Command text={firstEmail(session, from?.domain, made.key)} />
+              <FirstEmail from={from?.domain} apiKey={made.key} />
               {submission && (
                 <p className="soft" style={{ fontSize: 13 }}>
                   By SMTP: <span className="mono">{submission.host}</span>, port {smtpPorts(submission)}, any user name,

@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Empty } from '../../parts/empty.tsx';
-import { firstEmail } from '../../words/commands.ts';
+import { firstEmail } from '../../words/first-email.ts';
 
 /** Shown where emails will be: how to send one from a domain of this account, or how to get one. */
 export function UntilFirstEmail({ title, words }: { title: string; words: string }) {

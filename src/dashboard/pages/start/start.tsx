@@ -10,11 +10,12 @@ import { Icon } from '../../look/icons.tsx';
 import { useAction } from '../../parts/action.tsx';
 import { Command } from '../../parts/copy.tsx';
 import { Failed, Failure, Waiting } from '../../parts/failure.tsx';
+import { FirstEmail } from '../../parts/first-email.tsx';
 import { Form, TextField } from '../../parts/form.tsx';
 import { Moment } from '../../parts/moment.tsx';
 import { PageHead, Panel } from '../../parts/page.tsx';
 import { Status } from '../../parts/status.tsx';
-import { firstEmail, ownAddress, someKey } from '../../words/commands.ts';
+import { ownAddress } from '../../words/commands.ts';
 import { isForLater, plural, shownSubject, whatBecame } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 import { useKeys } from '../keys/all-keys.ts';
@@ -66,12 +67,12 @@ export function Start() {
           ) : (
             <p>
               {verified
-                ? `${key || newKey ? 'Paste' : 'Once you have a key that can send, paste'} this into a terminal${newKey ? '' : ', with your key in it'}, or send one from here.`
+                ? `${key || newKey ? 'Paste' : 'Once you have a key that can send, paste'} this into a terminal or a file${newKey ? '' : ', with your key in it'}, or send one from here.`
                 : 'Once a domain is verified, paste this.'}{' '}
               You will see at once what happens to it.
             </p>
           )}
-          <Command text={firstEmail(session, verified?.domain, newKey ?? someKey)} />
+          <FirstEmail from={verified?.domain} apiKey={newKey ?? undefined} />
           {verified && <SendOne from={verified.domain} />}
         </Step>
       </ol>
