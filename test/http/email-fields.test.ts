@@ -200,6 +200,7 @@ t.test('an invalid field is named with the reason, and nothing is stored: DOS-04
       },
       'attachments[3].content_id: is already used by attachments[0]',
     ],
+    [attach({ content_id: 'cid:logo' }), 'attachments[0].content_id: must be without cid:, which is for the html'],
     ...[
       '!!!',
       '!!!aGVs',

@@ -31,6 +31,8 @@ export function refuseAttachment(attachment: Omit<MessageAttachment, 'content'>)
   const type = refuseType(contentType);
   if (type !== null) return { member: 'content_type', reason: type };
   if (contentId === null || isContentId(contentId)) return null;
+  // As Postmark wants it.
+  if (/^cid:/i.test(contentId)) return { member: 'content_id', reason: 'must be without cid:, which is for the html' };
   return { member: 'content_id', reason: 'must have 1 to 200 characters: ASCII letters, digits and . _ + = @ -' };
 }
 
