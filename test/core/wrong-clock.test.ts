@@ -286,6 +286,46 @@ t.test(
   },
 );
 
+t.test('jobs are taken back without a wait for a job or a row that is locked', async (t) => {
+  const { db, queue, account, domain } = await openWithWebhook(t);
+  const to = ['locked.test', 'taken.test', 'free.test'];
+  await accept(
+    db,
+    queue,
+    holderOf(account),
+    to.map((name) => requestOf(`s@${domain}`, [`a@${name}`])),
+  );
+  await db.query({ text: `UPDATE pgboss.job SET start_after = start_after + interval '1 day'` });
+  const waiting = async () => {
+    const rows = await db.query<{ name: string }>({
+      text: `SELECT r.destination || CASE WHEN w.n = 1 THEN '' ELSE ', call' END AS name
+               FROM (SELECT email_id, job_id, 1 AS n FROM recipients
+                     UNION ALL SELECT email_id, job_id, 2 FROM webhook_deliveries) w JOIN recipients r USING (email_id)
+              WHERE w.job_id IS NULL ORDER BY 1`,
+    });
+    return rows.map(({ name }) => name);
+  };
+  const idOf = (name: string) => `(SELECT email_id FROM recipients WHERE destination = '${name}')`;
+  await db.transaction(async (tx) => {
+    // As by an order for an email, and by somebody who takes a job.
+    for (const table of ['recipients', 'webhook_deliveries']) {
+      await tx.query({ text: `SELECT FROM ${table} WHERE email_id = ${idOf('locked.test')} FOR UPDATE` });
+      await tx.query({
+        text: `SELECT FROM pgboss.job WHERE id = (SELECT job_id FROM ${table} WHERE email_id = ${idOf('taken.test')}) FOR UPDATE`,
+      });
+    }
+    await takeBackAhead(db, new Date(), () => false);
+    await takeBackCallsAhead(db, new Date(), () => false);
+    t.same(await waiting(), ['free.test', 'free.test, call']);
+  });
+  const jobs = await db.query<{ name: string }>({ text: 'SELECT name FROM pgboss.job ORDER BY 1' });
+  t.same(
+    jobs.map(({ name }) => name),
+    ['deliver', 'webhook'],
+    'those that are just being taken',
+  );
+});
+
 t.test(
   'a clock that was ahead for long leaves more behind than one statement takes, and none of it waits',
   async (t) => {
