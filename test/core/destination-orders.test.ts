@@ -178,6 +178,66 @@ t.test('a small order does not wait for a large one to finish', async (t) => {
   t.equal(await left(), 0);
 });
 
+/** Whether this statement renews the claim on a waking. */
+const isRenewal = (text: string) => text.includes('AS others');
+
+t.test('an order has its first batch in each turn, even if it took long to find that and others wait', async (t) => {
+  const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
+  for (const name of ['slow.test', 'other.test']) {
+    await pause(name);
+    await orders.resume(db, name, { ms: 0 });
+  }
+  await nobodyIsAtIt();
+  let [renewals, turns] = [0, 0];
+  const stop = new AbortController();
+  const slow: Database = {
+    ...db,
+    async query<Row>(statement: Parameters<Database['query']>[0]) {
+      const rows = await db.query<Row>(statement);
+      if (isRenewal(statement.text)) renewals += 1;
+      return rows;
+    },
+    session: async (work, statementMs) => {
+      turns += 1;
+      if (turns > 20) stop.abort();
+      const before = renewals;
+      // The second one begins when what the first one said is known.
+      await eventually(async () => renewals >= before + 2);
+      return db.session(work, statementMs);
+    },
+  };
+  await wakeRest(slow, silentLog, stop.signal, { size: 300, turnMs: 5 });
+  t.same([await due(), await left()], [1_200, 0], `${turns} turns`);
+});
+
+t.test('what a node leaves of an order can be taken up at once, even if it was just renewing its claim', async (t) => {
+  const { db, pause, count, nobodyIsAtIt } = await prepare(t);
+  await pause('slow.test');
+  await orders.resume(db, 'slow.test', { ms: 0 });
+  await nobodyIsAtIt();
+  const stop = new AbortController();
+  const renewals: Promise<unknown>[] = [];
+  const slow: Database = {
+    ...db,
+    query<Row>(statement: Parameters<Database['query']>[0]) {
+      if (!isRenewal(statement.text)) return db.query<Row>(statement);
+      stop.abort();
+      const renewal = sleep(500).then(() => db.query<Row>(statement));
+      renewals.push(renewal);
+      return renewal;
+    },
+    transaction: async (work) => {
+      await eventually(async () => stop.signal.aborted);
+      return db.transaction(work);
+    },
+  };
+  await wakeRest(slow, silentLog, stop.signal, { size: 50, turnMs: 5 });
+  t.equal(await count('next_attempt_at <= now()'), 50);
+  await Promise.all(renewals);
+  const [free] = await db.query({ text: 'SELECT next_at <= now() AS "isFree" FROM destination_wakings' });
+  t.same(free, { isFree: true }, 'else it would wait for 15 seconds');
+});
+
 t.test('an order takes the place of an earlier one only if it covers all of it', async (t) => {
   const { db, pause, change, due, left, nobodyIsAtIt } = await prepare(t);
   await pause('slow.test');

@@ -66,7 +66,8 @@ t.test('what waits for one endpoint can be taken out, and so can everything', as
 t.test('an account of which nothing was left keeps no place: it comes behind those that came meanwhile', async (t) => {
   const lines = linesOf({ 'a/1': 1 });
   t.strictSame(told(lines.inTurn(() => true)), ['a/1 1']);
-  for (const [accountId, n] of [['b', 1] as const, ['a', 2] as const]) lines.add(claimOf(accountId, `${accountId}/1`, n));
+  for (const [accountId, n] of [['b', 1] as const, ['a', 2] as const])
+    lines.add(claimOf(accountId, `${accountId}/1`, n));
   t.strictSame(told(lines.cut(endpoint('b/1'))), ['b/1 1']);
   lines.add(claimOf('b', 'b/1', 2));
   t.strictSame(told(lines.inTurn(() => true)), ['a/1 2', 'b/1 2'], 'after its calls were taken out');
