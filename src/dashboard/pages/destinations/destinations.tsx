@@ -5,6 +5,7 @@ import { Link } from 'wouter';
 import type { Destination, SendingAddress } from '../../../client/index.ts';
 import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
+import { Pace } from '../../data/pace.ts';
 import { useAction } from '../../parts/action.tsx';
 import { type Column, DataTable } from '../../parts/data-table.tsx';
 import { Empty } from '../../parts/empty.tsx';
@@ -195,11 +196,12 @@ export function Destinations() {
     ...(state.q ? { q: state.q } : {}),
     ...(state.now === refusing ? { refusing: 'true' as const } : state.now ? { state: state.now as State } : {}),
   };
+  const [pace] = useState(() => new Pace(5_000));
   const list = useQuery({
     queryKey: ['destinations', query],
-    queryFn: () => api.admin.destinations.list(query),
+    queryFn: () => pace.ask(() => api.admin.destinations.list(query)),
     placeholderData: keepPreviousData,
-    refetchInterval: 5_000,
+    refetchInterval: () => pace.everyMs,
   });
   const { data } = list;
   const isFiltered = Boolean(state.q || state.now);

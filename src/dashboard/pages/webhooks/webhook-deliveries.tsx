@@ -5,6 +5,7 @@ import { Link } from 'wouter';
 import type { EventType, Webhook, WebhookDelivery } from '../../../client/index.ts';
 import { pageOf, useAddressState } from '../../browser/address-state.ts';
 import { api } from '../../data/api.ts';
+import { Pace } from '../../data/pace.ts';
 import { useAction } from '../../parts/action.tsx';
 import type { Column } from '../../parts/data-table.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -79,11 +80,12 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
     ...(state.status ? { status: state.status as WebhookDelivery['status'] } : {}),
     ...(state.event ? { event: state.event as EventType } : {}),
   };
+  const [pace] = useState(() => new Pace(5_000));
   const list = useQuery({
     queryKey: ['deliveries', query],
-    queryFn: () => api.webhookDeliveries.list(query),
+    queryFn: () => pace.ask(() => api.webhookDeliveries.list(query)),
     placeholderData: keepPreviousData,
-    refetchInterval: 5_000,
+    refetchInterval: () => pace.everyMs,
   });
   const { data } = list;
   // Keeps the filters, so that the same list is there after closing.
