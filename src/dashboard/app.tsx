@@ -7,7 +7,7 @@ import type { Session } from '../client/index.ts';
 import { askNoMore } from './browser/interrupted.ts';
 import { loadAnew, navigateIfAgreed } from './browser/leaving.ts';
 import { nonce } from './browser/nonce.ts';
-import { api, CannotBeDone, queries } from './data/api.ts';
+import { api, askFor, CannotBeDone, queries } from './data/api.ts';
 import { endedByItself, forgetAll, noteLogin, ShownTo, useSessionState } from './data/session.ts';
 import { Shell } from './frame/shell.tsx';
 import { theme } from './look/theme.ts';
@@ -103,7 +103,8 @@ function Opening() {
 }
 
 /**
- * Reloads if another user has logged in meanwhile: the page still shows and holds the previous user's data.
+ * Reloads if another user has logged in meanwhile, also after a login page: the page still shows and holds the previous user's
+ * data, or is in the middle of work for them, the rest of which must not be done for another account.
  *
  * @returns whether somebody was logged in here before
  */
@@ -111,10 +112,11 @@ function useNewcomer(userId: string | null): boolean {
   const shownTo = useRef<string | null>(null);
   const [known, setKnown] = useState(false);
   useEffect(() => {
+    if (userId === null) return forgetAll();
     const before = shownTo.current;
     shownTo.current = userId;
-    if (userId === null) return forgetAll();
     if (before !== null && before !== userId) return loadAnew();
+    askFor(userId);
     noteLogin();
     askNoMore();
     setKnown(true);

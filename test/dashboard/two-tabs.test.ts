@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core';
 import t from 'tap';
 import { buildAccount } from '../support/build.ts';
 import { adminPassword } from '../support/node.ts';
@@ -137,5 +138,49 @@ t.test('two tabs', inBrowser, async (t) => {
     await logIn(page, admin, adminPassword);
     await page.getByRole('heading', { name: 'Interrupted twice' }).waitFor();
     t.equal(await page.getByLabel('The body as HTML').inputValue(), 'an hour of work');
+  });
+
+  t.test('what was begun for one account does not go on in another whose user has logged in elsewhere', async (t) => {
+    const other = await buildAccount(node.db);
+    const login = { email: other.email, password: other.password };
+    const { token: otherToken } = (await node.call('POST', '/api/v1/auth/login', { body: login })).body;
+    const buffer = Buffer.from(Array.from({ length: 10_001 }, (_, index) => `a${index}@begun.test\n`).join(''));
+    const ofOther = async () => (await node.call('GET', '/api/v1/suppressions', { token: otherToken })).body.count;
+    const isOthers = (page: Page) => page.getByTitle(other.email).first().waitFor();
+    const begin = async () => {
+      const { page, context } = await view(t, node, '/suppressions', { loggedIn: false });
+      await logIn(page, admin, adminPassword);
+      let goOn = () => {};
+      const answered = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      await page.route('**/suppressions/import', async (route) => {
+        const response = await route.fetch();
+        await answered;
+        await route.fulfill({ response });
+      });
+      const first = page.waitForRequest('**/suppressions/import');
+      await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer });
+      await first;
+      return { page, context, goOn };
+    };
+
+    // In another tab: this one has not asked since who is logged in.
+    const { page, context, goOn } = await begin();
+    const { headers } = await node.call('POST', '/api/v1/session', { body: login });
+    const value = /^sendwright_session=([^;]+)/.exec(headers.get('set-cookie') ?? '')?.[1] ?? '';
+    await context.addCookies([{ name: 'sendwright_session', value, url: node.baseUrl }]);
+    goOn();
+    await isOthers(page);
+    t.equal(await ofOther(), 0, 'after a login in another tab');
+
+    // And in the same one, between two calls.
+    const again = await begin();
+    await again.page.getByRole('button', { name: 'Log out' }).click();
+    await logIn(again.page, other.email, other.password);
+    await isOthers(again.page);
+    again.goOn();
+    await again.page.waitForTimeout(500);
+    t.equal(await ofOther(), 0, 'after a login in the same tab');
   });
 });

@@ -117,6 +117,23 @@ t.test('AUTH-12: calls of another site with the cookie change nothing', async (t
   t.equal((await node.call('POST', path, { body, headers: elsewhere })).status, 403, 'nor can it log anybody in');
 });
 
+t.test('AUTH-16: a page that is shown to one user does nothing with the cookie of another', async (t) => {
+  const node = await sharedNode('api');
+  const first = await logIn(node, await buildAccount(node.db));
+  const second = await logIn(node, await buildAccount(node.db));
+  const create = (user: { id: string }, { headers }: { headers: Record<string, string> }) =>
+    node.call('POST', '/api/v1/keys', { body: { name: 'n' }, headers: { ...headers, 'X-Sendwright-User': user.id } });
+  const shownTo = first.answer.body.user;
+  const refused = await create(shownTo, second);
+  t.strictSame([refused.status, refused.body], [401, { error: 'unauthorized' }]);
+  t.strictSame((await node.call('GET', '/api/v1/keys', { headers: second.headers })).body, { api_keys: [] });
+  const read = { ...second.headers, 'X-Sendwright-User': shownTo.id };
+  t.equal((await node.call('GET', '/api/v1/emails', { headers: read })).status, 401, 'nor does it show anything of it');
+  t.equal((await node.call('DELETE', path, { headers: read })).status, 401, 'or end that login');
+  t.equal((await create(shownTo, first)).status, 200);
+  t.equal((await create(second.answer.body.user, second)).status, 200);
+});
+
 t.test('AUTH-16: logging out ends the login on all nodes, and no other', async (t) => {
   const first = await sharedNode('api');
   const { databaseUrl: DATABASE_URL } = first;

@@ -3,10 +3,23 @@ import { Sendwright, SendwrightError } from '../../client/index.ts';
 import { noteServerClock } from '../words/clock.ts';
 import { noteBusy } from './busy.ts';
 
-/** Adds a header that pages of other sites cannot send along with the cookie. */
+/** The user whom this page is shown to, from the first login until it is loaded anew; null: nobody yet. */
+let shownTo: string | null = null;
+
+/** From now on the page asks for this user alone: it is refused if the cookie is another's, as after a login in another tab. */
+export function askFor(userId: string): void {
+  shownTo = userId;
+}
+
+/** Who is logged in is asked by a page that does not know it yet. */
+const asksWho = (url: unknown, { method = 'GET' }: RequestInit = {}) =>
+  method === 'GET' && String(url).endsWith('/api/v1/session');
+
+/** Adds headers that pages of other sites cannot send along with the cookie. */
 const fromOwnPage: typeof fetch = async (input, init) => {
   const headers = new Headers(init?.headers);
   headers.set('X-Sendwright-Page', '1');
+  if (shownTo !== null && !asksWho(input, init)) headers.set('X-Sendwright-User', shownTo);
   const response = await fetch(input, { ...init, headers });
   noteBusy(response);
   noteServerClock(response.headers);
@@ -90,7 +103,10 @@ export const sessionKey = ['session'];
 
 /** Shows the login page after any answer that says the session is over. */
 function noticeEnd(error: unknown): void {
-  if (isStatus(error, 401)) queries.setQueryData(sessionKey, null);
+  if (!isStatus(error, 401) || queries.getQueryData(sessionKey) === null) return;
+  queries.setQueryData(sessionKey, null);
+  // It may be over because somebody else has logged in, in another tab.
+  void queries.invalidateQueries({ queryKey: sessionKey });
 }
 
 /** Whether the server, what stands before it, or its database did not answer. */

@@ -8,7 +8,7 @@ import { refuseQuery } from '../input/query-fault.ts';
 import type { Services } from '../services.ts';
 import { aboutCredential, type Wanted } from './credential.ts';
 import { type Claims, claimsOf, verifyToken } from './login-token.ts';
-import { refuseForged, sessionToken } from './session-cookie.ts';
+import { isForAnother, refuseForged, sessionToken } from './session-cookie.ts';
 
 /** Who is logged in, according to a current token. */
 export interface Session extends Claims {
@@ -82,12 +82,15 @@ export const demandWholeAccount: Middleware = async function wholeAccount(ctx, n
   await next();
 };
 
-/** @throws ApiError 401 if the login has ended; 403 if a page of another site sent the cookie */
+/** @throws ApiError 401 if the login has ended, or is not that of the user whom the page is shown to; 403 if a page of another site sent the cookie */
 async function currentSession(db: Database, ctx: Context): Promise<Session> {
   const claims = claimsOf(ctx);
   const user = await currentUser(db, claims);
   if (!user) throw unauthorized();
-  if (sessionToken(ctx) !== null) refuseForged(ctx);
+  if (sessionToken(ctx) !== null) {
+    refuseForged(ctx);
+    if (isForAnother(ctx, user.id)) throw unauthorized();
+  }
   return { ...claims, role: user.role, user };
 }
 

@@ -6,6 +6,9 @@ const name = 'sendwright_session';
 /** A page of another site cannot send this header: the browser would send a CORS preflight, which we do not answer. */
 const ownPageHeader = 'X-Sendwright-Page';
 
+/** Whom the page is shown to. All tabs of a browser have one cookie, and another one of them may have logged in as somebody else. */
+const shownToHeader = 'X-Sendwright-User';
+
 /**
  * The token in the cookie. Another credential in the request takes precedence over it, except a user name and password: those are for
  * a proxy in front of the dashboard, for which the browser sends them with every call.
@@ -42,6 +45,12 @@ export function refuseForged(ctx: Context): void {
   if (ctx.get(ownPageHeader) === '')
     throw forbidden(`with a login cookie, requests that change something need the header ${ownPageHeader}`);
   refuseElsewhere(ctx);
+}
+
+/** Whether the request is of a page that says it is shown to another user than this one, whose cookie the browser has by now. */
+export function isForAnother(ctx: Context, userId: string): boolean {
+  const shownTo = ctx.get(shownToHeader);
+  return shownTo !== '' && shownTo !== userId;
 }
 
 /** @throws ApiError 403 if the browser says that the request comes from a page of another site */

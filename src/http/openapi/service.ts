@@ -182,7 +182,7 @@ export const serviceGroup: Group = {
       path: '/api/v1/session',
       summary: 'Log in with a browser',
       description:
-        'Sets a cookie that is accepted wherever a token is. Scripts cannot read it. A request with the cookie that changes something needs the header `X-Sendwright-Page`, which pages of other sites cannot send.',
+        'Sets a cookie that is accepted wherever a token is. Scripts cannot read it. A request with the cookie that changes something needs the header `X-Sendwright-Page`, which pages of other sites cannot send. One that says in `X-Sendwright-User` for which user it was made is refused if the cookie is that of another one by then.',
       access: 'anyone',
       body: { schema: credentials, example: { email: 'admin@localhost', password: 'correct horse battery staple' } },
       answer: { description: 'The cookie is set.', schema: session, example: sessionExample },
