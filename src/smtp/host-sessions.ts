@@ -163,7 +163,7 @@ export class HostSessions {
       this.#leave(connection);
       return false;
     }
-    const end = offersTlsInVain(connection) ? untilTlsWorks(series) : series;
+    const end = connection.lacksTls ? untilTlsWorks(series) : series;
     const { limited } = end;
     this.#usedUp = series.usedUp;
     this.#givenUp ||= series.givenUp;
@@ -181,9 +181,6 @@ export class HostSessions {
     if (connection.lost === null) this.#transport.pool.dismiss(connection);
   }
 }
-
-/** It is in clear only because TLS, which the server offers, failed. */
-const offersTlsInVain = ({ tls, capabilities }: Connection) => tls === null && capabilities.startTls;
 
 /** Whom the server refuses because it takes mail over TLS alone is not refused for good, and another host may have working TLS. */
 function untilTlsWorks(series: SeriesEnd): SeriesEnd {

@@ -1,8 +1,10 @@
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import t from 'tap';
 import { type Peer, startSink } from '../support/mx.ts';
 import { certificate } from '../support/sink.ts';
+import type { ZoneEntry } from '../support/zone.ts';
 import { resultOf, startMx, startScene, startScripted, twoHosts } from './scene.ts';
 
 t.test('STARTTLS is used if offered; a certificate that nobody signed is accepted', async (t) => {
@@ -102,6 +104,61 @@ t.test('if TLS fails, one new connection goes without it', async (t) => {
     t.equal(mx.peers.length, 2);
     t.notMatch(mx.peers[1]?.received.toString(), 'STARTTLS');
   }
+});
+
+t.test('TLS that failed once keeps no mail in clear for long', async (t) => {
+  const takesAll = async (peer: Peer) => {
+    for (;;) await peer.message();
+  };
+  const withoutTls = async (peer: Peer, number: number) => {
+    await peer.greet('STARTTLS');
+    // Each second connection goes without it.
+    if (number % 2 === 0) await peer.answer('454 4.7.0 not now');
+    await takesAll(peer);
+  };
+  const first = await startMx(t, withoutTls);
+  const withTls = async (peer: Peer) => {
+    await peer.greet('STARTTLS');
+    await peer.answer('220 go');
+    await peer.startTls();
+    await peer.answer('250 mx.example.test');
+    await takesAll(peer);
+  };
+  await startMx(t, withTls, { host: '127.0.0.2', port: first.port });
+  const equal: ZoneEntry = {
+    MX: [
+      [10, 'mx1.example.test'],
+      [10, 'mx2.example.test'],
+    ],
+  };
+  let drawn = 0;
+  let isSecondFirst = false;
+  const random = () => (isSecondFirst && drawn++ % 2 === 0 ? 1 : 0);
+  const { send } = await startScene(t, first.port, { ...twoHosts, 'example.test': equal }, { random });
+  const sendOne = async () => (await send()).sessions;
+  const inClear = { host: 'mx1.example.test', tls: null, results: [{ outcome: 'delivered' }] };
+  t.match(await sendOne(), [{ results: [{ phase: 'starttls' }] }, inClear]);
+  t.match(await sendOne(), [{ ...inClear, reused: true }], 'the same draw: another message goes the same way');
+  isSecondFirst = true;
+  const byTls = { host: 'mx2.example.test', tls: { version: 'TLSv1.3' }, results: [{ outcome: 'delivered' }] };
+  t.match(await sendOne(), [{ ...byTls, reused: false }], 'a connection in clear attracts none from an equal host');
+  isSecondFirst = false;
+  t.match(await sendOne(), [{ ...byTls, reused: true }], 'one with TLS does');
+
+  const acrossConnections = async (clearForMs: number) => {
+    const pool = { maxAgeMs: 3_600_000, idleMs: 3_600_000, clearForMs };
+    const { send, transport } = await startScripted(t, withoutTls, { pool });
+    await send();
+    const kept = transport.pool.size;
+    // As long as it takes until it is closed.
+    for (let waits = 0; transport.pool.size > 0 && clearForMs < 60_000 && waits < 500; waits += 1) await sleep(20);
+    return { kept, left: transport.pool.size, sessions: (await send()).sessions.length };
+  };
+  t.same(await acrossConnections(3_600_000), { kept: 1, left: 1, sessions: 1 });
+  let short = await acrossConnections(500);
+  // On a slow machine it was never kept.
+  for (let ms = 1_000; ms < 20_000 && short.kept === 0; ms *= 2) short = await acrossConnections(ms);
+  t.same(short, { kept: 1, left: 0, sessions: 2 }, 'after a while TLS is tried again');
 });
 
 t.test('a connection that is lost before TLS was offered is no reason to go without it', async (t) => {

@@ -95,6 +95,11 @@ export class Connection {
     return this.#replies.length > 0 || !this.#parser.empty;
   }
 
+  /** True if it is in clear only because TLS, which the server offers, failed. */
+  get lacksTls(): boolean {
+    return this.tls === null && this.capabilities.startTls;
+  }
+
   /** Caps all deadlines together, in milliseconds from now; replaces the previous cap. */
   limit(ms: number): void {
     this.#limit = performance.now() + ms;

@@ -24,19 +24,19 @@ export class KeptConnections {
   }
 
   /**
-   * The host to try next: one with the first host's preference that has an open connection which has taken mail, else the
+   * The host to try next: one with the first host's preference that has an open connection which attracts mail, else the
    * first host. New connections still spread over equal hosts as RFC 5321 section 5.1 asks, because `hosts` is shuffled.
    */
   async next(hosts: MxHost[], policies: DestinationTls): Promise<MxHost | undefined> {
     const [first] = hosts;
     const equal = hosts.filter(({ preference }) => preference === first?.preference);
     if (equal.length < 2) return first;
-    const kept = equal.filter(({ name }) => this.#pool.has(name, hasTaken));
+    const kept = equal.filter(({ name }) => this.#pool.has(name, attracts));
     for (const host of kept) {
       policies.lookAhead(kept);
       const { policy } = await policies.forHost(host.name);
       const fits = this.#fits(host.name, policy);
-      const isOne = (kept: Connection) => hasTaken(kept) && fits(kept);
+      const isOne = (kept: Connection) => attracts(kept) && fits(kept);
       if (policy.mayUseHost(host.name) === null && this.#pool.has(host.name, isOne)) return host;
     }
     return first;
@@ -54,5 +54,8 @@ export class KeptConnections {
   }
 }
 
-/** A host that defers mail leaves more connections idle than one that takes it, and would attract all mail. */
-const hasTaken = ({ tookMail }: Connection) => tookMail;
+/**
+ * A host that defers mail leaves more connections idle than one that takes it, and would attract all mail. One whose TLS fails would
+ * have it in clear, though at an equal host TLS may work.
+ */
+const attracts = ({ tookMail, lacksTls }: Connection) => tookMail && !lacksTls;

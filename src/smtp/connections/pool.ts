@@ -10,6 +10,8 @@ export interface PoolOptions {
   idleMs?: number;
   /** How old a connection may get, in milliseconds. */
   maxAgeMs?: number;
+  /** The same for one that is in clear because TLS failed: then TLS gets another try. */
+  clearForMs?: number;
   /** How many transactions a connection may carry, if its site does not say. */
   maxTransactions?: number;
 }
@@ -26,8 +28,14 @@ export class ConnectionPool {
   readonly #options: Required<PoolOptions>;
   #closed = false;
 
-  constructor({ maxIdle = 1_000, idleMs = 10_000, maxAgeMs = 300_000, maxTransactions = 100 }: PoolOptions = {}) {
-    this.#options = { maxIdle, idleMs, maxAgeMs, maxTransactions };
+  constructor({
+    maxIdle = 1_000,
+    idleMs = 10_000,
+    maxAgeMs = 300_000,
+    clearForMs = 60_000,
+    maxTransactions = 100,
+  }: PoolOptions = {}) {
+    this.#options = { maxIdle, idleMs, maxAgeMs, clearForMs, maxTransactions };
   }
 
   /** How many connections are idle. */
@@ -77,8 +85,9 @@ export class ConnectionPool {
 
   /** Keeps a connection for its next message to this site, or says QUIT if it has served long enough. */
   release(connection: Connection, site?: SiteLimits): void {
-    const { maxIdle, idleMs, maxAgeMs } = this.#options;
-    const ageLeft = maxAgeMs - (performance.now() - connection.openedAt);
+    const { maxIdle, idleMs, maxAgeMs, clearForMs } = this.#options;
+    const mostMs = connection.lacksTls ? Math.min(clearForMs, maxAgeMs) : maxAgeMs;
+    const ageLeft = mostMs - (performance.now() - connection.openedAt);
     const fit = !this.#closed && ageLeft > 0 && this.mayCarry(connection, site) && maxIdle > 0;
     if (!fit || !connection.rest(() => this.#forget(connection))) {
       this.dismiss(connection);
