@@ -1,4 +1,5 @@
 import { mock } from 'node:test';
+import { setImmediate as immediate } from 'node:timers/promises';
 import t from 'tap';
 import { SharedAnswers } from '../../src/pace/shared-answers.ts';
 
@@ -88,6 +89,19 @@ t.test('answers that take long', async (t) => {
     t.strictSame(worked, ['Ann', 'Dan']);
     left.add('Dan');
     t.equal(await ask('a', 'Dan'), '2', 'what is there already is had all the same');
+  });
+
+  t.test('are worked out anew for who asks before those who have left are told', async (t) => {
+    const { shared, ask } = begin();
+    const [turn, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const inTurn = (work: () => Promise<string>) => turn.promise.then(work).finally(() => end.promise);
+    const left = shared.get('a', async () => 'one', { inTurn, hasLeft: () => true });
+    turn.resolve();
+    await immediate();
+    t.equal(await Promise.race([ask('a', 'two', 100), immediate('it waits, too')]), 'two');
+    end.resolve();
+    await t.rejects(left, { message: 'client gone' });
+    t.equal(await ask('a', 'three', 100), 'two');
   });
 
   t.test('are not kept if they fail', async (t) => {
