@@ -321,3 +321,52 @@ t.test('an answer to an earlier beat that comes late does not undo what a later 
   t.strictSame([lease.onHold, lease.senders], [true, 3], 'mail would go out that is on hold');
   await lease.stop();
 });
+
+t.test('a lease counts from when it was asked for, however late the answer comes', async (t) => {
+  let passed = 0;
+  const [wall, monotonic] = [Date.now(), 1e9];
+  const clocks = [
+    mock.method(Date, 'now', () => wall + passed),
+    mock.method(performance, 'now', () => monotonic + passed),
+  ];
+  t.teardown(() => {
+    for (const clock of clocks) clock.mock.restore();
+  });
+  let isAlive = true;
+  const query = async ({ text }: { text: string }): Promise<object[]> => {
+    // As if each of these had waited for a lock.
+    if (text.startsWith('INSERT INTO nodes')) passed += 15_000;
+    if (!text.startsWith('UPDATE nodes')) {
+      return text.includes('clock_timestamp()') ? [{ senders: 1, onHold: false, time: new Date(Date.now()) }] : [];
+    }
+    passed += 15_000;
+    return isAlive ? [{ id: newId() }] : [];
+  };
+  const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
+  const isValidFor = (ms: number) => {
+    const before = passed;
+    passed += ms - 1;
+    const isValid = lease.valid();
+    passed += 1;
+    const isOver = !lease.valid();
+    passed = before;
+    return isValid && isOver;
+  };
+  const nextBeat = async () => {
+    mock.timers.tick(5_000);
+    for (let round = 0; round < 10; round += 1) await turn();
+  };
+  await lease.start(false);
+  t.ok(isValidFor(5_000), 'others saw it 15 seconds ago');
+  await nextBeat();
+  t.ok(isValidFor(5_000));
+  isAlive = false;
+  await nextBeat();
+  t.ok(isValidFor(5_000), 'under a new name, too');
+  isAlive = true;
+  await lease.stop();
+  t.notOk(lease.valid(), 'and it is over when the node leaves the list');
+});
