@@ -34,7 +34,7 @@ export function findCluster(dataDir: string, user: ServerUser | undefined): Clus
   if (!link) return undefined;
   if (!fs.existsSync(entry)) {
     throw new Error(
-      `${entry} links to ${fs.readlinkSync(entry)}, which does not exist: restore it, or remove the link to start with an empty database`,
+      `${entry} links to ${fs.readlinkSync(entry)}, which does not exist: restore it, or remove the link and the postgres.log beside it to start with an empty database`,
     );
   }
   const dir = fs.realpathSync(entry);
