@@ -349,7 +349,10 @@ t.test('as root, in a folder that only root can enter', { skip: !isRoot && 'need
   await restored.stop();
 
   fs.rmSync(fs.realpathSync(link), { recursive: true });
-  await t.rejects(startEmbedded(at), /which does not exist: restore it, or remove the link and the postgres\.log beside it to start/);
+  await t.rejects(
+    startEmbedded(at),
+    /which does not exist: restore it, or remove the link and the postgres\.log beside it to start/,
+  );
   for (const name of ['postgres', 'postgres.log']) fs.rmSync(path.join(at.dataDir, name));
   await (await startEmbedded(at)).stop();
   fs.rmSync(at.dataDir, { recursive: true });
