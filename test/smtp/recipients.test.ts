@@ -84,6 +84,59 @@ t.test('more than a hundred recipients are sent in several transactions on one c
   t.equal(delivery.sessions[0]?.results.filter((result) => result.outcome === 'delivered').length, 249);
 });
 
+/** A server that knows everybody but `bad@`, and whatever it says besides at these points. */
+const talkative =
+  (keyword: string, besides: { mail?: string; dot?: string }) =>
+  async (peer: Peer): Promise<void> => {
+    await peer.greet(keyword);
+    for (;;) {
+      await peer.answer(`250 ok${besides.mail ?? ''}`);
+      for (let line = await peer.line(); line !== 'DATA'; line = await peer.line())
+        peer.send(line.includes('bad@') ? '550 5.1.1 no such user\r\n' : '250 ok\r\n');
+      peer.send('354 go\r\n');
+      await peer.until('\r\n.\r\n');
+      peer.send(`250 ok${besides.dot ?? ''}\r\n`);
+    }
+  };
+
+for (const keyword of ['X', 'PIPELINING'])
+  t.test(`a refusal by a server whose replies are out of step is held against nobody: ${keyword}`, async (t) => {
+    const { send } = await startScripted(t, talkative(keyword, { mail: '\r\n250 go on' }));
+    const delivery = await send({ to: ['bad@example.test', 'good@example.test'] });
+    for (const recipient of ['bad@example.test', 'good@example.test'])
+      t.match(resultOf(delivery, recipient), { outcome: 'deferred', phase: 'data', class: 'protocol' }, recipient);
+
+    const others = await startMx(t, talkative(keyword, { mail: '\r\n250 go on' }));
+    await startMx(t, talkative(keyword, {}), { host: '127.0.0.2', port: others.port });
+    const next = await (await startScene(t, others.port, twoHosts)).send({
+      to: ['bad@example.test', 'good@example.test'],
+    });
+    t.match(resultOf(next, 'bad@example.test'), { outcome: 'bounced', class: 'bad_mailbox' }, 'another host is asked');
+    t.match(resultOf(next, 'good@example.test'), { outcome: 'delivered' });
+
+    const { send: sendMany } = await startScripted(t, talkative(keyword, { dot: '\r\n250 queued as 17' }));
+    const to = Array.from({ length: 150 }, (_, at) => `${at === 120 ? 'bad' : `r${at}`}@example.test`);
+    const many = await sendMany({ to });
+    const outcomes = Map.groupBy(to, (recipient) => resultOf(many, recipient).outcome);
+    t.same(
+      [...outcomes].map(([outcome, { length }]) => [outcome, length]),
+      [
+        ['delivered', 100],
+        ['deferred', 50],
+      ],
+    );
+  });
+
+t.test('if DATA is accepted without a word about the recipients before it, none was refused', async (t) => {
+  const { send } = await startScripted(t, async (peer) => {
+    await peer.greet('PIPELINING');
+    await peer.answer('250 ok\r\n550 5.1.1 no such user');
+    await peer.answer('250 ok');
+    await peer.answer('354 go');
+  });
+  t.match(resultOf(await send()), { outcome: 'deferred', class: 'protocol' });
+});
+
 /** A server that takes this many recipients per message. */
 async function startNarrowSink(t: Test, most: number): Promise<Sink> {
   let taken = 0;

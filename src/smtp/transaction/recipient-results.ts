@@ -123,7 +123,8 @@ export class RecipientResults {
 
   /**
    * Fails all open recipients because the connection ended with one of them or with DATA. If it ended because of a recipient,
-   * the server may take the message for the others: for those that it had accepted, and for each of the rest alone.
+   * the server may take the message for the others: for those that it had accepted, and for each of the rest alone. If the
+   * replies are out of step, what seemed to refuse a recipient may have been about another one, and counts for nobody.
    *
    * @param at the recipient; null: DATA
    */
@@ -131,6 +132,11 @@ export class RecipientResults {
     const { open } = this;
     const phase = at === null ? 'data' : 'rcpt';
     const accepted = at === null ? open : open.slice(0, open.indexOf(at));
+    if (!isLost(answer) && isOutOfStep(answer.reply)) {
+      this.#reopenRefused();
+      this.leave(phase, answer.reply);
+      return;
+    }
     this.failAll(phase, answer);
     const isOfOne = (at !== null && open.length > 1) || this.#someDeferred(open);
     if (!isOfOne || wantsLess(phase, answer, accepted.length > 0)) return;
@@ -139,6 +145,10 @@ export class RecipientResults {
     this.#alone = [...open.slice(accepted.length + 1), at];
     this.#elsewhere.clear();
     for (const recipient of [...accepted, ...this.#alone]) this.#elsewhere.add(recipient);
+  }
+
+  #reopenRefused(): void {
+    for (const [recipient, { outcome }] of this.#results) if (outcome === 'bounced') this.#results.delete(recipient);
   }
 
   /** True if the server had deferred any but these recipients. */
@@ -229,7 +239,10 @@ function wantsLess(phase: Phase, answer: ParsedReply | Lost, someAccepted: boole
 }
 
 /** True for 421 and for codes that make no sense here: the connection is left. */
-export const isNoVerdict = (reply: Reply) => reply.code === 421 || !isRefusal(reply);
+export const isNoVerdict = (reply: Reply) => reply.code === 421 || isOutOfStep(reply);
+
+/** True if the reply, which is no success here, refuses nothing: the server has said more, or less, than it was asked. */
+const isOutOfStep = (reply: Reply) => !isRefusal(reply);
 
 /** True if the reply says nothing about any one recipient. */
 const isForNobody = (phase: Phase) => phase === 'mail' || phase === 'data';

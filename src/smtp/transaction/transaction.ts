@@ -164,7 +164,7 @@ class Transaction {
   async #withdraw(): Promise<void> {
     const go = await this.#connection.read(this.#request.deadlines.data);
     if (isLost(go) || isRefusal(go.reply)) return;
-    if (go.reply.code !== 354) return this.#connection.destroy();
+    if (go.reply.code !== 354) return this.#endAt(null, go);
     this.#connection.finish(finalDot);
     await this.#connection.read(this.#request.deadlines.mail);
   }
