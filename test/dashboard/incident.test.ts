@@ -1,9 +1,9 @@
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import t from 'tap';
 import { crashedNote, heldNote } from '../../src/core/recipients/waiting-for.ts';
 import { newId } from '../../src/ids.ts';
-import { eventually } from '../support/node.ts';
-import { barriers, barriersInBoth, go, inBrowser, lookAgain, startDashboard, view, whole } from './browser.ts';
+import { adminPassword, eventually } from '../support/node.ts';
+import { barriers, barriersInBoth, go, inBrowser, logIn, lookAgain, startDashboard, view, whole } from './browser.ts';
 
 /** Of what is shown: how wide it would be, how wide it is, and how high. */
 const sizes = (shown: object) => {
@@ -304,6 +304,43 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
       }
       t.strictSame(complaints, []);
     }
+  });
+
+  t.test('what several calls have not finished is said until somebody has seen it', async (t) => {
+    await send({ to: 'a@half.test', tags: ['half'] });
+    await putOff(['half.test'], 'half.test: the server could not be reached');
+    const first = { stopped: 7, canceled: 0, in_hand: 0, held: 0, rest_waits: true };
+    const begin = async (rest: (route: Route, page: Page) => Promise<void>) => {
+      const { page } = await view(t, node, '/emails?status=queued&tag=half', { loggedIn: false });
+      await logIn(page, 'admin@example.test', adminPassword);
+      await page.clock.install();
+      let calls = 0;
+      await page.route('**/api/v1/emails/stop', async (route) => {
+        calls += 1;
+        await (calls === 1 ? route.fulfill({ json: first }) : rest(route, page));
+      });
+      await page.getByRole('button', { name: 'Stop all' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Stop all' }).click();
+      return page;
+    };
+
+    const cut = await begin((route) => route.abort());
+    const alert = cut.getByText('Not all is stopped: press “Stop all” again.');
+    await alert.waitFor();
+    t.match(await alert.textContent(), 'The server does not answer.');
+    await cut.clock.runFor(60_000);
+    t.equal(await alert.count(), 1, 'also to who looks a minute later');
+
+    // The login page takes the place of the dialog, which another question may have brought before this one fails.
+    const ended = await begin(async (route, page) => {
+      await page.context().clearCookies();
+      await lookAgain(page);
+      await page.getByText('Your login has ended').waitFor();
+      await route.continue();
+    });
+    await ended.getByText('Not all is stopped: press “Stop all” again.').waitFor();
+    await logIn(ended, 'admin@example.test', adminPassword);
+    await ended.getByRole('button', { name: 'Stop all' }).waitFor();
   });
 
   t.test('why somebody gets no mail is said where their emails are looked for', async (t) => {

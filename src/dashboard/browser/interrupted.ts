@@ -1,13 +1,30 @@
-import { type Dispatch, type SetStateAction, useEffect, useLayoutEffect, useRef, useState } from 'react';
-import { queries, sessionKey } from '../data/api.ts';
+import {
+  type Dispatch,
+  type SetStateAction,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from 'react';
+import { SendwrightError } from '../../client/index.ts';
+import { isStatus, queries, sessionKey, Unfinished, wordsOf } from '../data/api.ts';
 import { endedByItself, useSession } from '../data/session.ts';
-import { freeTab, holdTab } from './leaving.ts';
+import { freeTab, holdTab, workInTab } from './leaving.ts';
 
 /** Unsaved fields from when a login ended, by name; only in this tab, for as long as it is open. */
 const interrupted = new Map<string, object>();
 
-/** What was shown only once when the login ended, and what to do about it: not the secret itself. */
+/** What was shown only once when the login ended, not the secret itself, or was under way; and what to do about it. */
 let lost: string | null = null;
+
+/** Login pages, to be told of what ends later than they came. */
+const askers = new Set<() => void>();
+
+function noteLost(words: string): void {
+  lost = lost === null || lost === words ? words : `${lost} ${words}`;
+  for (const tell of askers) tell();
+}
 
 const isOver = () => queries.getQueryData(sessionKey) === null && endedByItself();
 
@@ -28,16 +45,42 @@ export function useShownOnce(what: string | null, remedy: string): void {
     if (what === null) return;
     return () => {
       if (isOver())
-        lost = `${what[0]?.toUpperCase()}${what.slice(1)} that was shown is not shown again. If you have not saved it, ${remedy}.`;
+        noteLost(
+          `${what[0]?.toUpperCase()}${what.slice(1)} that was shown is not shown again. If you have not saved it, ${remedy}.`,
+        );
     };
   }, [what, remedy]);
 }
 
-/** What went with the login, in words for the login page, once this is drawn; null: nothing. */
-export function useLost(): string | null {
-  const [words, setWords] = useState<string | null>(null);
-  useEffect(() => setWords(lost), []);
-  return words;
+function listen(tell: () => void): () => void {
+  askers.add(tell);
+  return () => askers.delete(tell);
+}
+
+/** What went with the login, in words for the login page; null: nothing. */
+export const useLost = (): string | null => useSyncExternalStore(listen, () => lost);
+
+/** True if the server has refused it, as it would again; false if it did not answer, or had no time. */
+const isRefusal = (error: unknown) =>
+  !(error instanceof SendwrightError) ||
+  (error.status !== null && error.status < 500 && error.status !== 429 && error.status !== 401);
+
+/**
+ * Does work of several calls in this tab. If it ends before it is done, that is not taken for its end: the page says so until
+ * somebody has read it, or the login page if the login has ended.
+ *
+ * @param unfinished that it is not done, and what to do, in words
+ * @throws Unfinished, or whatever the server has refused it with
+ */
+export async function workToItsEnd<Done>(unfinished: string, work: () => Promise<Done>): Promise<Done> {
+  try {
+    return await workInTab(work);
+  } catch (error) {
+    if (isRefusal(error)) throw error;
+    if (!isStatus(error, 401)) throw new Unfinished(`${wordsOf(error)} ${unfinished}`);
+    noteLost(unfinished);
+    throw error;
+  }
 }
 
 const useOwn = (what: string) => `${what} of ${useSession().user.id}`;

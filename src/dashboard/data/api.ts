@@ -49,6 +49,9 @@ export class FieldRefused extends CannotBeDone {
   }
 }
 
+/** Work of several calls has ended before it was done; the message says what to do, and stays until it is read. */
+export class Unfinished extends CannotBeDone {}
+
 /** An error in words for the user. */
 export function wordsOf(error: unknown): string {
   if (error instanceof CannotBeDone) return error.message;

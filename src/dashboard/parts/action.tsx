@@ -2,7 +2,7 @@ import { Button, type ButtonProps, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useMutation } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import { askAgain, isStatus, wordsOf } from '../data/api.ts';
+import { askAgain, isStatus, Unfinished, wordsOf } from '../data/api.ts';
 import { Dialog } from './dialog.tsx';
 import { VanishingButton } from './vanishing.tsx';
 
@@ -21,7 +21,7 @@ export function tellFailure(error: unknown): void {
   const id = notifications.show({
     message: wordsOf(error),
     color: 'red',
-    autoClose: 8_000,
+    autoClose: error instanceof Unfinished ? false : 8_000,
     closeButtonProps: { 'aria-label': 'Close' },
   });
   failures.add(id);

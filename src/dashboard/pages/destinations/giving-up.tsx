@@ -2,7 +2,7 @@ import { Button, Group, NativeSelect, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Destination } from '../../../client/index.ts';
-import { workInTab } from '../../browser/leaving.ts';
+import { workToItsEnd } from '../../browser/interrupted.ts';
 import { api } from '../../data/api.ts';
 import { Pace } from '../../data/pace.ts';
 import { useAction } from '../../parts/action.tsx';
@@ -20,7 +20,10 @@ export function GiveUp({ destination, close }: { destination: Destination; close
   const [domain, choose] = useState(domains.length === 1 ? (domains[0] ?? '') : '');
   const [pace] = useState(() => new Pace(5_000));
   const action = useAction(
-    (reason: string) => workInTab(() => api.admin.destinations.stop(domain, reason ? { reason } : {})),
+    (reason: string) =>
+      workToItsEnd('Not all is given up: press “Give up” again.', () =>
+        api.admin.destinations.stop(domain, reason ? { reason } : {}),
+      ),
     ({ stopped }) => `${plural(stopped, 'recipient is', 'recipients are')} given up.`,
     close,
   );

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useContext, useState } from 'react';
 import type { ListEmailsQuery, StopEmailsBody } from '../../../client/index.ts';
 import { pageOf, pageState, useAddressState } from '../../browser/address-state.ts';
-import { workInTab } from '../../browser/leaving.ts';
+import { workToItsEnd } from '../../browser/interrupted.ts';
 import { api } from '../../data/api.ts';
 import { Connected } from '../../data/live.ts';
 import { Pace } from '../../data/pace.ts';
@@ -137,7 +137,7 @@ function StopAll({ search, found }: { search: StopEmailsBody; found: string }) {
       to=".table-box"
       words={`Of all emails that match the filters (${found}), recipients that wait fail for good, and scheduled emails are canceled. What is being sent or about to be, and what is held for your decision, is left alone. This cannot be undone.`}
       meanwhile={`Emails left: ${found}. This goes on if you close this, but not if you close or reload the page.`}
-      act={() => workInTab(() => api.emails.stopMatching(search))}
+      act={() => workToItsEnd('Not all is stopped: press “Stop all” again.', () => api.emails.stopMatching(search))}
       done={({ stopped, canceled }) =>
         `${plural(stopped, 'recipient is', 'recipients are')} given up, ${plural(canceled, 'scheduled email is', 'scheduled emails are')} canceled.`
       }

@@ -4,7 +4,7 @@ import { useRef } from 'react';
 import { Link } from 'wouter';
 import type { Suppression } from '../../../client/index.ts';
 import { pageOf, useAddressState } from '../../browser/address-state.ts';
-import { workInTab } from '../../browser/leaving.ts';
+import { workToItsEnd } from '../../browser/interrupted.ts';
 import { api } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
 import { Confirmed, useAction } from '../../parts/action.tsx';
@@ -165,7 +165,11 @@ export function Suppressions() {
 }
 
 function Import() {
-  const load = useAction((file: File) => workInTab(() => importCsv(file)), wordsFor);
+  const load = useAction(
+    (file: File) =>
+      workToItsEnd('Not all addresses of the file are on the list: import it again.', () => importCsv(file)),
+    wordsFor,
+  );
   const resetFile = useRef<() => void>(null);
   const take = (file: File | null) => {
     if (!file) return;
