@@ -145,6 +145,17 @@ t.test('TLS that failed once keeps no mail in clear for long', async (t) => {
   isSecondFirst = false;
   t.match(await sendOne(), [{ ...byTls, reused: true }], 'one with TLS does');
 
+  // The third connection has TLS: mail that asks for it takes none in clear.
+  const mended = await startScripted(t, (peer, number) => (number < 2 ? withoutTls(peer, number) : withTls(peer)));
+  await mended.send();
+  const required = { level: 'required', by: 'the TLS setting of this email' } as const;
+  t.match((await mended.send({ tls: required })).sessions, [{ reused: false, tls: { version: 'TLSv1.3' } }]);
+  const { pool } = mended.transport;
+  const inUse = pool.take('mx.example.test', ({ tls }) => tls === null);
+  if (inUse) pool.release(inUse);
+  t.equal(pool.size, 2, 'the one in clear was used last');
+  t.match((await mended.send()).sessions, [{ reused: true, tls: { version: 'TLSv1.3' } }], 'of two to one host, too');
+
   const acrossConnections = async (clearForMs: number) => {
     const pool = { maxAgeMs: 3_600_000, idleMs: 3_600_000, clearForMs };
     const { send, transport } = await startScripted(t, withoutTls, { pool });

@@ -43,9 +43,13 @@ export class ConnectionPool {
     return this.#timers.size;
   }
 
-  /** The most recently idle connection that fits, now the caller's; null if there is none. */
+  /**
+   * The most recently idle connection that fits, now the caller's; one that is in clear because TLS failed only if there is no
+   * other. Null if there is none.
+   */
   take(host: string, fits: (connection: Connection) => boolean, site?: SiteLimits): Connection | null {
-    const connection = [...(this.#idle.get(host) ?? [])].findLast(fits);
+    const idle = [...(this.#idle.get(host) ?? [])];
+    const connection = idle.findLast((one) => !one.lacksTls && fits(one)) ?? idle.findLast(fits);
     if (connection === undefined) return null;
     this.#forget(connection);
     connection.wake();
