@@ -61,6 +61,38 @@ t.test('what people do without thinking', inBrowser, async (t) => {
     t.equal(await count(`to=${reached}`), 1);
   });
 
+  t.test('what was sent again without an answer is not sent once more by who presses again', async (t) => {
+    const to = 'unanswered@anywhere.test';
+    const body = { from: 'hello@example.test', to, subject: 'No answer', text: 'Hello' };
+    const { email } = (await node.call('POST', '/api/v1/emails', { key: node.key, body })).body;
+    const { page } = await view(t, node, `/emails/${email.id}`);
+    const press = async () => {
+      await page.getByRole('button', { name: 'Resend', exact: true }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Resend', exact: true }).click();
+    };
+    const lossy = '**/api/v1/emails/*/resend';
+    await page.route(lossy, async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await press();
+    await page.getByText('The server does not answer.').waitFor();
+    t.equal(await count(`to=${to}`), 2);
+    await page.unroute(lossy);
+    // Also by who has looked at something else meanwhile.
+    await page.keyboard.press('Escape');
+    await go(page, '/emails', to);
+    await go(page, `/emails/${email.id}`, 'Resend');
+    await press();
+    await page.waitForURL((url) => url.pathname.startsWith('/emails/') && !url.pathname.endsWith(email.id));
+    t.equal(await count(`to=${to}`), 2);
+    const again = page.url();
+    await go(page, `/emails/${email.id}`, 'Resend');
+    await press();
+    await page.waitForURL((url) => ![again, `${node.baseUrl}/emails/${email.id}`].includes(url.href));
+    t.equal(await count(`to=${to}`), 3, 'who knows that it was sent, and asks for another one, gets that');
+  });
+
   t.test('what waits for another attempt is given up, once somebody is sure', async (t) => {
     const call = (method: string, path: string, given = {}) => node.call(method, path, { key: node.key, ...given });
     const at = new Date(Date.now() + 3_600_000).toISOString();

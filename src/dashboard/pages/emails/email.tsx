@@ -5,6 +5,7 @@ import type { Email, EmailWithRecipients, Explanation, Recipient } from '../../.
 import { copyText } from '../../browser/clipboard.ts';
 import { api, CannotBeDone, isUnshown, whileThere } from '../../data/api.ts';
 import { useSession } from '../../data/session.ts';
+import { oncePerAnswer } from '../../data/unanswered.ts';
 import { Confirmed, tell, useAction } from '../../parts/action.tsx';
 import { Copy } from '../../parts/copy.tsx';
 import { Unshown, Waiting } from '../../parts/failure.tsx';
@@ -148,7 +149,7 @@ function EmailActions({ email, held }: { email: EmailWithRecipients; held: boole
 function Resend({ email }: { email: EmailWithRecipients }) {
   const { service } = useSession();
   const [, navigate] = useLocation();
-  const act = () => api.emails.resend(email.id);
+  const act = () => oncePerAnswer(`resend ${email.id}`, (options) => api.emails.resend(email.id, options));
   const missed = email.recipients.filter((recipient) => hasNone(email, recipient)).map(({ address }) => address);
   const done = ({ email: again }: { email: Email }) => whatBecame(again, service.on_hold_since !== null);
   const then = ({ email: again }: { email: Email }) => navigate(`/emails/${again.id}`);
@@ -176,7 +177,10 @@ const hasNone = ({ returns }: EmailWithRecipients, { status, address }: Recipien
 
 const toMissed = (id: string, recipients: string[]) => ({
   name: recipients.length === 1 ? 'Only to the one that failed' : `Only to the ${recipients.length} that failed`,
-  act: () => api.emails.resend(id, { recipients }),
+  act: () =>
+    oncePerAnswer(`resend ${id} to ${recipients.join()}`, (options) =>
+      api.emails.resend(id, { recipients, ...options }),
+    ),
 });
 
 const twiceIn = ([first, ...others]: string[]) =>
