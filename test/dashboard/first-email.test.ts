@@ -381,6 +381,11 @@ t.test('the dashboard', inBrowser, async (t) => {
     t.match(cookie, { httpOnly: true, sameSite: 'Strict' });
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
+    // A member has no terminal, and nobody is sent a new password by mail.
+    await page.getByLabel('Email', { exact: true }).fill('nobody@example.test');
+    await page.getByLabel('Password', { exact: true }).fill('not the password');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByText('an operator of this server can set another one').waitFor();
     const headers = { Cookie: `${cookie?.name}=${cookie?.value}` };
     t.equal((await node.call('GET', '/api/v1/session', { headers })).status, 401);
   });

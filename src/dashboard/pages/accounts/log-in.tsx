@@ -21,7 +21,7 @@ export function LogIn({ ended }: { ended: boolean }) {
     attempt.mutate({ email: String(form.get('email')), password: String(form.get('password')) });
   };
   const why = isStatus(attempt.error, 401)
-    ? 'Wrong email or password.'
+    ? 'Wrong email or password. If the password is lost, an operator of this server can set another one.'
     : isStatus(attempt.error, 403)
       ? 'This account is suspended. Ask the operator of this server.'
       : null;
