@@ -122,6 +122,16 @@ t.test('a connection that carries a message is not closed when its idle time wou
   t.equal(quits().length, 1, 'as soon as it is idle for so long');
 });
 
+t.test('the age of a connection counts from when it was opened, not from the start of the process', async (t) => {
+  const now = performance.now.bind(performance);
+  const clock = mock.method(performance, 'now', () => 1e9 + now());
+  t.teardown(() => clock.mock.restore());
+  const { send, mx } = await startScripted(t, acceptAll);
+  await send();
+  t.match((await send()).sessions, [{ reused: true }]);
+  t.equal(mx.peers.length, 1);
+});
+
 t.test('closing says QUIT on all connections and keeps none afterwards', async (t) => {
   const { send, mx, transport } = await startScripted(t, acceptAll);
   await send();
