@@ -343,6 +343,30 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     await ended.getByRole('button', { name: 'Stop all' }).waitFor();
   });
 
+  t.test('a button of a dialog whose work fails has the keyboard again', async (t) => {
+    await send({ to: ['a@again.test'] });
+    await putOff(['again.test'], 'again.test: the server could not be reached');
+    const { page } = await view(t, node, '/destinations?q=again.test');
+    const failing: (() => void)[] = [];
+    await page.route('**/api/v1/admin/destinations/again.test/stop', async (route) => {
+      await new Promise<void>((resolve) => {
+        failing.push(resolve);
+      });
+      await route.fulfill({ status: 409, json: { error: 'conflict' } });
+    });
+    await page.getByRole('button', { name: 'Give up' }).first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('for good').waitFor();
+    for (const attempt of [1, 2]) {
+      if (attempt === 1) await dialog.getByRole('button', { name: 'Give up' }).focus();
+      await page.keyboard.press('Enter');
+      await eventually(async () => failing.length === attempt);
+      await dialog.locator('div[tabindex="-1"]:focus').waitFor();
+      failing[attempt - 1]?.();
+      await dialog.locator('button:focus', { hasText: 'Give up' }).waitFor();
+    }
+  });
+
   t.test('why somebody gets no mail is said where their emails are looked for', async (t) => {
     await suppress('maria@anywhere.test', 'complaint');
     await suppress('also-maria@anywhere.test', 'bounce');
