@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { blocksOf } from '../docs/markdown.ts';
-import { startDirectNode } from '../support/direct.ts';
+import { type DirectNode, startDirectNode } from '../support/direct.ts';
 import { eventually } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
 import { postfix } from '../support/receivers.ts';
@@ -15,21 +15,16 @@ const asRoot = process.getuid?.() === 0;
 const hasLogin = () => readdirSync('/usr/lib').some((folder) => existsSync(`/usr/lib/${folder}/sasl2/libplain.so`));
 const page = await readFile(new URL('../../docs/moving-from-postfix.md', import.meta.url), 'utf8');
 
-/** The settings that the page gives to a Postfix that hands all its mail to Sendwright. */
-const settingsOfPage = () => {
-  const block = blocksOf(page).find(({ text }) => text.startsWith('relayhost = '));
-  if (!block) throw new Error('the page has no relayhost');
+/** A file of the page for a Postfix that hands all its mail to Sendwright, by how it begins. */
+const fileOfPage = (beginning: string) => {
+  const block = blocksOf(page).find(({ text }) => text.startsWith(beginning));
+  if (!block) throw new Error(`the page has no ${beginning}`);
   return block.text;
 };
-/** What the page says that a file has as its only line. */
-const lineOfPage = (file: string) => {
-  const line = new RegExp(`\`${file}\` has one line, \`([^\`]+)\``).exec(page)?.[1];
-  if (!line) throw new Error(`the page does not say what ${file} has`);
-  return line;
-};
+const login = /`\/etc\/postfix\/sendwright` has one line, `([^`]+)`/.exec(page)?.[1] ?? '';
 
 /** Postfix as the page says, on the same machine as the submission port; must be run as root. */
-async function startClient(t: Test, port: number, key: string, from: string) {
+async function startClient(t: Test, port: number, { key, from, domain }: DirectNode) {
   const home = await mkdtemp(join(tmpdir(), 'sendwright-postfix-client-'));
   t.teardown(() => rm(home, { recursive: true, force: true }));
   await chmod(home, 0o755);
@@ -41,11 +36,11 @@ async function startClient(t: Test, port: number, key: string, from: string) {
       .replaceAll('[mail.example.com]:2587', `[127.0.0.1]:${port}`)
       .replaceAll('/etc/postfix/', `${conf}/`)
       .replaceAll('alerts@example.com', from)
+      .replaceAll('example\\.com', domain.replaceAll('.', '\\.'))
       .replaceAll('sk_live_...', key)
       .replace('= secure', '= encrypt');
-  for (const file of ['sendwright', 'sender'])
-    if (settingsOfPage().includes(`/etc/postfix/${file}`))
-      await writeFile(join(conf, file), `${here(lineOfPage(`/etc/postfix/${file}`))}\n`, { mode: 0o600 });
+  await writeFile(join(conf, 'sendwright'), `${here(login)}\n`, { mode: 0o600 });
+  await writeFile(join(conf, 'sender'), `${here(fileOfPage('/^'))}\n`);
   await writeFile(
     join(conf, 'main.cf'),
     `compatibility_level = 3.6
@@ -55,7 +50,7 @@ maillog_file = ${home}/log
 maillog_file_prefixes = ${tmpdir()}
 myhostname = client.test
 master_service_disable = inet
-${here(settingsOfPage())}
+${here(fileOfPage('relayhost = '))}
 `,
   );
   const services = await readFile('/etc/postfix/master.cf', 'utf8');
@@ -84,12 +79,19 @@ t.test(
   async (t) => {
     const port = await freePort();
     const node = await startDirectNode(t, { zone: {}, mxPort: 1, env: { SUBMISSION_PORT: String(port) } });
-    const client = await startClient(t, port, node.key, node.from);
+    const client = await startClient(t, port, node);
     client.sendmail(['-i', '-FCronDaemon', '-B8BITMIME', 'root'], 'From: root (Cron Daemon)\nTo: root\n\nout\n');
+    const shop = `shop@${node.domain}`;
+    client.sendmail(['-t', '-f', shop], `From: Shop <${shop}>\nTo: b@receiver.test\n\nOf the shop\n`);
     client.sendmail(['-t'], Buffer.from('To: a@receiver.test\nSubject: \xe9\n\nLatin-1\n', 'latin1'));
     await eventually(async () => (await client.log()).includes('multipart/report cannot be sent'));
     const log = await eventually(async () => client.isEmpty() && (await client.log()));
     t.match(log, /to=<you@example\.com>, orig_to=<root>.*status=sent \(250 2\.0\.0 Ok: queued as /);
+    t.match(log, /to=<b@receiver\.test>.*status=sent/);
+    const senders = await node.db.query<{ sender: string }>({
+      text: 'SELECT from_address AS sender FROM emails ORDER BY subject',
+    });
+    t.same(senders.map(({ sender }) => sender).sort(), [node.from, shop].sort(), 'a sender of our own stays');
     t.match(log, /to=<a@receiver\.test>.*status=bounced .*554 5\.6\.0 Subject: /);
     t.equal(log.match(/sender non-delivery notification/g)?.length, 1);
   },
