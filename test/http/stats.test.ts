@@ -157,22 +157,23 @@ t.test('by destination each email counts where its recipients are, and only with
   t.equal(buckets.length, 2);
 
   // By provider, what one provider runs is together, and what no known provider runs stays by itself.
-  for (const [recipient, host, ago, classification] of [
-    ['a@one.test', 'alt1.aspmx.l.google.com', '0 s', null],
-    // Of two hosts that were tried the last one says why it failed.
-    ['c@two.test', 'aspmx.l.google.com', '1 s', 'greylisted'],
-    ['c@two.test', 'alt1.aspmx.l.google.com', '0 s', 'policy'],
+  for (const [recipient, host, number, ago, classification] of [
+    ['a@one.test', 'alt1.aspmx.l.google.com', 1, '0 s', null],
+    // Of two hosts that were tried the last one says why it failed, in the last attempt.
+    ['c@two.test', 'aspmx.l.google.com', 1, '2 s', 'connection'],
+    ['c@two.test', 'aspmx.l.google.com', 2, '1 s', 'greylisted'],
+    ['c@two.test', 'alt1.aspmx.l.google.com', 2, '0 s', 'policy'],
   ])
     await node.db.query({
       text: `INSERT INTO attempts (email_id, id, recipient, number, at, duration_ms, mx_host, phase, outcome, reason, classification)
-             VALUES ($1, gen_random_uuid(), $2, 1, now() - $4::interval, 1, $3, 'dot', 'deferred', 'later', $5)`,
-      values: [id, recipient, host, ago, classification],
+             VALUES ($1, gen_random_uuid(), $2, $6, now() - $4::interval, 1, $3, 'dot', 'deferred', 'later', $5)`,
+      values: [id, recipient, host, ago, classification, number],
     });
   await send({ to: ['e@three.test'] });
   await send({ to: ['f@four.test'] });
   const byProvider = (await node.call('GET', '/api/v1/stats?group_by=provider', { key })).body.buckets;
   t.match(byProvider, [
-    { group: 'Google', accepted: 2, delivered: 2, failed: 1, pending: 1, deferrals: 3, failed_by_class: { policy: 1 } },
+    { group: 'Google', accepted: 2, delivered: 2, failed: 1, pending: 1, deferrals: 4, failed_by_class: { policy: 1 } },
     { group: 'four.test', accepted: 1, pending: 1 },
     { group: 'three.test', accepted: 1, pending: 1 },
   ]);
