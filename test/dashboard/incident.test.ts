@@ -341,6 +341,15 @@ t.test('at night, when something is wrong', inBrowser, async (t) => {
     await ended.getByText('Not all is stopped: press “Stop all” again.').waitFor();
     await logIn(ended, 'admin@example.test', adminPassword);
     await ended.getByRole('button', { name: 'Stop all' }).waitFor();
+
+    const left = await begin(async (route, page) => {
+      await page.getByRole('dialog').getByRole('button', { name: 'Close' }).last().click();
+      await page.getByRole('button', { name: 'Log out' }).click();
+      await page.getByRole('heading', { name: 'Log in to Sendwright' }).waitFor();
+      await route.continue();
+    });
+    await left.getByText('Not all is stopped: press “Stop all” again.').waitFor();
+    t.equal(await left.getByText('Your login has ended').count(), 0, 'who logs out knows that');
   });
 
   t.test('a button of a dialog whose work fails has the keyboard again', async (t) => {

@@ -35,10 +35,10 @@ export function LogIn({ ended }: { ended: boolean }) {
         <p className="dim" style={{ margin: '0 0 18px', fontSize: 13 }}>
           The first login was printed in the terminal that started Sendwright.
         </p>
-        {ended && !attempt.isError && (
+        {(ended || lost) && !attempt.isError && (
           <Alert color="orange" variant="light" mb="md" p="xs" role="status">
-            Your login has ended: it expired, or was ended elsewhere.
-            {lost && <p style={{ margin: '6px 0 0' }}>{lost}</p>}
+            {ended && 'Your login has ended: it expired, or was ended elsewhere.'}
+            {lost && <p style={{ margin: ended ? '6px 0 0' : 0 }}>{lost}</p>}
           </Alert>
         )}
         <TextInput
