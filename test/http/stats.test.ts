@@ -123,6 +123,8 @@ t.test('statistics', async (t) => {
     4,
   );
   t.same((await stats('from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z')).body.buckets, []);
+  const nothing = (await stats('group_by=tag&from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z')).body;
+  t.match(nothing, { buckets: [], group_count: 0 });
   const token = (await node.call('POST', '/api/v1/auth/login', { body: node.account })).body.token;
   t.equal((await node.call('GET', '/api/v1/stats', { token })).body.buckets[0].accepted, 4, 'a login sees them too');
   t.equal((await node.call('GET', '/api/v1/stats')).status, 401);
