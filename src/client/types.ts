@@ -647,6 +647,7 @@ export interface Session {
       /** The host. */ host: string;
       /** The port for STARTTLS; null: it is not open. */ starttls_port: number | null;
       /** The port for TLS from the start; null: it is not open. */ tls_port: number | null;
+      /** Its certificate is one that programs do not trust by themselves. */ self_signed: boolean;
     } | null;
     /** No mail leaves the machine. */ sandbox: boolean;
     /** When the service was put on hold: mail is accepted but not sent until an operator releases it; null: it is not on hold. */

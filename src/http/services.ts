@@ -24,6 +24,8 @@ export interface SubmissionAddress {
   host: string;
   starttlsPort: number | null;
   tlsPort: number | null;
+  /** Nobody vouches for its certificate. */
+  selfSigned: boolean;
 }
 
 /** The dependencies of the routes. */

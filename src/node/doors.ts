@@ -40,7 +40,12 @@ export const submissionHostOf = ({ deliveryMode, mailHostname }: Config): string
 export function submissionAddressOf(config: Config): SubmissionAddress | null {
   const { submission, submissions } = submissionPortsOf(config);
   if (submission === null && submissions === null) return null;
-  return { host: submissionHostOf(config), starttlsPort: submission, tlsPort: submissions };
+  return {
+    host: submissionHostOf(config),
+    starttlsPort: submission,
+    tlsPort: submissions,
+    selfSigned: !config.smtp.tls,
+  };
 }
 
 /** Opens the ports for programs that submit mail, as far as this node has them. */

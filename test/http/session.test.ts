@@ -68,7 +68,7 @@ t.test('a browser is told where programs submit mail: a sandbox is on their own 
     };
     const node = await startTestNode(t, { ...env, SUBMISSIONS_PORT: String(port) });
     const { answer } = await logIn(node, await buildAccount(node.db));
-    t.strictSame(answer.body.service.submission, { host, starttls_port: null, tls_port: port });
+    t.strictSame(answer.body.service.submission, { host, starttls_port: null, tls_port: port, self_signed: true });
   }
 });
 

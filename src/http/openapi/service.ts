@@ -6,7 +6,7 @@ import { usage } from './admin.ts';
 import { type Group, message, type Operation } from './operation.ts';
 import type { Refusal } from './refusals.ts';
 import { samples } from './samples.ts';
-import { id, integer, oneOf, time, words } from './schema.ts';
+import { flag, id, integer, oneOf, time, words } from './schema.ts';
 
 const login = z
   .object({
@@ -49,6 +49,7 @@ const session = login
             host: words('The host.'),
             starttls_port: integer('The port for STARTTLS; null: it is not open.').nullable(),
             tls_port: integer('The port for TLS from the start; null: it is not open.').nullable(),
+            self_signed: flag('Its certificate is one that programs do not trust by themselves.'),
           })
           .nullable()
           .describe(
@@ -76,7 +77,7 @@ const sessionExample = {
   },
   service: {
     base_url: 'http://localhost:3000',
-    submission: { host: 'localhost', starttls_port: 2587, tls_port: 2465 },
+    submission: { host: 'localhost', starttls_port: 2587, tls_port: 2465, self_signed: true },
     sandbox: true,
     on_hold_since: null,
     delivers: true,

@@ -13,10 +13,11 @@ import { logIn } from '../login.ts';
 import * as present from '../present.ts';
 import type { Services, SubmissionAddress } from '../services.ts';
 
-const shownSubmission = ({ host, starttlsPort, tlsPort }: SubmissionAddress) => ({
+const shownSubmission = ({ host, starttlsPort, tlsPort, selfSigned }: SubmissionAddress) => ({
   host,
   starttls_port: starttlsPort,
   tls_port: tlsPort,
+  self_signed: selfSigned,
 });
 
 /** `POST`, `GET` and `DELETE /session`: the login of a browser, in a cookie that no script can read. A logout emits `logged out` on the app. */

@@ -5,7 +5,7 @@ import { smtpPorts } from '../../words/commands.ts';
 
 /** What programs that send by SMTP ask for; nothing, if they cannot send to this server. */
 export function SmtpSettings() {
-  const { submission, sandbox } = useSession().service;
+  const { submission } = useSession().service;
   if (!submission) return null;
   return (
     <div style={{ marginTop: 16 }}>
@@ -23,10 +23,10 @@ export function SmtpSettings() {
           </dd>
           <dt>Password</dt>
           <dd>a key that can send</dd>
-          {sandbox && (
+          {submission.self_signed && (
             <>
               <dt>Certificate</dt>
-              <dd>self-signed, unless you have set one: tell the program not to check it</dd>
+              <dd>self-signed: tell the program not to check it, or to trust it</dd>
             </>
           )}
         </dl>
