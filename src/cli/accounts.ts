@@ -74,8 +74,8 @@ export const listAccounts: Command = {
     });
     return withDatabase(env, say, async ({ db }) => {
       const found = await list(db, { ...page, q: q ?? null, webhooks: webhooks ?? null, sort });
-      const left = notShown(found.count - found.accounts.length, 'account', 'accounts', '--limit, --offset and --q');
-      if (left !== null && found.accounts.length > 0) say(left);
+      const left = notShown(found.accounts.length, found.count, 'account', 'accounts', '--limit, --offset and --q');
+      if (left !== null) say(left);
       const shown = found.accounts.map((one) => present.listedAccount(one, found.now));
       return {
         json: { accounts: shown, count: found.count },

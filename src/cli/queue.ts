@@ -17,11 +17,10 @@ function row(standing: destinations.Standing): (string | number)[] {
 }
 
 function textOfList(found: destinations.Standing[], count: number, offset: number): string {
-  const more = count - found.length;
   const nothing = offset > 0 ? `No destinations on this page; ${count} in total.` : 'None was requested.';
   const shown = table(heads, found.map(row), count > 0 ? nothing : 'There are no destinations.');
-  const left = notShown(more, 'destination', 'destinations', '--limit, --offset, --q and --state');
-  return found.length === 0 || left === null ? shown : `${shown}\n${left}`;
+  const left = notShown(found.length, count, 'destination', 'destinations', '--limit, --offset, --q and --state');
+  return left === null ? shown : `${shown}\n${left}`;
 }
 
 export const listQueue: Command = {

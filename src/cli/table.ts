@@ -4,12 +4,14 @@ export const counted = (count: number, one: string, many: string): string => `${
 /**
  * For the person who reads a list and might take it for all there is.
  *
- * @param more how many it does not show
- * @param options by which they are found
- * @returns null if it shows all
+ * @param shown how many it shows of all these
+ * @param options by which the others are found
+ * @returns null if it shows all, or nothing, which is taken for what it is
  */
-export const notShown = (more: number, one: string, many: string, options: string): string | null =>
-  more > 0 ? `${counted(more, `more ${one} is`, `more ${many} are`)} not shown: see ${options}.` : null;
+export function notShown(shown: number, all: number, one: string, many: string, options: string): string | null {
+  if (shown === 0 || shown >= all) return null;
+  return `${counted(all - shown, `more ${one} is`, `more ${many} are`)} not shown: see ${options}.`;
+}
 
 /** A table with columns as wide as their widest cell; without rows, the sentence instead. */
 export function table(heads: string[], rows: (string | number | null)[][], sentence: string): string {

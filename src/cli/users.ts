@@ -50,8 +50,8 @@ export const listUsers: Command = {
       const name = textOf(given, 'account');
       const account = name === undefined ? null : await accounts.find(db, name);
       const { users, count } = await members.list(db, account?.id ?? null, asked);
-      const left = notShown(count - users.length, 'user', 'users', '--limit, --offset and --account');
-      if (left !== null && users.length > 0) say(left);
+      const left = notShown(users.length, count, 'user', 'users', '--limit, --offset and --account');
+      if (left !== null) say(left);
       const nothing = count === 0 ? 'There are no users.' : `No users on this page; ${count} in total.`;
       return { json: { users: users.map(present), count }, text: table(heads, users.map(row), nothing) };
     });
