@@ -1,6 +1,6 @@
 import { SendwrightError } from './errors.ts';
 import type * as requests from './requests.ts';
-import { Resource } from './resources.ts';
+import { Resource, untilNoneRests } from './resources.ts';
 import type { CallOptions, SendOptions } from './transport.ts';
 import type { AccountEmail, DryRun, Email, ListedEmail } from './types.ts';
 
@@ -96,14 +96,15 @@ export class Emails extends Resource {
    * Stops all waiting emails that match: recipients that wait fail for good, and scheduled emails are canceled. Repeats the
    * call until nothing is left that it had no time for.
    */
-  async stopMatching(body: requests.StopEmailsBody, options?: CallOptions) {
-    let [stopped, canceled] = [0, 0];
-    for (;;) {
-      const done = await this.call('stopEmails', { body }, options);
-      stopped += done.stopped;
-      canceled += done.canceled;
-      if (!done.rest_waits) return { ...done, stopped, canceled };
-    }
+  stopMatching(body: requests.StopEmailsBody, options?: CallOptions) {
+    return untilNoneRests(
+      () => this.call('stopEmails', { body }, options),
+      (before, last) => ({
+        ...last,
+        stopped: before.stopped + last.stopped,
+        canceled: before.canceled + last.canceled,
+      }),
+    );
   }
 
   /** Sends a new email with the same content to the same recipients, or to the given ones of them. */

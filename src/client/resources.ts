@@ -10,6 +10,20 @@ export abstract class Resource {
   }
 }
 
+/**
+ * Repeats a call until nothing is left that it had no time for.
+ *
+ * @param add adds what the calls before did to what the last one did
+ */
+export async function untilNoneRests<Done extends { rest_waits: boolean }>(
+  call: () => Promise<Done>,
+  add: (before: Done, last: Done) => Done,
+): Promise<Done> {
+  let all = await call();
+  while (all.rest_waits) all = add(all, await call());
+  return all;
+}
+
 /** Requires an API key or a login. */
 export class Stats extends Resource {
   get(query: requests.GetStatsQuery = {}, options?: CallOptions) {
@@ -239,13 +253,11 @@ export class Destinations extends Resource {
   }
 
   /** Gives up what waits for a domain, for good. Repeats the call until nothing is left that it had no time for. */
-  async stop(domain: string, body: requests.StopDestinationBody = {}, options?: CallOptions) {
-    let stopped = 0;
-    for (;;) {
-      const done = await this.call('stopDestination', { param: domain, body }, options);
-      stopped += done.stopped;
-      if (!done.rest_waits) return { ...done, stopped };
-    }
+  stop(domain: string, body: requests.StopDestinationBody = {}, options?: CallOptions) {
+    return untilNoneRests(
+      () => this.call('stopDestination', { param: domain, body }, options),
+      (before, last) => ({ ...last, stopped: before.stopped + last.stopped }),
+    );
   }
 }
 
