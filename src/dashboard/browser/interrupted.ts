@@ -7,8 +7,7 @@ import {
   useState,
   useSyncExternalStore,
 } from 'react';
-import { SendwrightError } from '../../client/index.ts';
-import { isStatus, queries, sessionKey, Unfinished, wordsOf } from '../data/api.ts';
+import { isStatus, isUnanswered, queries, sessionKey, Unfinished, wordsOf } from '../data/api.ts';
 import { endedByItself, useSession } from '../data/session.ts';
 import { freeTab, holdTab, workInTab } from './leaving.ts';
 
@@ -60,10 +59,8 @@ function listen(tell: () => void): () => void {
 /** What went with the login, in words for the login page; null: nothing. */
 export const useLost = (): string | null => useSyncExternalStore(listen, () => lost);
 
-/** True if the server has refused it, as it would again; false if it did not answer, or had no time. */
-const isRefusal = (error: unknown) =>
-  !(error instanceof SendwrightError) ||
-  (error.status !== null && error.status < 500 && error.status !== 429 && error.status !== 401);
+/** True if the server has refused it, as it would again; false if it did not answer, had no time, or the login has ended. */
+const isRefusal = (error: unknown) => !isUnanswered(error) && !isStatus(error, 429) && !isStatus(error, 401);
 
 /**
  * Does work of several calls in this tab. If it ends before it is done, that is not taken for its end: the page says so until

@@ -112,6 +112,10 @@ function noticeEnd(error: unknown): void {
   void queries.invalidateQueries({ queryKey: sessionKey });
 }
 
+/** Whether nobody knows what became of a call: it may have taken effect all the same. */
+export const isUnanswered = (error: unknown): boolean =>
+  error instanceof SendwrightError && (error.status === null || error.status >= 500);
+
 /** Whether the server, what stands before it, or its database did not answer. */
 const isAway = (error: unknown): boolean =>
   error instanceof SendwrightError && (error.status === null || (error.status > 501 && error.status < 505));

@@ -1,11 +1,7 @@
-import { SendwrightError } from '../../client/index.ts';
+import { isUnanswered } from './api.ts';
 
 /** The idempotency keys of calls of which nobody knows whether they took effect, by what they do. */
 const keys = new Map<string, string>();
-
-/** Whether the call may have taken effect all the same. */
-const isUnanswered = (error: unknown) =>
-  error instanceof SendwrightError && (error.status === null || error.status >= 500);
 
 /**
  * Makes a call that must not take effect twice because somebody presses again after its answer was lost: until there is an
