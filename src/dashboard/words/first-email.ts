@@ -19,20 +19,20 @@ export function firstEmail(
     html: '<p>It works.</p>',
   };
   const { base_url: baseUrl } = session.service;
-  return language === 'curl' ? call(baseUrl, key, { ...body, to: [body.to] }) : programs[language](baseUrl, key, body);
+  if (language === 'curl') return call(baseUrl, key, { ...body, to: [body.to] });
+  return programs[language](`${baseUrl}/api/v1/emails`, key, body);
 }
 
-type Program = (baseUrl: string, key: string, body: Record<string, string>) => string;
+type Program = (url: string, key: string, body: Record<string, string>) => string;
 
-/** As a string in JavaScript and in Python. */
-const quoted = (text: string) => `'${escaped(text)}'`;
-const escaped = (text: string) => text.replaceAll(/[\\']/g, '\\$&');
+/** As a string in JavaScript, Python and PHP. */
+const quoted = (text: string) => `'${text.replaceAll(/[\\']/g, '\\$&')}'`;
 
 const programs: Record<Exclude<Language, 'curl'>, Program> = {
-  'Node.js': (baseUrl, key, body) =>
+  'Node.js': (url, key, body) =>
     [
       '// node send.mjs',
-      `const response = await fetch(${quoted(`${baseUrl}/api/v1/emails`)}, {`,
+      `const response = await fetch(${quoted(url)}, {`,
       "  method: 'POST',",
       `  headers: { 'X-API-Key': ${quoted(key)}, 'Content-Type': 'application/json' },`,
       '  body: JSON.stringify({',
@@ -41,13 +41,13 @@ const programs: Record<Exclude<Language, 'curl'>, Program> = {
       '});',
       'console.log(await response.json());',
     ].join('\n'),
-  Python: (baseUrl, key, body) =>
+  Python: (url, key, body) =>
     [
       '# python3 send.py',
       'import json, urllib.request',
       '',
       'request = urllib.request.Request(',
-      `    ${quoted(`${baseUrl}/api/v1/emails`)},`,
+      `    ${quoted(url)},`,
       `    headers={'X-API-Key': ${quoted(key)}, 'Content-Type': 'application/json'},`,
       '    data=json.dumps({',
       ...Object.entries(body).map(([name, value]) => `        '${name}': ${quoted(value)},`),
@@ -55,18 +55,17 @@ const programs: Record<Exclude<Language, 'curl'>, Program> = {
       ')',
       'print(urllib.request.urlopen(request).read().decode())',
     ].join('\n'),
-  // In single quotes PHP leaves a dollar sign alone.
-  PHP: (baseUrl, key, body) =>
+  PHP: (url, key, body) =>
     [
       '<?php // php send.php',
       "$context = stream_context_create(['http' => [",
       "    'method' => 'POST',",
-      `    'header' => ['X-API-Key: ${escaped(key)}', 'Content-Type: application/json'],`,
+      `    'header' => [${quoted(`X-API-Key: ${key}`)}, 'Content-Type: application/json'],`,
       "    'content' => json_encode([",
       ...Object.entries(body).map(([name, value]) => `        '${name}' => ${quoted(value)},`),
       '    ]),',
       "    'ignore_errors' => true,",
       ']]);',
-      `echo file_get_contents(${quoted(`${baseUrl}/api/v1/emails`)}, false, $context);`,
+      `echo file_get_contents(${quoted(url)}, false, $context);`,
     ].join('\n'),
 };

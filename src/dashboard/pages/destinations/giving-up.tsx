@@ -12,6 +12,24 @@ import { Form, TextField } from '../../parts/form.tsx';
 import { count, plural } from '../../words/format.ts';
 import { inOwnLetters } from '../../words/own-letters.ts';
 
+type Waits = Awaited<ReturnType<typeof api.admin.destinations.waiting>>;
+
+/** Before anything is given up; `waits` is not known at first. */
+function whatHappens(domain: string, waits: Waits | undefined): string {
+  if (domain === '') return 'What waits for the other domains is left alone.';
+  if (!waits) return 'Counting…';
+  const { waiting, in_hand: inHand, held } = waits;
+  const left = [
+    inHand > 0 && `${plural(inHand, 'recipient')} being sent to or about to be`,
+    held > 0 && `${plural(held, 'recipient')} held for the sender's decision`,
+  ].filter(Boolean);
+  const what =
+    waiting === 0
+      ? `Nothing waits for ${inOwnLetters(domain)} that could be given up.`
+      : `${plural(waiting, 'recipient')} at ${inOwnLetters(domain)}, of all accounts, will fail for good and will not be tried again. Mail sent there later is not affected.`;
+  return left.length > 0 ? `${what} Left alone: ${left.join(', and ')}.` : what;
+}
+
 /** Asks for which domain, says how much waits for it, and gives that up. */
 export function GiveUp({ destination, close }: { destination: Destination; close: () => void }) {
   // As they were when it was asked: the list behind is asked for every few seconds, and another domain may be the only one by then.
@@ -33,11 +51,7 @@ export function GiveUp({ destination, close }: { destination: Destination; close
     enabled: domain !== '',
     refetchInterval: () => action.isPending && pace.everyMs,
   });
-  const { waiting = 0, in_hand: inHand = 0, held = 0 } = waits.data ?? {};
-  const left = [
-    inHand > 0 && `${plural(inHand, 'recipient')} being sent to or about to be`,
-    held > 0 && `${plural(held, 'recipient')} held for the sender's decision`,
-  ].filter(Boolean);
+  const waiting = waits.data?.waiting ?? 0;
   return (
     <Dialog close={close} title="Give up what waits?">
       <Form action={action} submit={(fields) => action.mutate(String(fields.get('reason')).trim())}>
@@ -58,14 +72,7 @@ export function GiveUp({ destination, close }: { destination: Destination; close
           <Text size="sm" mb="sm" aria-live="polite">
             {action.isPending
               ? `Recipients left: ${count(waiting)}. This goes on if you close this, but not if you close or reload the page.`
-              : domain === ''
-                ? 'What waits for the other domains is left alone.'
-                : !waits.data
-                  ? 'Counting…'
-                  : waiting === 0
-                    ? `Nothing waits for ${inOwnLetters(domain)} that could be given up.`
-                    : `${plural(waiting, 'recipient')} at ${inOwnLetters(domain)}, of all accounts, will fail for good and will not be tried again. Mail sent there later is not affected.`}
-            {left.length > 0 && !action.isPending && ` Left alone: ${left.join(', and ')}.`}
+              : whatHappens(domain, waits.data)}
           </Text>
         </Known>
         <TextField
