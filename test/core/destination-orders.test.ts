@@ -47,6 +47,15 @@ async function prepare(t: Test) {
   };
 }
 
+/** Orders to resume both, of which nothing is done yet, and which nobody is at. */
+async function resumeBoth({ db, pause, nobodyIsAtIt }: Awaited<ReturnType<typeof prepare>>): Promise<void> {
+  for (const name of ['slow.test', 'other.test']) {
+    await pause(name);
+    await orders.resume(db, name, { ms: 0 });
+  }
+  await nobodyIsAtIt();
+}
+
 /** Calls `work` after each batch, with the number of the batch. */
 function afterEach(db: Database, work: (batch: number) => Promise<void>): Database {
   let batches = 0;
@@ -182,12 +191,9 @@ t.test('a small order does not wait for a large one to finish', async (t) => {
 const isRenewal = (text: string) => text.includes('AS others');
 
 t.test('an order has its first batch in each turn, even if it took long to find that and others wait', async (t) => {
-  const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
-  for (const name of ['slow.test', 'other.test']) {
-    await pause(name);
-    await orders.resume(db, name, { ms: 0 });
-  }
-  await nobodyIsAtIt();
+  const prepared = await prepare(t);
+  const { db, due, left } = prepared;
+  await resumeBoth(prepared);
   let [renewals, turns] = [0, 0];
   const stop = new AbortController();
   const slow: Database = {
@@ -258,12 +264,9 @@ t.test('an order takes the place of an earlier one only if it covers all of it',
 });
 
 t.test('an order that fails does not hold up the others, and stays', async (t) => {
-  const { db, pause, due, left, nobodyIsAtIt } = await prepare(t);
-  for (const name of ['slow.test', 'other.test']) {
-    await pause(name);
-    await orders.resume(db, name, { ms: 0 });
-  }
-  await nobodyIsAtIt();
+  const prepared = await prepare(t);
+  const { db, due, left } = prepared;
+  await resumeBoth(prepared);
   const warned: string[] = [];
   const log = { warn: ({ error }: { error: string }) => warned.push(error) };
   const once = afterEach(db, async (batch) => {
@@ -492,12 +495,9 @@ t.test('orders for a name, and the batches of each, wait for their turn', async 
 });
 
 t.test('what another node is just taking up keeps no node from the next', async (t) => {
-  const { db, pause, count, nobodyIsAtIt } = await prepare(t);
-  for (const name of ['slow.test', 'other.test']) {
-    await pause(name);
-    await orders.resume(db, name, { ms: 0 });
-  }
-  await nobodyIsAtIt();
+  const prepared = await prepare(t);
+  const { db, count } = prepared;
+  await resumeBoth(prepared);
   await db.transaction(async (tx) => {
     await tx.query({ text: `SELECT FROM destination_wakings WHERE name = 'slow.test' FOR UPDATE` });
     await Promise.race([wakeRest(db, silentLog, never), sleep(aMinute, null, { ref: false })]);

@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import * as nodes from '../../src/core/nodes/nodes.ts';
 import * as hold from '../../src/core/operations/hold.ts';
 import type { Database } from '../../src/db/client.ts';
@@ -10,6 +10,14 @@ import { silentLog } from '../../src/log.ts';
 import { buildNode, unheard } from '../support/build.ts';
 import { openDatabase } from '../support/db.ts';
 import { eventually } from '../support/node.ts';
+
+/** A lease whose beats the test lets pass, on a database that answers like this. */
+function leaseOn(t: Test, query: (statement: { text: string; values?: unknown[] }) => Promise<object[]>): Lease {
+  const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  return new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
+}
 
 t.test('a node that was cut off itself declares nobody dead until they had time to come back', async (t) => {
   const sight = new Sight();
@@ -83,14 +91,9 @@ t.test(
       if (text.includes('clock_timestamp()')) return [{ senders: 2, onHold: false, time }];
       return text.startsWith('UPDATE nodes') ? [{ id: newId() }] : [];
     };
-    const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
-    const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
-    mock.timers.enable({ apis: ['setInterval'] });
+    const lease = leaseOn(t, query);
     const monotonic = mock.method(performance, 'now', () => now);
-    t.teardown(() => {
-      mock.timers.reset();
-      monotonic.mock.restore();
-    });
+    t.teardown(() => monotonic.mock.restore());
     await lease.start(false);
     /** How many beats in the next seconds buried those who look dead. */
     const during = async (seconds: number) => {
@@ -275,10 +278,7 @@ t.test('a node that stops waits for each of its beats: the answer to an earlier 
     beats.push(beat);
     return beat.promise;
   };
-  const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
-  mock.timers.enable({ apis: ['setInterval'] });
-  t.teardown(() => mock.timers.reset());
-  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
+  const lease = leaseOn(t, query);
   await lease.start(false);
   mock.timers.tick(10_000);
   const [first, second] = beats;
@@ -303,10 +303,7 @@ t.test('an answer to an earlier beat that comes late does not undo what a later 
     answers.push(answer);
     return answer.promise;
   };
-  const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
-  mock.timers.enable({ apis: ['setInterval'] });
-  t.teardown(() => mock.timers.reset());
-  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
+  const lease = leaseOn(t, query);
   await lease.start(false);
   mock.timers.tick(5_000);
   // Another moment, by the clock that does not jump.
@@ -342,10 +339,7 @@ t.test('a lease counts from when it was asked for, however late the answer comes
     passed += 15_000;
     return isAlive ? [{ id: newId() }] : [];
   };
-  const db = { query, transaction: (work: (tx: object) => unknown) => work({ query }) } as unknown as Database;
-  mock.timers.enable({ apis: ['setInterval'] });
-  t.teardown(() => mock.timers.reset());
-  const lease = new Lease(db, silentLog, { roles: ['mta'], heldListener: unheard });
+  const lease = leaseOn(t, query);
   const isValidFor = (ms: number) => {
     const before = passed;
     passed += ms - 1;

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -8,7 +8,7 @@ import { blocksOf } from '../docs/markdown.ts';
 import { type DirectNode, startDirectNode } from '../support/direct.ts';
 import { eventually } from '../support/node.ts';
 import { freePort } from '../support/ports.ts';
-import { postfix } from '../support/receivers.ts';
+import { makeHome, makePostfixFolders, postfix, runPostfix } from '../support/receivers.ts';
 
 const asRoot = process.getuid?.() === 0;
 /** Of the package libsasl2-modules; the folder in between is the processor's. */
@@ -25,12 +25,9 @@ const login = /`\/etc\/postfix\/sendwright` has one line, `([^`]+)`/.exec(page)?
 
 /** Postfix as the page says, on the same machine as the submission port; must be run as root. */
 async function startClient(t: Test, port: number, { key, from, domain }: DirectNode) {
-  const home = await mkdtemp(join(tmpdir(), 'sendwright-postfix-client-'));
-  t.teardown(() => rm(home, { recursive: true, force: true }));
-  await chmod(home, 0o755);
+  const home = await makeHome(t, 'postfix-client');
   const conf = join(home, 'conf');
-  for (const folder of ['conf', 'spool', 'data']) await mkdir(join(home, folder));
-  await chown(join(home, 'data'), Number(spawnSync('id', ['-u', 'postfix']).stdout.toString()), 0);
+  await makePostfixFolders(home);
   const here = (text: string) =>
     text
       .replaceAll('[mail.example.com]:2587', `[127.0.0.1]:${port}`)
@@ -58,10 +55,7 @@ ${here(fileOfPage('relayhost = '))}
   const unjailed = services.replace(/^(\w+ +unix(?: +\S+){2} +)[-y] /gm, '$1n ');
   const logger = /^postlog/m.test(services) ? '' : 'postlog unix-dgram n - n - 1 postlogd\n';
   await writeFile(join(conf, 'master.cf'), unjailed + logger);
-  const control = (order: string) => spawnSync(postfix, ['-c', conf, order], { encoding: 'utf8' });
-  const { status, stderr } = control('start');
-  t.teardown(() => control('stop'));
-  if (status !== 0) throw new Error(`Postfix did not start: ${stderr}`);
+  runPostfix(t, conf);
   return {
     sendmail: (args: string[], input: string | Buffer) => {
       const sent = spawnSync('/usr/sbin/sendmail', ['-C', conf, ...args], { input, encoding: 'utf8' });

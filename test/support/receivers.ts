@@ -24,9 +24,8 @@ export const exim =
 /** Postfix on 127.0.0.1, with STARTTLS and SMTPUTF8; must be run as root. It has the mailbox `box@receiver.test`. */
 export async function startPostfix(t: Test, port: number): Promise<Receiver> {
   const home = await makeHome(t, 'postfix');
-  for (const folder of ['conf', 'spool', 'data', 'mail']) await mkdir(join(home, folder));
-  const idOf = (option: string, user: string) => Number(spawnSync('id', [option, user]).stdout.toString().trim());
-  await chown(join(home, 'data'), idOf('-u', 'postfix'), 0);
+  await makePostfixFolders(home);
+  await mkdir(join(home, 'mail'));
   await chown(join(home, 'mail'), idOf('-u', 'nobody'), idOf('-g', 'nobody'));
   const { key, cert } = selfSignedCertificate('mx.receiver.test');
   await writeFile(join(home, 'conf/tls.pem'), key + cert, { mode: 0o600 });
@@ -69,12 +68,25 @@ virtual_minimum_uid = 1
       service('retry', '- - n - - error'),
     ].join('')}`,
   );
-  const control = (order: string) => spawnSync(postfix, ['-c', join(home, 'conf'), order], { encoding: 'utf8' });
+  runPostfix(t, join(home, 'conf'));
+  await eventually(() => answersAt('127.0.0.1', port));
+  return { messages: () => maildir(join(home, 'mail/box/new')) };
+}
+
+const idOf = (option: string, user: string) => Number(spawnSync('id', [option, user]).stdout.toString().trim());
+
+/** `conf`, `spool` and `data`, as Postfix wants them. */
+export async function makePostfixFolders(home: string): Promise<void> {
+  for (const folder of ['conf', 'spool', 'data']) await mkdir(join(home, folder));
+  await chown(join(home, 'data'), idOf('-u', 'postfix'), 0);
+}
+
+/** Starts Postfix with this configuration, until the test ends. */
+export function runPostfix(t: Test, conf: string): void {
+  const control = (order: string) => spawnSync(postfix, ['-c', conf, order], { encoding: 'utf8' });
   const { status, stderr } = control('start');
   t.teardown(() => control('stop'));
   if (status !== 0) throw new Error(`Postfix did not start: ${stderr}`);
-  await eventually(() => answersAt('127.0.0.1', port));
-  return { messages: () => maildir(join(home, 'mail/box/new')) };
 }
 
 /** Exim on 127.0.0.2, without STARTTLS; must be run as root. It has the mailbox `box@exim.test`. */
@@ -121,7 +133,8 @@ box:
   return { messages: () => maildir(join(home, 'mail/new')) };
 }
 
-async function makeHome(t: Test, name: string): Promise<string> {
+/** A folder that others may enter, until the test ends. */
+export async function makeHome(t: Test, name: string): Promise<string> {
   const home = await mkdtemp(join(tmpdir(), `sendwright-${name}-`));
   await chmod(home, 0o755);
   t.teardown(() => rm(home, { recursive: true, force: true, maxRetries: 10 }));
